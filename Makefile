@@ -1,0 +1,63 @@
+# Everything runs from a private copy of uv in .tools/ and a project environment in .venv/; nothing is installed
+# elsewhere. All that is needed beforehand: make, and Python 3.11 or newer with its venv module.
+
+UV_VERSION := 0.13.7
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint lock clean
+
+TOOLS := .tools
+UV := $(TOOLS)/bin/uv
+UV_READY := $(TOOLS)/uv-$(UV_VERSION)
+
+# The first interpreter that is new enough and can make environments, as a full path; `make PYTHON=...` overrides it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	found=$$($$python -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print(sys.executable)' \
+	2>/dev/null) && [ -n "$$found" ] && echo "$$found" && break; done)
+
+export UV_PYTHON := $(PYTHON)
+export UV_PYTHON_DOWNLOADS := never
+export UV_PROJECT_ENVIRONMENT := .venv
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+
+RUN := $(UV) run --locked
+RUN_ALL := $(RUN) --all-extras
+
+help:
+	@echo "make demo    recover a reward in an environment the software does not know"
+	@echo "make test    style, types and tests"
+	@echo "make lint    style and types only"
+	@echo "make lock    resolve the dependencies again (uv.lock)"
+	@echo "make clean   remove environments, caches and build results"
+
+demo: $(UV_READY)
+	$(RUN) --no-dev --extra plots aceirl demo
+
+test: lint
+	$(RUN_ALL) pytest -n auto --maxprocesses 8
+
+lint: $(UV_READY)
+	$(RUN_ALL) ruff check
+	$(RUN_ALL) ruff format --check
+	$(RUN_ALL) mypy src tests $(wildcard benchmarks)
+
+# Only the public default index may end up in the lock file, whatever mirrors this machine is set up to use.
+lock: $(UV_READY)
+	env -u UV_INDEX -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
+		UV_NO_CONFIG=1 $(UV) lock
+
+clean:
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(UV_READY):
+	@test -n "$(PYTHON)" || { \
+		echo "aceirl needs Python 3.11 or newer with the venv module, and found none on the PATH." >&2; \
+		echo "Found: $$(python3 --version 2>&1 || true)" >&2; \
+		echo "Debian and Ubuntu: apt install python3 python3-venv. Elsewhere: make PYTHON=/path/to/python3.11 ..." >&2; \
+		exit 1; }
+	rm -rf $(TOOLS)
+	"$(PYTHON)" -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input uv==$(UV_VERSION)
+	@touch $@

@@ -1,0 +1,209 @@
+"""Counts, the whole sufficient statistic; and Estimate, what the learner believes because of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, frozen
+from aceirl.protocols import Moves
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Everything observed so far. Additive: `counts + counts`.
+
+    `visits [H, S, A]`, `answers [H, S, A]` and `starts [S]` are dense. Transitions are sparse: `move_counts[i]` times
+    the successor `move_keys[i] mod S` followed row `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are
+    taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct.
+    """
+
+    stationary: bool
+    visits: IntArray
+    answers: IntArray
+    starts: IntArray
+    move_keys: IntArray
+    move_counts: IntArray
+
+    def __post_init__(self) -> None:
+        for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
+            array = np.asarray(getattr(self, name))
+            if (array < 0).any():
+                place = [int(i) for i in np.argwhere(array < 0)[0]]
+                raise InputError(f"{name}{place} is {array[tuple(place)]}: counts cannot be negative")
+            object.__setattr__(self, name, frozen(array, np.int64))
+        shape = self.visits.shape
+        if len(shape) != 3 or self.answers.shape != shape or self.starts.shape != shape[1:2]:
+            raise InputError(
+                f"visits {list(shape)}, answers {list(self.answers.shape)} and starts {list(self.starts.shape)} "
+                "do not belong to one problem"
+            )
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
+        """No observation at all of a problem with `shape = (H, S, A)`."""
+        none = np.zeros(0, dtype=np.int64)
+        dense = np.zeros(shape, dtype=np.int64)
+        return cls(stationary, dense, dense, dense[0, :, 0], none, none)
+
+    @classmethod
+    def of_moves(cls, moves: Moves, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
+        """The counts of observed transitions; no answers."""
+        horizon, n_states, n_actions = shape
+        visits = np.zeros(shape, dtype=np.int64)
+        np.add.at(visits, (moves.step, moves.state, moves.action), moves.count)
+        row = moves.state * n_actions + moves.action
+        if not stationary:
+            row = row + moves.step * (n_states * n_actions)
+        keys, counts = _merge(row * n_states + moves.successor, moves.count)
+        return cls(stationary, visits, np.zeros_like(visits), moves.starts, keys, counts)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """`(H, S, A)`."""
+        horizon, n_states, n_actions = self.visits.shape
+        return horizon, n_states, n_actions
+
+    @cached_property
+    def samples(self) -> int:
+        """How many steps of the environment were observed."""
+        return int(self.visits.sum())
+
+    @cached_property
+    def questions(self) -> int:
+        """How many answers the expert gave."""
+        return int(self.answers.sum())
+
+    def with_answers(self, answers: IntArray) -> Counts:
+        """The same counts with these answers `[H, S, A]`."""
+        return replace(self, answers=answers)
+
+    def __add__(self, other: Counts) -> Counts:
+        if self.shape != other.shape or self.stationary != other.stationary:
+            raise InputError(f"counts of shape {list(self.shape)} and {list(other.shape)} cannot be added")
+        keys, counts = _merge(
+            np.concatenate((self.move_keys, other.move_keys)), np.concatenate((self.move_counts, other.move_counts))
+        )
+        return Counts(
+            self.stationary,
+            self.visits + other.visits,
+            self.answers + other.answers,
+            self.starts + other.starts,
+            keys,
+            counts,
+        )
+
+
+def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Sorted distinct keys with the counts of equal ones added up."""
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[first], np.add.reduceat(counts, first) if len(first) else counts
+
+
+@dataclass(frozen=True)
+class ExpertKind:
+    """What is assumed of the expert.
+
+    `least_probability` is, for a stochastic expert, a floor on the probability of every action it uses; without it no
+    number of answers rules an action out.
+    """
+
+    deterministic: bool = True
+    stationary: bool = False
+    least_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        floor = self.least_probability
+        if floor is not None and not 0 < floor <= 1:
+            raise InputError(f"least_probability must be in (0, 1], got {floor}")
+
+    def settled(self, answers: IntArray, delta: float) -> BoolArray:
+        """`[H, S]`: whether the actions the expert uses are known, but for probability `delta` over all states.
+
+        A deterministic expert: after one answer. A stochastic one: `m` answers miss a used action with probability at
+        most `(1 - least_probability)^m`, with a union over all `(h, s, a)`.
+        """
+        given = self.pooled(answers).sum(axis=2)
+        if self.deterministic or self.least_probability == 1:
+            return np.asarray(given > 0)
+        if self.least_probability is None:
+            return np.zeros(given.shape, dtype=np.bool_)
+        needed = np.log(answers.size / delta) / -np.log1p(-self.least_probability)
+        return np.asarray(given >= needed)
+
+    def pooled(self, answers: IntArray) -> IntArray:
+        """`[H, S, A]`: the answers that count at each step; all of them, if the expert is stationary."""
+        return np.broadcast_to(answers.sum(axis=0), answers.shape) if self.stationary else answers
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What the counts say: `P̂`, `π̂ᴱ`, and how much stands behind each.
+
+    Paper, §"Estimating Transition Model and Expert Policy". Differs: a row never visited has no estimate, and an expert
+    never asked is not assumed to act in any way: `expert_policy` is uniform there, the choice of largest entropy, and
+    `expert_known` is false.
+    """
+
+    mdp: MDP
+    row_visits: IntArray
+    expert_policy: FloatArray
+    expert_known: BoolArray
+    kind: ExpertKind
+    counts: Counts
+    start_known: bool
+
+    @classmethod
+    def of(cls, counts: Counts, *, kind: ExpertKind, delta: float, initial: FloatArray | None = None) -> Estimate:
+        """From counts, the assumptions on the expert and, where the learner is told it, the start `[S]`."""
+        answers = kind.pooled(counts.answers)
+        return cls(
+            mdp=_estimated_mdp(counts, initial),
+            row_visits=_row_visits(counts),
+            expert_policy=_expert_policy(answers, kind),
+            expert_known=kind.settled(counts.answers, delta),
+            kind=kind,
+            counts=counts,
+            start_known=initial is not None,
+        )
+
+
+def _row_visits(counts: Counts) -> IntArray:
+    """`[H, S, A]`: how many observations stand behind row `(h, s, a)`."""
+    if counts.stationary:
+        return np.broadcast_to(counts.visits.sum(axis=0), counts.shape)
+    return counts.visits
+
+
+def _estimated_mdp(counts: Counts, initial: FloatArray | None) -> MDP:
+    horizon, n_states, n_actions = counts.shape
+    n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
+    row = counts.move_keys // n_states
+    row_total = np.bincount(row, weights=counts.move_counts, minlength=n_rows)
+    start = counts.starts / max(1, counts.starts.sum()) if initial is None else initial
+    return MDP(
+        horizon=horizon,
+        n_states=n_states,
+        n_actions=n_actions,
+        indptr=np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n_rows)))),
+        successors=(counts.move_keys % n_states).astype(np.int32),
+        probabilities=counts.move_counts / row_total[row],
+        initial=start,
+        stationary=counts.stationary,
+    )
+
+
+def _expert_policy(answers: IntArray, kind: ExpertKind) -> FloatArray:
+    """`[H, S, A]`: the answers' frequencies; the commonest answer if the expert is deterministic; uniform if none."""
+    n_actions = answers.shape[2]
+    given = answers.sum(axis=2, keepdims=True)
+    if kind.deterministic:
+        policy = np.eye(n_actions)[answers.argmax(axis=2)]
+    else:
+        policy = answers / np.maximum(1, given)
+    return np.where(given > 0, policy, 1.0 / n_actions)

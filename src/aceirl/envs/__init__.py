@@ -1,0 +1,72 @@
+"""The paper's environments by name, each a `Problem` drawn from a seed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from aceirl.envs.chain import chain
+from aceirl.envs.double_chain import double_chain
+from aceirl.envs.four_paths import four_paths, four_paths_released
+from aceirl.envs.gridworld import gridworld, gridworld_released
+from aceirl.envs.problem import Layout, Problem, check_count
+from aceirl.envs.random_mdp import random_mdp, random_mdp_released
+from aceirl.errors import unknown_name
+
+__all__ = ["ENVIRONMENTS", "EnvironmentSpec", "Layout", "Problem", "make"]
+
+# Keeps the draws of a problem apart from those of a run that is given the same seed.
+PROBLEM_STREAM = 1
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """How to build an environment, what it is in one line, and how many episodes the paper plays between two plans."""
+
+    builder: Callable[..., Problem]
+    description: str
+    episodes_per_iteration: int
+
+    @property
+    def parameters(self) -> dict[str, int | float]:
+        """The names of what can be changed, with the paper's values."""
+        signature = inspect.signature(self.builder).parameters.values()
+        return {p.name: p.default for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
+    {
+        "four-paths": EnvironmentSpec(four_paths, "a centre and four long arms, a goal at the end of one", 50),
+        "double-chain": EnvironmentSpec(double_chain, "a corridor entered in the middle, a goal at its right end", 50),
+        "chain": EnvironmentSpec(chain, "a short walk with one good action of ten, and a pit beside it", 1),
+        "gridworld": EnvironmentSpec(gridworld, "a 3x3 room with a sticky centre, a goal right of it", 1),
+        "random-mdp": EnvironmentSpec(random_mdp, "random transitions and rewards, nine states", 1),
+        "four-paths-released": EnvironmentSpec(
+            four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre", 50
+        ),
+        "gridworld-released": EnvironmentSpec(
+            gridworld_released, "gridworld as the paper's released code has it: the goal is absorbing", 1
+        ),
+        "random-mdp-released": EnvironmentSpec(
+            random_mdp_released, "random-mdp as the paper's released code has it: new transitions at every step", 1
+        ),
+    }
+)
+
+
+def make(name: str, seed: int, **parameters: Any) -> Problem:
+    """The environment of that name; the seed decides all that is random in it, and the expert's choice among equals."""
+    if name not in ENVIRONMENTS:
+        raise unknown_name("environment", name, ENVIRONMENTS)
+    spec = ENVIRONMENTS[name]
+    for parameter in parameters:
+        if parameter not in spec.parameters:
+            raise unknown_name(f"parameter of {name}", parameter, spec.parameters)
+    check_count("seed", seed, minimum=0)
+    rng = np.random.default_rng(np.random.SeedSequence([seed, PROBLEM_STREAM]))
+    return spec.builder(rng, **parameters)

@@ -1,0 +1,135 @@
+"""A problem to try the software on: dynamics, the true reward, an expert, and how to draw it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from aceirl.errors import InputError
+from aceirl.kernels import greedy_actions, optimal_values
+from aceirl.mdp import MDP, FloatArray, check_policy, check_reward, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How to draw a problem: where its states lie on paper, and where its actions point.
+
+    Shapes: `positions [S, 2]` (x right, y up, neighbours one apart), `action_directions [A, 2]` (arrows of length one;
+    zeros for an action that points nowhere). The kind is "chain", "grid", "arms" or "ring".
+    """
+
+    kind: str
+    positions: FloatArray
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    action_directions: FloatArray
+
+    def __post_init__(self) -> None:
+        for name, names in (("positions", self.state_names), ("action_directions", self.action_names)):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != (len(names), 2):
+                raise InputError(f"{name} must have shape [{len(names)}, 2], got {list(array.shape)}")
+            if not np.isfinite(array).all():
+                raise InputError(f"{name}[{int(np.argwhere(~np.isfinite(array))[0, 0])}] is not finite")
+            object.__setattr__(self, name, frozen(array, np.float64))
+        length = np.linalg.norm(self.action_directions, axis=1)
+        wrong = (length != 0) & (np.abs(length - 1) > 1e-6)
+        if wrong.any():
+            a = int(np.argmax(wrong))
+            raise InputError(f"action_directions[{a}] is {self.action_directions[a].tolist()}, not of length 1 or 0")
+
+    @property
+    def n_states(self) -> int:
+        """How many states are drawn."""
+        return len(self.state_names)
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return len(self.action_names)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Dynamics and an expert, and the truth that only an evaluation may see.
+
+    Shapes: `reward [H, S, A]` between 0 and `rmax`, `expert [H, S, A]`, the probabilities of the expert's actions.
+    """
+
+    name: str
+    mdp: MDP
+    reward: FloatArray
+    expert: FloatArray
+    layout: Layout
+    rmax: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        self.mdp.require_complete()
+        shape = self.mdp.shape
+        object.__setattr__(self, "reward", check_reward(self.reward, shape))
+        object.__setattr__(self, "expert", check_policy(self.expert, shape, name="expert"))
+        outside = (self.reward < 0) | (self.reward > self.rmax)
+        if outside.any():
+            index = tuple(np.argwhere(outside)[0])
+            place = [int(i) for i in index]
+            raise InputError(f"reward{place} is {self.reward[index]}, not between 0 and {self.rmax:g}")
+        if (self.layout.n_states, self.layout.n_actions) != shape[1:]:
+            raise InputError(
+                f"layout has {self.layout.n_states} states and {self.layout.n_actions} actions, "
+                f"but mdp has {shape[1]} and {shape[2]}"
+            )
+
+    @classmethod
+    def solved(cls, name: str, mdp: MDP, reward: ArrayLike, layout: Layout, rng: np.random.Generator) -> Problem:
+        """With an optimal, deterministic expert for `reward [H, S, A]` or `[S, A]`; ties are broken by `rng`."""
+        truth = check_reward(reward, mdp.shape)
+        q, _ = optimal_values(mdp, truth)
+        return cls(name, mdp, truth, np.eye(mdp.n_actions)[greedy_actions(q, rng)], layout)
+
+
+def reward_in(states: Sequence[int], mdp: MDP) -> FloatArray:
+    """`[H, S, A]`: one in the given states, whatever the step and the action; zero elsewhere."""
+    reward = np.zeros(mdp.shape)
+    reward[:, states] = 1.0
+    return reward
+
+
+def from_moves(
+    moves: Iterable[tuple[int, int, int, float]], *, n_states: int, n_actions: int, horizon: int, initial: ArrayLike
+) -> MDP:
+    """Stationary dynamics from moves `(s, a, s', probability)`.
+
+    A move named twice adds up (two outcomes may end in the same cell); those of probability zero are dropped.
+    """
+    state, action, successor, chance = (np.array(column) for column in zip(*moves, strict=True))
+    keys, which = np.unique((state * n_actions + action) * n_states + successor, return_inverse=True)
+    probability = np.asarray(np.bincount(which, weights=chance), dtype=np.float64)
+    keys, probability = keys[probability > 0], probability[probability > 0]
+    return MDP(
+        horizon=horizon,
+        n_states=n_states,
+        n_actions=n_actions,
+        indptr=np.searchsorted(keys, np.arange(n_states * n_actions + 1) * n_states),
+        successors=(keys % n_states).astype(np.int32),
+        probabilities=probability,
+        initial=np.asarray(initial, dtype=np.float64),
+    )
+
+
+def check_count(name: str, value: int, minimum: int = 1) -> int:
+    """A whole number of at least the minimum, or an error with the argument's name."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise InputError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
+    return int(value)
+
+
+def check_probability(name: str, value: float) -> float:
+    """A number in `[0, 1]`, or an error with the argument's name."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a probability between 0 and 1, got {value!r}")
+    return float(value)

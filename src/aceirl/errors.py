@@ -1,0 +1,22 @@
+"""The one kind of error a user can cause, and the search for the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Something given from outside is wrong; the message names it, its value, and what would be right."""
+
+
+class AnswerError(InputError):
+    """The expert gave no usable answer; everything collected before the question is kept."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return InputError(f"unknown {kind} {name!r}; {hint}")

@@ -1,0 +1,1 @@
+"""What may see the truth: experiments, their analysis and their pictures."""

@@ -1,0 +1,21 @@
+"""`greedy`: go where the error bound is largest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aceirl.collect import Plan
+from aceirl.explore.base import Belief
+from aceirl.kernels import greedy_actions
+
+
+class Greedy:
+    """Paper, "AceIRL Greedy": the greedy policy of (EB1), ties broken at random.
+
+    It looks at the uncertainty there is, not at what a batch will leave of it, so large batches hurt it.
+    """
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """At each state the action with the largest bound."""
+        actions = greedy_actions(belief.bound.error, rng)
+        return Plan(policy=np.eye(belief.shape[2])[actions])

@@ -1,0 +1,21 @@
+"""From what is known to a reward: one algorithm a file, any callable of the same form will do."""
+
+from aceirl.errors import unknown_name
+from aceirl.irl.base import InverseReinforcement, Recovered, action_values
+from aceirl.irl.feasible_point import feasible_point, made_feasible
+from aceirl.irl.max_causal_entropy import max_causal_entropy
+
+ALGORITHMS: dict[str, InverseReinforcement] = {
+    "feasible-point": feasible_point,
+    "max-causal-entropy": max_causal_entropy,
+}
+
+
+def algorithm(name: str) -> InverseReinforcement:
+    """The IRL algorithm of that name."""
+    if name not in ALGORITHMS:
+        raise unknown_name("IRL algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]
+
+
+__all__ = ["ALGORITHMS", "InverseReinforcement", "Recovered", "action_values", "algorithm", "made_feasible"]

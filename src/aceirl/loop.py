@@ -1,0 +1,189 @@
+"""THE loop: plan, collect, estimate, bound, infer – and yield what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aceirl.bounds import error_bound
+from aceirl.collect import collect
+from aceirl.confidence import FAMILIES
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.errors import InputError
+from aceirl.explore import Belief, Strategy, strategy
+from aceirl.irl import InverseReinforcement, Recovered, action_values, algorithm, made_feasible
+from aceirl.kernels import greedy_actions
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.protocols import Environment, Expert
+from aceirl.settings import Settings
+
+STREAMS = ("strategy", "environment", "ties")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration, in numbers. `regret` is None where no truth is known; `stopped` is None while the run goes on."""
+
+    iteration: int
+    samples: int
+    episodes: int
+    answers: int
+    bound: float
+    certificates: dict[str, float]
+    regret: float | None
+    infeasibility: float
+    planner_gap: float | None
+    planning_seconds: float
+    inferring_seconds: float
+    stopped: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, ready for a line of JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that the next iteration depends on, besides environment, expert and settings.
+
+    Chance is not part of it: iteration `k` draws from streams named by `(seed, k)`, so a run can go on from any state.
+    """
+
+    iteration: int
+    counts: Counts
+    recovered: Recovered | None = None
+    policy: IntArray | None = None
+    accuracy: float | None = None
+    memory: Mapping[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One turn of the loop: the record for whoever watches, and the state to go on from."""
+
+    record: Record
+    state: State
+
+
+def explore(
+    environment: Environment,
+    expert: Expert,
+    settings: Settings,
+    *,
+    regret: Callable[[IntArray], float] | None = None,
+    state: State | None = None,
+    explorer: Strategy | None = None,
+    infer: InverseReinforcement | None = None,
+) -> Iterator[Turn]:
+    """Learn until the certificate, the regret or the budget says stop; one turn an iteration.
+
+    `regret` measures a policy `[H, S]` against a truth the learner does not see. `explorer` and `infer` replace the
+    strategy and the IRL algorithm named in the settings. Give a `state` to go on from it.
+    """
+    explorer = explorer or strategy(settings.strategy)
+    infer = infer or algorithm(settings.irl)
+    state = state or start(environment, settings)
+    belief = believe(environment, expert, settings, state)
+    while True:
+        streams = random_streams(settings.seed, state.iteration)
+
+        began = time.perf_counter()
+        plan = explorer.plan(belief, streams["strategy"])
+        planning = time.perf_counter() - began
+
+        seen = collect(environment, expert, plan, settings.episodes_per_iteration, state.counts, streams["environment"])
+        counts = state.counts + seen
+
+        began = time.perf_counter()
+        warm = state.recovered.parameters if state.recovered else None
+        known = estimate(environment, expert, settings, counts)
+        recovered = made_feasible(known, infer(known, settings.rmax, warm), settings.rmax)
+        inferring = time.perf_counter() - began
+
+        state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, plan.memory)
+        belief = believe(environment, expert, settings, state)
+        q = action_values(belief.estimate, recovered.reward, recovered.neutral)
+        policy = greedy_actions(q, streams["ties"])
+        state = State(state.iteration, counts, recovered, policy, belief.accuracy, plan.memory)
+
+        measured = regret(policy) if regret else None
+        certificates = {"set": 4 * belief.bound.value}
+        record = Record(
+            iteration=state.iteration,
+            samples=counts.samples,
+            episodes=state.iteration * settings.episodes_per_iteration,
+            answers=counts.questions,
+            bound=belief.accuracy,
+            certificates=certificates,
+            regret=measured,
+            infeasibility=recovered.infeasibility,
+            planner_gap=plan.evidence.get("gap"),
+            planning_seconds=planning,
+            inferring_seconds=inferring,
+            stopped=_reason_to_stop(settings, belief, counts, measured),
+        )
+        yield Turn(record, state)
+        if record.stopped:
+            return
+
+
+def start(environment: Environment, settings: Settings) -> State:
+    """The state before anything was observed."""
+    shape = (environment.horizon, environment.n_states, environment.n_actions)
+    for name, size in zip(("horizon", "n_states", "n_actions"), shape, strict=True):
+        if size < 1:
+            raise InputError(f"the environment's {name} is {size}; it must be at least 1")
+    return State(0, Counts.empty(shape, stationary=settings.stationary_dynamics))
+
+
+def estimate(environment: Environment, expert: Expert, settings: Settings, counts: Counts) -> Estimate:
+    """What the counts say, under what the settings assume."""
+    kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability)
+    return Estimate.of(counts, kind=kind, delta=settings.delta / 3, initial=environment.initial)
+
+
+def believe(environment: Environment, expert: Expert, settings: Settings, state: State) -> Belief:
+    """All that is known in a state: estimates, radii and bounds."""
+    known = estimate(environment, expert, settings, state.counts)
+    radii = FAMILIES[settings.confidence](known, settings.rmax, settings.delta)
+    bound = error_bound(known.mdp, radii)
+    recovered = state.recovered
+    return Belief(
+        estimate=known,
+        radii=radii,
+        bound=bound,
+        reward=recovered.reward if recovered else np.zeros(known.mdp.shape),
+        neutral=recovered.neutral if recovered else 0.0,
+        accuracy=bound.value,
+        rmax=settings.rmax,
+        delta=settings.delta,
+        episodes=settings.episodes_per_iteration,
+        memory=state.memory,
+    )
+
+
+def random_streams(seed: int, iteration: int) -> dict[str, np.random.Generator]:
+    """The generators of one iteration, by name: the same for the same seed, wherever the run was interrupted."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(iteration,))
+    return {
+        name: np.random.default_rng(child) for name, child in zip(STREAMS, sequence.spawn(len(STREAMS)), strict=True)
+    }
+
+
+def target(settings: Settings, horizon: int) -> float:
+    """The accuracy asked for: `epsilon`, or a tenth of the most an episode can earn."""
+    return settings.epsilon if settings.epsilon is not None else 0.1 * horizon * settings.rmax
+
+
+def _reason_to_stop(settings: Settings, belief: Belief, counts: Counts, regret: float | None) -> str | None:
+    if belief.bound.certifies(target(settings, belief.shape[0])):
+        return "certificate"
+    if regret is not None and settings.until_regret is not None and regret < settings.until_regret:
+        return "regret"
+    if counts.samples >= settings.max_samples:
+        return "budget"
+    return None

@@ -1,0 +1,170 @@
+"""Imports point one way. The tables below are the plan of the house; the tests read the sources and compare."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
+
+# A unit is a module or a package directly under `aceirl`; inside a package the files may know each other.
+# Each unit, from the bottom up, with the units it may import.
+BASE = {"errors", "mdp", "kernels"}
+LEARNER = BASE | {"counts", "planner", "confidence", "bounds"}
+LOOP = LEARNER | {"protocols", "metrics", "collect", "explore", "irl", "settings", "certificates"}
+RUNS = LOOP | {"loop", "envs", "experts"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "mdp": {"errors"},
+    "protocols": {"errors", "mdp"},
+    "kernels": {"errors", "mdp"},
+    "metrics": BASE,
+    "experts": BASE | {"protocols"},
+    "envs": BASE | {"protocols"},
+    "counts": BASE | {"protocols"},
+    "planner": BASE,
+    "collect": BASE | {"protocols", "counts"},
+    "confidence": BASE | {"counts", "planner"},
+    "bounds": BASE | {"counts", "planner", "confidence"},
+    "explore": LEARNER | {"collect"},
+    "irl": LEARNER,
+    "settings": LEARNER | {"explore", "irl"},
+    "certificates": LEARNER | {"explore", "irl"},
+    "loop": LOOP,
+    "runs": RUNS,
+    "__init__": RUNS | {"runs"},
+    "experiments": RUNS | {"runs", "__init__"},
+    "web": RUNS | {"runs", "experiments", "__init__"},
+    "cli": RUNS | {"runs", "experiments", "web", "__init__"},
+    "__main__": {"cli"},
+}
+
+# Libraries that only some units may touch. Any other library is free.
+SHOWING = {"experiments", "cli", "web"}
+RESERVED: dict[str, set[str]] = {
+    "matplotlib": SHOWING,
+    "pandas": SHOWING,
+    "pyarrow": SHOWING,
+    "jinja2": SHOWING,
+    "joblib": SHOWING,
+    "dask": SHOWING,
+    "distributed": SHOWING,
+    "starlette": SHOWING,
+    "typer": {"cli", "web"},
+    "rich": {"cli", "web"},
+    "uvicorn": {"cli", "web"},
+    "gymnasium": {"envs"},
+    # Oracles: they check the product from the tests and benchmarks, and are no part of it.
+    "clarabel": set(),
+    "cvxpy": set(),
+    "quantecon": set(),
+    "scs": set(),
+}
+
+
+def violations(source: str, path: str) -> list[str]:
+    """What is wrong with the imports of `source`, a file at `path` relative to the package, one line each."""
+    package = ["aceirl", *Path(path).parts[:-1]]
+    unit = unit_of(path)
+    if unit not in MAY_IMPORT:
+        return [f"{path}: '{unit}' is not in the table of units; add it to MAY_IMPORT"]
+    found = []
+    for line, name in imported(ast.parse(source), package):
+        top, *rest = name.split(".")
+        if top == "aceirl":
+            target = rest[0] if rest and rest[0] in known_units() else "__init__"
+            if target != unit and target not in MAY_IMPORT[unit]:
+                found.append(f"{path}:{line}: '{unit}' may not import '{target}'")
+        elif unit not in RESERVED.get(top, {unit}):
+            found.append(f"{path}:{line}: '{unit}' may not import the library '{top}'")
+    return found
+
+
+def unit_of(path: str) -> str:
+    return Path(path).parts[0].removesuffix(".py")
+
+
+def source_files() -> list[str]:
+    return sorted(str(file.relative_to(SOURCES)) for file in SOURCES.rglob("*.py"))
+
+
+def known_units() -> set[str]:
+    return set(MAY_IMPORT) | {unit_of(path) for path in source_files()}
+
+
+def imported(node: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
+    """The line and full dotted name of every import below `node`, wherever it runs; not those for types only."""
+    match node:
+        case ast.Import():
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        case ast.ImportFrom():
+            parents = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*parents, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+        case ast.Call(func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"), args=[name, *_]):
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield node.lineno, name.value if name.value[0] != "." else f"aceirl{name.value}"
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+            for statement in node.orelse:
+                yield from imported(statement, package)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from imported(child, package)
+
+
+@pytest.mark.parametrize("path", source_files())
+def test_imports_of_every_module_point_one_way(path: str) -> None:
+    found = violations((SOURCES / path).read_text(encoding="utf-8"), path)
+    assert not found, "\n".join(found)
+
+
+def test_the_table_itself_has_no_cycle_and_no_unknown_name() -> None:
+    list(TopologicalSorter(MAY_IMPORT).static_order())
+    assert set().union(*MAY_IMPORT.values(), *RESERVED.values()) <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "offender"),
+    [
+        ("mdp.py", "from aceirl.kernels import backward", "kernels"),
+        ("mdp.py", "from aceirl import kernels", "kernels"),
+        ("mdp.py", "from . import kernels", "kernels"),
+        ("mdp.py", "import aceirl.loop as loop", "loop"),
+        ("bounds.py", "from aceirl import ActiveIRL", "__init__"),
+        ("explore/ace.py", "from ..irl.entropy import MaximumEntropy", "irl"),
+        ("explore/ace.py", "from ..envs import four_paths", "envs"),
+        ("irl/entropy.py", "def f():\n    from aceirl.experts import table", "experts"),
+        ("experts/table.py", "from aceirl.envs import chain", "envs"),
+        ("planner/saddle.py", "from aceirl.counts import Counts", "counts"),
+        ("loop.py", "import importlib\nimportlib.import_module('aceirl.experiments')", "experiments"),
+        ("loop.py", "def draw():\n    import matplotlib.pyplot as plt", "matplotlib"),
+        ("experiments/report.py", "from rich.table import Table", "rich"),
+        ("planner/constrained.py", "import cvxpy", "cvxpy"),
+        ("loop.py", "if TYPE_CHECKING:\n    pass\nelse:\n    import pandas", "pandas"),
+        ("gadget.py", "", "gadget"),
+    ],
+)
+def test_an_arrow_that_turns_round_is_seen(path: str, source: str, offender: str) -> None:
+    (found,) = violations(source, path)
+    assert f"'{offender}'" in found
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("kernels.py", "from aceirl.mdp import MDP"),
+        ("explore/ace.py", "from .greedy import Greedy"),
+        ("explore/deep/inner.py", "from ..greedy import Greedy"),
+        ("explore/ace.py", "import typing\nif typing.TYPE_CHECKING:\n    from aceirl.envs import Problem"),
+        ("experiments/plots.py", "import matplotlib.pyplot as plt"),
+        ("cli.py", "from aceirl import __version__"),
+        ("mdp.py", "import numpy as np"),
+    ],
+)
+def test_an_arrow_that_points_down_is_allowed(path: str, source: str) -> None:
+    assert violations(source, path) == []
