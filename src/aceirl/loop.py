@@ -39,6 +39,7 @@ class Record:
     planner_gap: float | None
     planning_seconds: float
     inferring_seconds: float
+    seconds: float
     stopped: str | None
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class Turn:
     state: State
 
 
-def explore(
+def learn(
     environment: Environment,
     expert: Expert,
     settings: Settings,
@@ -91,7 +92,7 @@ def explore(
     while True:
         streams = random_streams(settings.seed, state.iteration)
 
-        began = time.perf_counter()
+        turned = began = time.perf_counter()
         plan = explorer.plan(belief, streams["strategy"])
         planning = time.perf_counter() - began
 
@@ -124,6 +125,7 @@ def explore(
             planner_gap=plan.evidence.get("gap"),
             planning_seconds=planning,
             inferring_seconds=inferring,
+            seconds=time.perf_counter() - turned,
             stopped=_reason_to_stop(settings, belief, counts, measured),
         )
         yield Turn(record, state)
