@@ -1,0 +1,5 @@
+"""`python -m aceirl`."""
+
+from aceirl.cli import main
+
+main()

@@ -1,0 +1,9 @@
+"""Parse, call, show. Heavy parts are loaded by the command that needs them, so that help comes at once."""
+
+from aceirl.cli import running as running
+from aceirl.cli.app import app
+
+
+def main() -> None:
+    """The `aceirl` command."""
+    app()

@@ -1,0 +1,39 @@
+"""The command line's frame: one app, and one way to end when the input was wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import typer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+app = typer.Typer(
+    name="aceirl",
+    help="Learn why an expert acts as it does, asking and exploring as little as possible.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def command(function: F) -> F:
+    """Register a command. Wrong input ends it with one line and exit code 2; an interrupt with exit code 130."""
+
+    @wraps(function)
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        from aceirl.errors import InputError
+
+        try:
+            return function(*arguments, **options)
+        except InputError as error:
+            print(f"aceirl: {error}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            print("aceirl: interrupted; what was finished is kept", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return cast(F, app.command()(guarded))

@@ -1,0 +1,192 @@
+"""Commands about one run: run, resume, show, demo; and the lists of what can be run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aceirl.cli.app import command
+
+if TYPE_CHECKING:
+    from aceirl.runs import Run
+
+Out = Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one under runs/.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on the last line.")]
+
+
+@command
+def run(
+    env: Annotated[str, typer.Argument(help="Name of the environment; `aceirl envs` lists them.")],
+    strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "advice",
+    episodes_per_iteration: Annotated[
+        int | None, typer.Option(help="Episodes between two plans (N_E); by default the paper's for this environment.")
+    ] = None,
+    irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
+    confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "kl",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Accuracy asked of the certificate; by default a tenth of the largest return.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="How often the certificate may be wrong.")] = 0.1,
+    max_samples: Annotated[int, typer.Option(help="Budget: environment steps.")] = 100_000,
+    until_regret: Annotated[float | None, typer.Option(help="Stop when the normalised regret is below this.")] = None,
+    seed: Annotated[int, typer.Option(help="Determines the problem and every draw of the run.")] = 0,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the environment, as name=value; may be repeated.")
+    ] = None,
+    per_step: Annotated[
+        bool, typer.Option(help="Do not assume that the dynamics are the same at every step.")
+    ] = False,
+    stationary_expert: Annotated[
+        bool, typer.Option(help="Assume that the expert does not look at the step; it is then asked once per state.")
+    ] = False,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Explore an environment, ask its expert, and recover a reward."""
+    from aceirl.envs import ENVIRONMENTS
+    from aceirl.errors import unknown_name
+    from aceirl.runs import Run, Source
+    from aceirl.settings import Settings
+
+    if env not in ENVIRONMENTS:
+        raise unknown_name("environment", env, ENVIRONMENTS)
+    settings = Settings(
+        strategy=strategy,
+        irl=irl,
+        confidence=confidence,
+        episodes_per_iteration=episodes_per_iteration or ENVIRONMENTS[env].episodes_per_iteration,
+        epsilon=epsilon,
+        delta=delta,
+        max_samples=max_samples,
+        until_regret=until_regret,
+        stationary_dynamics=not per_step,
+        seed=seed,
+    )
+    source = Source(env, _parameters(parameter or []), seed, stationary_expert)
+    _carry_on(Run.create(out or _free_folder(f"{env}-{strategy}-{seed}"), settings, source), as_json=as_json)
+
+
+@command
+def resume(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted.")], as_json: Json = False
+) -> None:
+    """Go on with a run that was interrupted; it ends as if it had not been."""
+    from aceirl.runs import Run
+
+    _carry_on(Run.open(directory), as_json=as_json)
+
+
+@command
+def show(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+) -> None:
+    """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
+    from aceirl.experiments.summary import draw, in_words
+    from aceirl.runs import Run
+
+    opened = Run.open(directory)
+    print(in_words(opened))
+    for picture in draw(opened):
+        print(f"  {picture}")
+
+
+@command
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
+) -> None:
+    """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
+    import shutil
+
+    from aceirl.experiments.summary import draw, in_words
+    from aceirl.runs import Run, Source
+    from aceirl.settings import Settings
+
+    if (out / "run.json").exists():
+        shutil.rmtree(out)
+    settings = Settings(strategy="advice", episodes_per_iteration=1, max_samples=4_000)
+    begun = Run.create(out, settings, Source("four-paths", {}, seed=0))
+    print("Four corridors leave a room; one has something the expert wants. The software knows neither which corridor,")
+    print("nor how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
+    _carry_on(begun, as_json=False, summary=False)
+    print(in_words(begun))
+    for picture in draw(begun):
+        print(f"  {picture}")
+
+
+@command
+def envs() -> None:
+    """List the environments."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from aceirl.envs import ENVIRONMENTS
+
+    table = Table("name", "what it is", "parameters (--set name=value)")
+    for name, spec in ENVIRONMENTS.items():
+        table.add_row(name, spec.description, ", ".join(f"{k}={v}" for k, v in spec.parameters.items()))
+    Console().print(table)
+
+
+@command
+def strategies() -> None:
+    """List the exploration strategies."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from aceirl.explore import STRATEGIES
+
+    table = Table("name", "needs", "rule")
+    for name, spec in STRATEGIES.items():
+        table.add_row(name, spec.access, spec.summary)
+    Console().print(table)
+
+
+def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
+    """Run to the end with a progress bar, and say what came out."""
+    from aceirl.errors import InputError
+    from aceirl.experiments.summary import in_words, outcome
+    from aceirl.learner import progress_bar
+    from aceirl.runs import open_task
+
+    if begun.source is None:
+        raise InputError(
+            f"{begun.path} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={begun.path})"
+        )
+    task = open_task(begun.source)
+    with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
+        for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
+            advance(turn.record)
+    if as_json:
+        print(json.dumps(outcome(begun)))
+    elif summary:
+        print(in_words(begun))
+        print(f"Pictures: aceirl show {begun.path}")
+
+
+def _parameters(assignments: list[str]) -> dict[str, Any]:
+    """`name=value` pairs, with numbers read as numbers."""
+    from aceirl.errors import InputError
+
+    parameters: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise InputError(f"--set takes name=value, got {assignment!r}")
+        try:
+            parameters[name] = json.loads(text)
+        except json.JSONDecodeError:
+            parameters[name] = text
+    return parameters
+
+
+def _free_folder(name: str) -> Path:
+    """The first folder of that name under runs/ that does not exist yet."""
+    path, number = Path("runs") / name, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{name}-{number}"
+    return path
