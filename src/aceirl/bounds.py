@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from aceirl.confidence import Radii
-from aceirl.kernels import clipped_backward
+from aceirl.counts import Estimate
+from aceirl.kernels import clipped_backward, optimal_values
 from aceirl.mdp import MDP, FloatArray
+from aceirl.planner import PolicySet, solve_constrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +36,22 @@ def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
     known_start = mdp.initial.any()
     value = float(mdp.initial @ worst[0]) + radii.start if known_start else float(radii.ceiling[0])
     return ErrorBound(error, min(value, float(radii.ceiling[0])))
+
+
+def plausible_policies(estimate: Estimate, reward: FloatArray, neutral: float, accuracy: float) -> PolicySet | None:
+    """`Π̂ = {π : V*(r̂) - V^π(r̂) ≤ 10·ε_k}` in the estimated process, as a constraint `⟨r̂, μ⟩ ≥ V̂* - 10·ε_k`.
+
+    None if every policy is in it. Differs from the paper's matrix form, which drops `V̂*` and gives the slack a reward.
+    What follows an unknown row earns `neutral` a step, so it is part of that row's own reward here.
+    """
+    mdp = estimate.mdp
+    after = neutral * np.arange(mdp.horizon - 1, -1, -1.0)
+    earned = np.where(mdp.known, reward, reward + after[:, None, None])
+    floor = float(mdp.initial @ optimal_values(mdp, earned)[1][0]) - 10 * accuracy
+    return PolicySet(earned, floor) if floor > 0 else None
+
+
+def plausible_error(estimate: Estimate, radii: Radii, policies: PolicySet) -> float:
+    """Paper, (EB2): `max ⟨μ, C⟩` over the occupancy measures of the plausible policies."""
+    answer = solve_constrained(estimate.mdp, radii.total, policies.reward, policies.floor)
+    return answer.bound + radii.start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
     """
     horizon, n_states, n_actions = estimate.mdp.shape
     ceiling = trivial_bound(horizon, rmax)
-    visits = np.maximum(1, estimate.counts.visits)
+    visits = np.maximum(1, estimate.step_visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits.astype(np.float64) ** 2 / delta)
     radius = ceiling[:, None, None] * np.minimum(1.0, 2 * np.sqrt(2 * log_term / visits))
     return Radii(radius, np.zeros((horizon, n_states)), _start_radius(estimate, rmax, delta), ceiling, guaranteed=False)
@@ -52,23 +53,25 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
 def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     """Radii valid for all value functions and all times at once.
 
-    With `N` visits of a row and `K` possible successors, `KL(P̂‖P) ≤ β/N`, `β = log(rows/δ) + (K-1)·log(e·(1 + N/(K-1)))`
-    for every row and every `N`, with probability `1-δ` (Jonsson et al. 2020, Proposition 1). By Pinsker
+    With `N` visits of a row and `K` possible successors, `KL(P̂‖P) ≤ β/N` for every row and every `N`, with probability
+    `1-δ`, where `β = log(rows/δ) + (K-1)·log(e·(1 + N/(K-1)))` (Jonsson et al. 2020, Proposition 1). By Pinsker
     `TV ≤ min(1, sqrt(β/2N))`, and values at `h+1` span at most `(H-h-1)·Rmax`.
 
-    Assumes independent transitions, and of a deterministic expert only that it is one. A stochastic expert's share of
-    `δ` is spent in `ExpertKind.settled`; dynamics, start and expert each get a third.
+    Assumes independent transitions, and of a deterministic expert only that it is one. Where states are met one by one
+    and nobody can say how many there are, `K` counts those met, which steers the exploration and guarantees nothing.
+    A stochastic expert's share of `δ` is spent in `ExpertKind.settled`; dynamics, start and expert each get a third.
     """
     horizon, n_states, _ = estimate.mdp.shape
     ceiling = trivial_bound(horizon, rmax)
-    spread = total_variation(estimate.row_visits, n_states, estimate.mdp.n_rows, delta / 3)
+    possible = _possible_states(estimate)
+    spread = total_variation(estimate.row_visits, possible, estimate.mdp.n_rows // n_states * possible, delta / 3)
     reach = rmax * np.arange(horizon - 1, -1, -1.0)
     return Radii(
         transition=reach[:, None, None] * spread,
         expert=np.where(estimate.expert_known, 0.0, ceiling[:, None]),
         start=_start_radius(estimate, rmax, delta / 3),
         ceiling=ceiling,
-        guaranteed=True,
+        guaranteed=math.isfinite(estimate.possible_states),
     )
 
 
@@ -95,6 +98,11 @@ def _start_radius(estimate: Estimate, rmax: float, delta: float) -> float:
     """What an estimated start distribution may cost: its total variation times the largest value, `H·Rmax`."""
     if estimate.start_known:
         return 0.0
-    horizon, n_states, _ = estimate.mdp.shape
     resets = np.array([estimate.counts.starts.sum()])
-    return horizon * rmax * float(total_variation(resets, n_states, 1, delta)[0])
+    return estimate.mdp.horizon * rmax * float(total_variation(resets, _possible_states(estimate), 1, delta)[0])
+
+
+def _possible_states(estimate: Estimate) -> int:
+    """How many successors a row can have; those met, if nobody can say, and then nothing is promised."""
+    known = estimate.possible_states
+    return int(known) if math.isfinite(known) else estimate.mdp.n_states

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, frozen
@@ -31,15 +33,33 @@ class Counts:
     def __post_init__(self) -> None:
         for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
             array = np.asarray(getattr(self, name))
-            if (array < 0).any():
-                place = [int(i) for i in np.argwhere(array < 0)[0]]
-                raise InputError(f"{name}{place} is {array[tuple(place)]}: counts cannot be negative")
+            wrong = ~((array >= 0) & (array < 2.0**63)) | (array != np.floor(array))
+            if wrong.any():
+                place = [int(i) for i in np.argwhere(wrong)[0]]
+                raise InputError(f"{name}{place} is {array[tuple(place)]}: counts are whole numbers, never negative")
             object.__setattr__(self, name, frozen(array, np.int64))
         shape = self.visits.shape
         if len(shape) != 3 or self.answers.shape != shape or self.starts.shape != shape[1:2]:
             raise InputError(
                 f"visits {list(shape)}, answers {list(self.answers.shape)} and starts {list(self.starts.shape)} "
                 "do not belong to one problem"
+            )
+        self._check_moves()
+
+    def _check_moves(self) -> None:
+        keys, (horizon, n_states, n_actions) = self.move_keys, self.shape
+        if keys.ndim != 1 or keys.shape != self.move_counts.shape:
+            raise InputError(
+                f"move_keys and move_counts must be lists of one length, got shapes {list(keys.shape)} "
+                f"and {list(self.move_counts.shape)}"
+            )
+        limit = n_states * n_actions * n_states * (1 if self.stationary else horizon)
+        wrong = (np.diff(keys, prepend=-1) <= 0) | (keys >= limit) | (self.move_counts == 0)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise InputError(
+                f"move_keys[{k}] is {keys[k]} and move_counts[{k}] is {self.move_counts[k]}; "
+                f"keys must rise and stay below {limit}, counts be at least 1"
             )
 
     @classmethod
@@ -53,6 +73,12 @@ class Counts:
     def of_moves(cls, moves: Moves, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
         """The counts of observed transitions; no answers."""
         horizon, n_states, n_actions = shape
+        sizes = {"step": horizon, "state": n_states, "action": n_actions, "successor": n_states}
+        for name, size in sizes.items():
+            values = getattr(moves, name)
+            wrong = (values < 0) | (values >= size)
+            if wrong.any():
+                raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
         visits = np.zeros(shape, dtype=np.int64)
         np.add.at(visits, (moves.step, moves.state, moves.action), moves.count)
         row = moves.state * n_actions + moves.action
@@ -77,6 +103,23 @@ class Counts:
         """How many answers the expert gave."""
         return int(self.answers.sum())
 
+    def grown(self, n_states: int) -> Counts:
+        """The same observations of a problem in which more states are known; the new ones come last."""
+        horizon, before, n_actions = self.shape
+        if n_states == before:
+            return self
+        row, successor = np.divmod(self.move_keys, before)
+        # Rows lie state by state within each step, so those of later steps move up by what earlier steps gained.
+        row = row + row // (before * n_actions) * ((n_states - before) * n_actions)
+        return Counts(
+            self.stationary,
+            with_states(self.visits, n_states),
+            with_states(self.answers, n_states),
+            with_states(self.starts[None], n_states)[0],
+            row * n_states + successor,
+            self.move_counts,
+        )
+
     def with_answers(self, answers: IntArray) -> Counts:
         """The same counts with these answers `[H, S, A]`."""
         return replace(self, answers=answers)
@@ -97,8 +140,16 @@ class Counts:
         )
 
 
+def with_states(array: NDArray[Any], n_states: int) -> NDArray[Any]:
+    """An array `[H, S, ...]` with zeros for the states that were not known when it was made."""
+    padding = [(0, 0)] * array.ndim
+    padding[1] = (0, n_states - array.shape[1])
+    return np.pad(array, padding)
+
+
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Sorted distinct keys with the counts of equal ones added up."""
+    """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
+    keys, counts = keys[counts != 0], counts[counts != 0]
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -148,6 +199,8 @@ class Estimate:
     Paper, §"Estimating Transition Model and Expert Policy". Differs: a row never visited has no estimate, and an expert
     never asked is not assumed to act in any way: `expert_policy` is uniform there, the choice of largest entropy, and
     `expert_known` is false.
+
+    `row_visits [H, S, A]` stand behind the row of `(h, s, a)`, `step_visits [H, S, A]` were made at that very step.
     """
 
     mdp: MDP
@@ -157,20 +210,52 @@ class Estimate:
     kind: ExpertKind
     counts: Counts
     start_known: bool
+    possible_states: float
+    step_visits: IntArray
 
     @classmethod
-    def of(cls, counts: Counts, *, kind: ExpertKind, delta: float, initial: FloatArray | None = None) -> Estimate:
-        """From counts, the assumptions on the expert and, where the learner is told it, the start `[S]`."""
+    def of(
+        cls,
+        counts: Counts,
+        *,
+        kind: ExpertKind,
+        delta: float,
+        initial: FloatArray | None = None,
+        end: int | None = None,
+        possible_states: float | None = None,
+    ) -> Estimate:
+        """From counts, the assumptions on the expert and, where the learner is told it, the start `[S]`.
+
+        `end` is the state in which episodes that are over stay; it needs no observation. `possible_states` is how many
+        states there can be if not all were met yet, infinite if nobody can say.
+        """
         answers = kind.pooled(counts.answers)
+        certain = counts if end is None else counts + _ended(counts, end)
+        settled = kind.settled(counts.answers, delta)
         return cls(
-            mdp=_estimated_mdp(counts, initial),
-            row_visits=_row_visits(counts),
+            mdp=_estimated_mdp(certain, initial),
+            row_visits=_row_visits(certain),
             expert_policy=_expert_policy(answers, kind),
-            expert_known=kind.settled(counts.answers, delta),
+            expert_known=settled if end is None else settled | (np.arange(counts.shape[1]) == end),
             kind=kind,
             counts=counts,
             start_known=initial is not None,
+            possible_states=counts.shape[1] if possible_states is None else possible_states,
+            step_visits=certain.visits,
         )
+
+
+# As good as certain, and small enough to be added up over the steps of an episode.
+CERTAIN = 2**50
+
+
+def _ended(counts: Counts, end: int) -> Counts:
+    """What needs no observation: that after the end of an episode nothing happens any more."""
+    horizon, n_states, n_actions = counts.shape
+    step, action = (index.ravel() for index in np.indices((horizon, n_actions)))
+    here, times = np.full_like(step, end), np.full_like(step, CERTAIN)
+    moves = Moves(step, here, action, here, times, np.zeros(n_states, dtype=np.int64))
+    return Counts.of_moves(moves, counts.shape, stationary=counts.stationary)
 
 
 def _row_visits(counts: Counts) -> IntArray:
@@ -206,4 +291,4 @@ def _expert_policy(answers: IntArray, kind: ExpertKind) -> FloatArray:
         policy = np.eye(n_actions)[answers.argmax(axis=2)]
     else:
         policy = answers / np.maximum(1, given)
-    return np.where(given > 0, policy, 1.0 / n_actions)
+    return np.asarray(np.where(given > 0, policy, 1.0 / n_actions), dtype=np.float64)

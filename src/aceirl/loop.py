@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from aceirl.bounds import error_bound
+from aceirl.bounds import error_bound, plausible_error, plausible_policies
 from aceirl.collect import collect
 from aceirl.confidence import FAMILIES
-from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.counts import Counts, Estimate, ExpertKind, with_states
 from aceirl.errors import InputError
 from aceirl.explore import Belief, Strategy, strategy
 from aceirl.irl import InverseReinforcement, Recovered, action_values, algorithm, made_feasible
 from aceirl.kernels import greedy_actions
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.protocols import Environment, Expert
+from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment
 from aceirl.settings import Settings
 
 STREAMS = ("strategy", "environment", "ties")
@@ -52,6 +53,7 @@ class State:
     """All that the next iteration depends on, besides environment, expert and settings.
 
     Chance is not part of it: iteration `k` draws from streams named by `(seed, k)`, so a run can go on from any state.
+    `names` are the states in their order, where the environment numbers them as it meets them.
     """
 
     iteration: int
@@ -60,6 +62,7 @@ class State:
     policy: IntArray | None = None
     accuracy: float | None = None
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +90,10 @@ def learn(
     """
     explorer = explorer or strategy(settings.strategy)
     infer = infer or algorithm(settings.irl)
+    if isinstance(environment, GrowingEnvironment):
+        environment.recall(state.names if state else ())
     state = state or start(environment, settings)
-    belief = believe(environment, expert, settings, state)
+    belief = believe(estimate(environment, expert, settings, state.counts), settings, state)
     while True:
         streams = random_streams(settings.seed, state.iteration)
 
@@ -96,8 +101,10 @@ def learn(
         plan = explorer.plan(belief, streams["strategy"])
         planning = time.perf_counter() - began
 
-        seen = collect(environment, expert, plan, settings.episodes_per_iteration, state.counts, streams["environment"])
-        counts = state.counts + seen
+        episodes, limit = settings.episodes_per_iteration, settings.max_answers
+        seen = collect(environment, expert, plan, episodes, state.counts, streams["environment"], max_answers=limit)
+        state = grown(state, seen.counts.shape[1], plan.memory)
+        counts = state.counts + seen.counts
 
         began = time.perf_counter()
         warm = state.recovered.parameters if state.recovered else None
@@ -105,14 +112,16 @@ def learn(
         recovered = made_feasible(known, infer(known, settings.rmax, warm), settings.rmax)
         inferring = time.perf_counter() - began
 
-        state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, plan.memory)
-        belief = believe(environment, expert, settings, state)
-        q = action_values(belief.estimate, recovered.reward, recovered.neutral)
+        # The state keeps the accuracy from before this turn: what is believed now is recomputed from it when a run goes on.
+        names = environment.names if isinstance(environment, GrowingEnvironment) else ()
+        state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, state.memory, names)
+        belief = believe(known, settings, state)
+        q = action_values(known, recovered.reward, recovered.neutral)
         policy = greedy_actions(q, streams["ties"])
-        state = State(state.iteration, counts, recovered, policy, belief.accuracy, plan.memory)
+        state = replace(state, policy=policy)
 
         measured = regret(policy) if regret else None
-        certificates = {"set": 4 * belief.bound.value}
+        certificates = {"reward": 4 * belief.accuracy, "set": 4 * belief.bound.value}
         record = Record(
             iteration=state.iteration,
             samples=counts.samples,
@@ -142,25 +151,55 @@ def start(environment: Environment, settings: Settings) -> State:
     return State(0, Counts.empty(shape, stationary=settings.stationary_dynamics))
 
 
+def grown(state: State, n_states: int, memory: Mapping[str, FloatArray]) -> State:
+    """The state with all its arrays as large as the problem has become; the strategy's `memory` is that of its plan."""
+    horizon, before, _ = state.counts.shape
+    if n_states == before:
+        return replace(state, memory=memory)
+    recovered = state.recovered
+    return replace(
+        state,
+        counts=state.counts.grown(n_states),
+        recovered=recovered and replace(recovered, parameters=with_states(recovered.parameters, n_states)),
+        memory={
+            name: with_states(array, n_states) if array.shape[:2] == (horizon, before) else array
+            for name, array in memory.items()
+        },
+    )
+
+
 def estimate(environment: Environment, expert: Expert, settings: Settings, counts: Counts) -> Estimate:
     """What the counts say, under what the settings assume."""
     kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability)
-    return Estimate.of(counts, kind=kind, delta=settings.delta / 3, initial=environment.initial)
+    possible = environment.possible_states or math.inf if isinstance(environment, GrowingEnvironment) else None
+    return Estimate.of(
+        counts,
+        kind=kind,
+        delta=settings.delta / 3,
+        initial=environment.initial,
+        end=environment.end if isinstance(environment, EndingEnvironment) else None,
+        possible_states=possible,
+    )
 
 
-def believe(environment: Environment, expert: Expert, settings: Settings, state: State) -> Belief:
+def believe(known: Estimate, settings: Settings, state: State) -> Belief:
     """All that is known in a state: estimates, radii and bounds."""
-    known = estimate(environment, expert, settings, state.counts)
     radii = FAMILIES[settings.confidence](known, settings.rmax, settings.delta)
     bound = error_bound(known.mdp, radii)
     recovered = state.recovered
+    reward = recovered.reward if recovered else np.zeros(known.mdp.shape)
+    neutral = recovered.neutral if recovered else 0.0
+    # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
+    before = state.accuracy if state.accuracy is not None else 0.1 * known.mdp.horizon * settings.rmax
+    policies = plausible_policies(known, reward, neutral, before)
+    accuracy = bound.value if policies is None else min(bound.value, plausible_error(known, radii, policies))
     return Belief(
         estimate=known,
         radii=radii,
         bound=bound,
-        reward=recovered.reward if recovered else np.zeros(known.mdp.shape),
-        neutral=recovered.neutral if recovered else 0.0,
-        accuracy=bound.value,
+        reward=reward,
+        neutral=neutral,
+        accuracy=accuracy,
         rmax=settings.rmax,
         delta=settings.delta,
         episodes=settings.episodes_per_iteration,
@@ -186,6 +225,6 @@ def _reason_to_stop(settings: Settings, belief: Belief, counts: Counts, regret: 
         return "certificate"
     if regret is not None and settings.until_regret is not None and regret < settings.until_regret:
         return "regret"
-    if counts.samples >= settings.max_samples:
+    if counts.samples >= settings.max_samples or counts.questions >= (settings.max_answers or math.inf):
         return "budget"
     return None

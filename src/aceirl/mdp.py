@@ -19,7 +19,7 @@ SUM_TOLERANCE = 1e-8
 
 def frozen(array: ArrayLike, dtype: type) -> NDArray[Any]:
     """A read-only, contiguous array of the given type that nobody else can write to."""
-    result = np.ascontiguousarray(array, dtype=dtype)
+    result: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype)
     if result is array and not result.flags.writeable and result.flags.owndata:
         return result
     if result is array or result.base is not None:
@@ -88,10 +88,12 @@ class MDP:
 
     @classmethod
     def from_dense(cls, transitions: ArrayLike, *, initial: ArrayLike, horizon: int | None = None) -> MDP:
-        """From `transitions [S, A, S]` (give the horizon) or `[H, S, A, S]`, and `initial`, a distribution or a state."""
+        """From `transitions [S, A, S]` (with a horizon) or `[H, S, A, S]`, and `initial`, a distribution or a state."""
         dense = np.asarray(transitions, dtype=np.float64)
-        if dense.ndim not in (3, 4) or dense.shape[-1] != dense.shape[-3]:
-            raise InputError(f"transitions must have shape [S, A, S] or [H, S, A, S], got {list(dense.shape)}")
+        if dense.ndim not in (3, 4) or dense.shape[-1] != dense.shape[-3] or dense.size == 0:
+            raise InputError(
+                f"transitions must have shape [S, A, S] or [H, S, A, S], none of them 0, got {list(dense.shape)}"
+            )
         if dense.ndim == 3 and horizon is None:
             raise InputError("horizon must be given with stationary transitions [S, A, S]")
         if dense.ndim == 4 and horizon not in (None, dense.shape[0]):
@@ -102,7 +104,7 @@ class MDP:
         rows = dense.reshape(-1, n_states)
         filled = rows != 0
         mdp = cls(
-            horizon=int(dense.shape[0] if dense.ndim == 4 else horizon or 0),
+            horizon=dense.shape[0] if horizon is None else horizon,
             n_states=n_states,
             n_actions=n_actions,
             indptr=np.concatenate(([0], np.cumsum(filled.sum(axis=1)))),
@@ -141,7 +143,10 @@ class MDP:
             raise InputError(f"indptr must rise from 0 over {self.n_rows} rows, got shape {list(self.indptr.shape)}")
         nonzeros = int(self.indptr[-1])
         if self.successors.shape != (nonzeros,) or self.probabilities.shape != (nonzeros,):
-            raise InputError(f"successors and probabilities must have length indptr[-1] = {nonzeros}")
+            raise InputError(
+                f"successors and probabilities must have length indptr[-1] = {nonzeros}, "
+                f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
+            )
         row = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
         outside = (self.successors < 0) | (self.successors >= self.n_states)
         if outside.any():
@@ -172,9 +177,9 @@ def start_distribution(initial: ArrayLike, n_states: int) -> FloatArray:
     """`[S]` from a distribution, or from the one state in which every episode starts."""
     start = np.asarray(initial)
     if start.ndim == 0:
-        if not 0 <= int(start) < n_states:
-            raise InputError(f"initial state {int(start)} is not one of the {n_states} states")
-        return np.eye(n_states)[int(start)]
+        if not np.issubdtype(start.dtype, np.integer) or not 0 <= start < n_states:
+            raise InputError(f"initial is {start.item()!r}, not one of the states 0 to {n_states - 1}")
+        return np.asarray(np.arange(n_states) == start, dtype=np.float64)
     return np.asarray(start, dtype=np.float64)
 
 
@@ -184,7 +189,8 @@ def check_reward(reward: ArrayLike, shape: tuple[int, int, int], name: str = "re
     if array.shape not in (shape, shape[1:]):
         raise InputError(f"{name} must have shape {list(shape)} or {list(shape[1:])}, got {list(array.shape)}")
     if not np.isfinite(array).all():
-        raise InputError(f"{name}{_index(~np.isfinite(array))} is not finite")
+        wrong = ~np.isfinite(array)
+        raise InputError(f"{name}{_index(wrong)} is {array[wrong][0]}, not a finite number")
     return frozen(np.broadcast_to(array, shape), np.float64)
 
 

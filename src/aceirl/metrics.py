@@ -36,7 +36,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The samples a run needed to get its regret below a threshold; if `censored`, those it spent without getting there."""
+    """The samples a run needed to get its regret below a threshold; if `censored`, those it spent in vain."""
 
     samples: int
     censored: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from aceirl.mdp import FloatArray, IntArray
 class Moves:
     """Observed transitions with multiplicities: `count[i]` times `(step, state, action)[i]` led to `successor[i]`.
 
-    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began.
+    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If a route
+    was watched, `exits [H+1]` counts the episodes that first strayed from it before step `h`, or never (the last entry).
     """
 
     step: IntArray
@@ -23,6 +25,7 @@ class Moves:
     successor: IntArray
     count: IntArray
     starts: IntArray
+    exits: IntArray | None = None
 
 
 class Environment(Protocol):
@@ -48,11 +51,66 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class EndingEnvironment(Protocol):
+    """An environment whose episodes may be over before the horizon.
+
+    They then stay in the state `end`, whatever is done; nothing is observed there and nobody is asked.
+    """
+
+    @property
+    def end(self) -> int: ...
+
+
+@runtime_checkable
+class GrowingEnvironment(Protocol):
+    """An environment that numbers its states as it meets them, so that `n_states` grows.
+
+    `possible_states` is how many there can be, None if nobody can say; `names` are those met, in their order.
+    """
+
+    @property
+    def possible_states(self) -> int | None: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """Number the states as these names do, and forget all others. No names: start anew."""
+
+
+class ShowingEnvironment(Protocol):
+    """An environment that can show an expert what a state looks like, and understands its own actions."""
+
+    @property
+    def n_actions(self) -> int: ...
+
+    def observation(self, state: int) -> Any:
+        """The observation that stands for a state."""
+
+    def key(self, observation: Any) -> Hashable:
+        """The same for two observations exactly if they are one state."""
+
+    def read_observation(self, written: Any) -> Any:
+        """An observation from its form in JSON."""
+
+    def action(self, number: int) -> Any:
+        """The environment's own action of that number."""
+
+    def action_number(self, action: Any) -> int | None:
+        """The number of one of the environment's own actions; None if it is not one."""
+
+
+@runtime_checkable
 class BatchedEnvironment(Protocol):
     """An environment that can play many episodes of one policy at once."""
 
-    def rollout(self, policy: FloatArray, episodes: int, rng: np.random.Generator) -> Moves:
-        """The transitions of `episodes` independent episodes of `policy [H, S, A]`."""
+    def rollout(
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None = None
+    ) -> Moves:
+        """The transitions of `episodes` independent episodes of `policy [H, S, A]`.
+
+        A `route [H, S]` of actions is watched: an episode strays from it at step `h` if it is then in a state with no
+        action on the route (-1), and at step `h+1` if it took another action at step `h`.
+        """
 
 
 @runtime_checkable
@@ -77,8 +135,8 @@ class Expert(Protocol):
     @property
     def stationary(self) -> bool: ...
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int:
-        """The action the expert would take in `state` at `step`."""
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """The action the expert would take in `state` at `step`; None if it has nothing to say about it."""
 
 
 @runtime_checkable

@@ -171,6 +171,8 @@ def _packed(state: State) -> dict[str, Any]:
     if state.policy is not None:
         arrays["policy"] = state.policy
     arrays |= {f"counts.{field.name}": getattr(state.counts, field.name) for field in fields(Counts)}
+    if state.names:
+        arrays["names"] = np.array([name.encode("ascii") for name in state.names])
     if state.recovered is not None:
         arrays |= {f"recovered.{field.name}": getattr(state.recovered, field.name) for field in fields(Recovered)}
     return arrays | {f"memory.{name}": array for name, array in state.memory.items()}
@@ -188,6 +190,7 @@ def _unpacked(arrays: dict[str, Any]) -> State:
         policy=arrays.get("policy"),
         accuracy=float(arrays["accuracy"]) if "accuracy" in arrays else None,
         memory={key.removeprefix("memory."): value for key, value in arrays.items() if key.startswith("memory.")},
+        names=tuple(name.decode("ascii") for name in arrays.get("names", [])),
     )
 
 

@@ -31,6 +31,7 @@ class Settings(BaseModel):
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     rmax: Positive = 1.0
     max_samples: Annotated[int, Field(ge=1)] = 100_000
+    max_answers: Annotated[int, Field(ge=1)] | None = None
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = None
     stationary_dynamics: bool = True
     least_probability: Annotated[float, Field(gt=0, le=1)] | None = None

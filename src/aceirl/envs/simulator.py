@@ -79,39 +79,53 @@ class Simulator:
     def sample_many(self, allocation: IntArray, rng: np.random.Generator) -> Moves:
         """`allocation[h, s, a]` independent successors of each `(h, s, a)`; no episode begins."""
         step, state, action = np.nonzero(allocation)
-        moved = self._successors(step, state, action, allocation[step, state, action], rng)
+        moved, _ = self._successors(step, state, action, allocation[step, state, action], rng)
         return Moves(*moved, np.zeros(self.n_states, dtype=np.int64))
 
-    def rollout(self, policy: FloatArray, episodes: int, rng: np.random.Generator) -> Moves:
-        """The transitions of `episodes` independent episodes of `policy [H, S, A]`.
+    def rollout(
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None = None
+    ) -> Moves:
+        """The transitions of `episodes` independent episodes of `policy [H, S, A]`; a `route [H, S]` may be watched.
 
         Few episodes are walked. Many are drawn together: the episodes in a state split over actions, and those of an
         action over successors, as multinomials, so the cost depends on the process and not on the number of episodes.
         """
         if episodes <= WALKED_EPISODES:
-            return self._walk(policy, episodes, rng)
-        starts = rng.multinomial(episodes, self._mdp.initial / self._mdp.initial.sum())
-        here, parts = starts, []
+            return self._walk(policy, episodes, rng, route)
+        starts = _multinomial(np.array([episodes]), self._mdp.initial[None, :], rng)[0]
+        watched = np.full(policy.shape[:2], -1) if route is None else route
+        exits = np.zeros(self.horizon + 1, dtype=np.int64)
+        # Row 0 counts the episodes that are still on the route, by state; row 1 those that have strayed.
+        here, parts = np.array([starts, np.zeros_like(starts)]), []
         for h in range(self.horizon):
-            states = np.flatnonzero(here)
-            split = rng.multinomial(here[states], policy[h, states] / policy[h, states].sum(axis=1, keepdims=True))
-            state, action = np.nonzero(split)
-            moved = self._successors(np.full_like(state, h), states[state], action, split[state, action], rng)
+            lost = here[0] * (watched[h] < 0)
+            exits[h] += lost.sum()
+            here += np.array([-lost, lost])
+            strayed, states = np.nonzero(here)
+            split = _multinomial(here[strayed, states], policy[h, states], rng)
+            which, action = np.nonzero(split)
+            state, strayed = states[which], strayed[which]
+            leaving = (strayed == 0) & (action != watched[h, state])
+            exits[h + 1] += split[which, action][leaving].sum()
+            moved, source = self._successors(np.full_like(state, h), state, action, split[which, action], rng)
             parts.append(moved)
-            here = np.bincount(moved[3], weights=moved[4], minlength=self.n_states).astype(np.int64)
+            place = (strayed | leaving)[source] * self.n_states + moved[3]
+            here = np.bincount(place, weights=moved[4], minlength=here.size).astype(np.int64).reshape(here.shape)
+        exits[-1] += here[0].sum()
         step, state, action, successor, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Moves(step, state, action, successor, count, starts)
+        return Moves(step, state, action, successor, count, starts, None if route is None else exits)
 
     def _successors(
         self, step: IntArray, state: IntArray, action: IntArray, times: IntArray, rng: np.random.Generator
-    ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    ) -> tuple[tuple[IntArray, IntArray, IntArray, IntArray, IntArray], IntArray]:
+        """Where `times` episodes in each place go: the columns of `Moves`, and the place each row of them comes from."""
         row = step * self._mdp.stride + state * self._mdp.n_actions + action
-        split = rng.multinomial(times, self._wide[row])
+        split = _multinomial(times, self._wide[row], rng)
         which, slot = np.nonzero(split)
         successor = self._mdp.successors[self._mdp.indptr[row[which]] + slot].astype(np.int64)
-        return step[which], state[which], action[which], successor, split[which, slot]
+        return (step[which], state[which], action[which], successor, split[which, slot]), which
 
-    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator) -> Moves:
+    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None) -> Moves:
         mdp = self._mdp
         path = np.empty((4, episodes * mdp.horizon), dtype=np.int64)
         starts = np.zeros(mdp.n_states, dtype=np.int64)
@@ -119,7 +133,10 @@ class Simulator:
         rows = mdp.indptr, mdp.successors, self._cumulative, mdp.stride
         _walk(*rows, np.cumsum(mdp.initial), np.cumsum(policy, axis=2), draws, path, starts)
         step, state, action, successor = path
-        return Moves(step, state, action, successor, np.ones(path.shape[1], dtype=np.int64), starts)
+        exits = None
+        if route is not None:
+            exits = np.bincount(_first_exits(route, path.reshape(4, episodes, mdp.horizon)), minlength=mdp.horizon + 1)
+        return Moves(step, state, action, successor, np.ones(path.shape[1], dtype=np.int64), starts, exits)
 
 
 @compiled
@@ -155,8 +172,33 @@ def _walk(
             i += 1
 
 
+def _first_exits(route: IntArray, path: IntArray) -> IntArray:
+    """The step at which each episode of `path [4, episodes, H]` first strays from a route `[H, S]`; H if it never does."""
+    step, state, action, _ = path
+    meant = route[step, state]
+    unknown, other = meant < 0, meant != action
+    strays = np.column_stack((unknown, np.ones(len(step), dtype=np.bool_)))
+    strays[:, 1:] |= other
+    first: IntArray = strays.argmax(axis=1)
+    return first
+
+
 def _padded(mdp: MDP, row: IntArray) -> FloatArray:
-    """`[rows, widest row]`: probabilities padded with zeros, each row summing to one as closely as floats allow."""
+    """`[rows, widest row]`: the probabilities of each row, padded with zeros."""
     wide = np.zeros((mdp.n_rows, int(np.diff(mdp.indptr).max())))
     wide[row, np.arange(len(row)) - mdp.indptr[row]] = mdp.probabilities
-    return wide / wide.sum(axis=1, keepdims=True)
+    return wide
+
+
+def _multinomial(times: IntArray, chances: FloatArray, rng: np.random.Generator) -> IntArray:
+    """`[rows, n]`: `times [rows]` draws from each row of `chances [rows, n]`.
+
+    numpy gives whatever rounding leaves over to the last column, and out of 10¹⁵ draws some are left over. So the
+    likeliest outcome takes that column's place: what cannot happen does not happen.
+    """
+    rows, likeliest = np.arange(len(times)), chances.argmax(axis=1)
+    order = np.tile(np.arange(chances.shape[1]), (len(times), 1))
+    order[rows, likeliest], order[:, -1] = chances.shape[1] - 1, likeliest
+    swapped = np.take_along_axis(chances, order, axis=1)
+    split = rng.multinomial(times, swapped / swapped.sum(axis=1, keepdims=True))
+    return np.take_along_axis(split, order, axis=1)

@@ -1,6 +1,17 @@
-"""Who can be asked: a policy table, any function."""
+"""Who can be asked: a policy table, a function, a trained model, a log of demonstrations, a person."""
 
+from aceirl.experts.demonstrations import Demonstration, DemonstrationExpert
 from aceirl.experts.function import FunctionExpert
+from aceirl.experts.observing import ObservationExpert, PredictExpert
 from aceirl.experts.policy import PolicyExpert
+from aceirl.experts.terminal import TerminalExpert
 
-__all__ = ["FunctionExpert", "PolicyExpert"]
+__all__ = [
+    "Demonstration",
+    "DemonstrationExpert",
+    "FunctionExpert",
+    "ObservationExpert",
+    "PolicyExpert",
+    "PredictExpert",
+    "TerminalExpert",
+]

@@ -19,7 +19,7 @@ class Recovered:
     `neutral` is the reward a step of unknown consequence is taken to earn: nothing is known to happen after a row that
     was never visited, so the `H-h-1` steps after it are worth `neutral` each. `infeasibility` is the most that a known
     answer of the expert loses under the reward in the estimated process; zero means feasible. `parameters [H, S, A]`
-    is where the algorithm starts next time. `residual` is how far the algorithm was from converging, by its own measure.
+    is where the algorithm starts next time. `residual` is how far it was from converging, by its own measure.
     `blend` is the share of the plain feasible point that was mixed in to make the expert's known answers greedy.
     """
 
@@ -56,7 +56,8 @@ def infeasibility(estimate: Estimate, reward: FloatArray, neutral: float) -> flo
 
 def expert_uses(estimate: Estimate) -> BoolArray:
     """`[H, S, A]`: the actions the expert is known to take."""
-    return (estimate.expert_policy > 0) & (estimate.kind.pooled(estimate.counts.answers).sum(axis=2) > 0)[:, :, None]
+    asked = estimate.kind.pooled(estimate.counts.answers).sum(axis=2, keepdims=True) > 0
+    return np.asarray((estimate.expert_policy > 0) & asked)
 
 
 def scaled(parameters: FloatArray, rmax: float) -> tuple[FloatArray, float]:

@@ -1,5 +1,25 @@
 """The exploration problem, solved by dynamic programming alone and with a certified gap."""
 
 from aceirl.planner.constrained import Constrained, ConstrainedStatus, solve_constrained
+from aceirl.planner.saddle import (
+    Episodes,
+    PolicySet,
+    SaddlePlan,
+    SaddleStart,
+    SaddleStatus,
+    Samples,
+    solve_saddle,
+)
 
-__all__ = ["Constrained", "ConstrainedStatus", "solve_constrained"]
+__all__ = [
+    "Constrained",
+    "ConstrainedStatus",
+    "Episodes",
+    "PolicySet",
+    "SaddlePlan",
+    "SaddleStart",
+    "SaddleStatus",
+    "Samples",
+    "solve_constrained",
+    "solve_saddle",
+]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from aceirl.errors import InputError
 from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, check_reward
-from aceirl.planner.passes import Actions, Cost, Graph, graph_of, push, respond
+from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, entry_cost, graph_of, push, respond
 
 FEASIBILITY = 1e-10
 """How far below the floor, relative to the size of the rewards' values, a policy still counts as meeting it."""
@@ -68,59 +68,72 @@ class Constrained:
 
 
 @compiled
-def values_of(graph: Graph, cost: Cost, actions: Actions, mass: FloatArray) -> tuple[float, float]:
-    """`(⟨μ, c⟩, ⟨μ, r⟩)` of the policy whose state distribution `push` has just written to `mass [H, S]`."""
+def values_of(
+    graph: Graph, cost: Cost, actions: Actions, policy: FloatArray, mass: FloatArray
+) -> tuple[float, float]:
+    """`(⟨μ, c⟩, ⟨μ, r⟩)` of the actions or policy whose state distribution `push` has just written to `mass [H, S]`."""
     value, reward = 0.0, 0.0
-    pooled = cost.root.shape[0] == 1
     for h in range(mass.shape[0]):
         for i in range(graph.first[h], graph.first[h + 1]):
             s = graph.states[i]
-            m = mass[h, s]
-            if m > 0.0:
+            if mass[h, s] == 0.0:
+                continue
+            if actions.size:
                 a = actions[h, s]
-                entry = cost.root[0 if pooled else h, s, a]
-                if cost.weight.size:
-                    entry *= cost.weight[h, s, a]
-                if cost.fixed.size:
-                    entry += cost.fixed[h, s, a]
-                value += m * entry
-                if cost.reward.size:
-                    reward += m * cost.reward[h, s, a]
+                value += mass[h, s] * entry_cost(cost, 0.0, h, s, a)
+                reward += mass[h, s] * (cost.reward[h, s, a] if cost.reward.size else 0.0)
+            else:
+                for a in range(policy.shape[2]):
+                    flow = mass[h, s] * policy[h, s, a]
+                    if flow > 0.0:
+                        value += flow * entry_cost(cost, 0.0, h, s, a)
+                        reward += flow * (cost.reward[h, s, a] if cost.reward.size else 0.0)
     return value, reward
 
 
 @compiled
 def search_multiplier(
-    graph: Graph, cost: Cost, floor: float, slack: float, pair: Actions, rewards: FloatArray, mass: FloatArray,
-    tolerance: float, limit: int,
+    graph: Graph,
+    cost: Cost,
+    floor: float,
+    slack: float,
+    pair: Actions,
+    rewards: FloatArray,
+    mass: FloatArray,
+    temperature: float,
+    policy: FloatArray,
+    tolerance: float,
+    limit: int,
 ) -> tuple[float, float, float, float, int]:
     """Improve a pair of policies until their mixture is optimal up to a tolerance; the search of this module.
 
     `pair [3, H, S]` holds the policy that meets the floor, the one that does not (if `rewards[1]` is finite) and room for
-    a third; `rewards [2]` are their values of the reward, which do not depend on the cost. All three are changed in place,
-    so the next cost may start from them. Returns `(share of the first, value, bound, multiplier, evaluations)`.
+    a third; `rewards [2]` are their values of the reward, which do not depend on the cost. All are changed in place, so
+    the next cost may start from them. `policy` is the softened answer to the last multiplier, see `respond`.
+    Returns `(share of the first, value, bound, multiplier, evaluations)`.
     """
     n_actions = cost.root.shape[2]
-    push(graph, pair[0], n_actions, mass)
-    meets = values_of(graph, cost, pair[0], mass)[0]
+    none = policy[:0]
+    push(graph, pair[0], none, n_actions, mass)
+    meets = values_of(graph, cost, pair[0], none, mass)[0]
     misses = -np.inf
     if np.isfinite(rewards[1]):
-        push(graph, pair[1], n_actions, mass)
-        misses = values_of(graph, cost, pair[1], mass)[0]
+        push(graph, pair[1], none, n_actions, mass)
+        misses = values_of(graph, cost, pair[1], none, mass)[0]
     bound, best, evaluations = np.inf, 0.0, 0
     while evaluations < limit:
         multiplier = 0.0
         if misses > meets:
             multiplier = (misses - meets) / (rewards[0] - rewards[1])
-        dual = respond(graph, cost, multiplier, pair[2]) - multiplier * floor
+        dual = respond(graph, cost, multiplier, temperature, pair[2], policy) - multiplier * floor
         evaluations += 1
         if dual < bound:
             bound, best = dual, multiplier
         crossing = meets + multiplier * (rewards[0] - floor)
         if dual - crossing <= tolerance * abs(dual):
             break
-        push(graph, pair[2], n_actions, mass)
-        value, reward = values_of(graph, cost, pair[2], mass)
+        push(graph, pair[2], none, n_actions, mass)
+        value, reward = values_of(graph, cost, pair[2], none, mass)
         if reward >= floor - slack:
             pair[0], meets, rewards[0] = pair[2], value, reward
             if multiplier == 0.0:
@@ -135,11 +148,10 @@ def search_multiplier(
 
 def reward_ceiling(graph: Graph, reward: FloatArray, actions: Actions, mass: FloatArray) -> float:
     """The best value of a reward `[H, S, A]`, as the forward pass adds it up; its policy goes to `actions [H, S]`."""
-    nothing = np.empty((0, 0, 0))
-    cost = Cost(nothing, reward, nothing, nothing)
-    respond(graph, cost, 0.0, actions)
-    push(graph, actions, reward.shape[2], mass)
-    return float(values_of(graph, cost, actions, mass)[0])
+    cost = Cost(NOTHING, reward, NOTHING, NOTHING)
+    respond(graph, cost, 0.0, 0.0, actions, NOTHING)
+    push(graph, actions, NOTHING, reward.shape[2], mass)
+    return float(values_of(graph, cost, actions, NOTHING, mass)[0])
 
 
 def feasibility_slack(reward: FloatArray, floor: float) -> float:
@@ -154,7 +166,7 @@ def mixed_occupancy(
     """`[H, S, A]`: the occupancy of a mixture of deterministic policies."""
     occupancy = np.zeros((*mass.shape, n_actions))
     for actions, weight in zip(policies, weights, strict=True):
-        push(graph, actions, n_actions, mass)
+        push(graph, actions, NOTHING, n_actions, mass)
         add_occupancy(graph, actions, mass, weight, occupancy)
     return occupancy
 
@@ -187,8 +199,7 @@ def solve_constrained(
     ceiling = reward_ceiling(graph, r, pair[0], mass)
     slack = feasibility_slack(r, floor)
     shortfall = max(0.0, floor - ceiling)
-    nothing = np.empty((0, 0, 0))
-    parts = Cost(nothing, c, nothing, r)
+    parts = Cost(NOTHING, c, NOTHING, r)
     if shortfall > slack:
         nearest, ones = pair[:1].copy(), np.ones(1)
         occupancy = mixed_occupancy(graph, nearest, ones, mdp.n_actions, mass)
@@ -199,7 +210,7 @@ def solve_constrained(
     floor = min(float(floor), ceiling)
     rewards = np.array([ceiling, np.nan])
     share, value, bound, multiplier, evaluations = search_multiplier(
-        graph, parts, floor, slack, pair, rewards, mass, PRECISION, max_evaluations
+        graph, parts, floor, slack, pair, rewards, mass, 0.0, NOTHING, PRECISION, max_evaluations
     )
     policies, weights = (pair[:1], np.ones(1)) if share == 1.0 else (pair[:2], np.array([share, 1.0 - share]))
     occupancy = mixed_occupancy(graph, policies, weights, mdp.n_actions, mass)

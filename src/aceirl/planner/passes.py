@@ -1,11 +1,12 @@
-"""Compiled passes of the planner: best responses backward, occupancies of deterministic policies forward.
+"""Compiled passes of the planner: best responses backward, occupancies of policies forward.
 
-A *response* is the best policy for an entry cost of the form
+A *response* answers an entry cost of the form
 
     cost[h,s,a] = weight[h,s,a] · root[h',s,a] + fixed[h,s,a] + λ · reward[h,s,a],
 
 where `h' = h` if radii are counted per step and `h' = 0` if they are pooled. Terms that do not apply are arrays of
-size zero. Only states that can be reached at their step are visited: they are listed once, by `reachable_states`.
+size zero. Only states that can be reached at their step are visited: they are listed once, by `reachable_states`. An
+unknown row earns its entry, and nothing after it.
 
 Large instances are cut into a fixed number of blocks that may run on several cores. The number of blocks depends on
 the size of the instance alone and partial sums are added in the order of the blocks, so the result is the same bit for
@@ -32,6 +33,13 @@ BLOCKS = 8
 """How many blocks a layer is cut into when it is; each has its own buffer of `[S]` in the forward pass."""
 
 
+NOTHING: FloatArray = np.empty((0, 0, 0))
+"""In place of a term or a policy that does not apply."""
+
+NO_ACTIONS: Actions = np.empty((0, 0), dtype=np.int32)
+"""In place of actions that are not asked for."""
+
+
 def threaded(function: F) -> F:
     """Compile like `compiled`, with `prange` loops over several cores."""
     return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
@@ -55,7 +63,7 @@ class Graph(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The parts of an entry cost; `weight`, `fixed`, `reward` are `[H, S, A]` or of size zero, `root` is `[1 or H, S, A]`."""
+    """The parts of an entry cost: `root [1 or H, S, A]`; `weight`, `fixed`, `reward` are `[H, S, A]` or of size zero."""
 
     weight: FloatArray
     root: FloatArray
@@ -67,19 +75,13 @@ def graph_of(mdp: MDP) -> Graph:
     """The transitions of an MDP, with the states that can be reached at each step."""
     size = mdp.horizon * mdp.n_states * mdp.n_actions
     rows = (mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride)
-    first, states = reachable_states(*rows, mdp.initial, mdp.horizon, mdp.n_actions)
+    first, states = reachable_states(mdp.indptr, mdp.successors, mdp.stride, mdp.initial, mdp.horizon, mdp.n_actions)
     return Graph(*rows, mdp.initial, first, states, BLOCKS if size >= PARALLEL_SIZE else 1)
 
 
 @compiled
 def reachable_states(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    initial: FloatArray,
-    horizon: int,
-    n_actions: int,
+    indptr: IntArray, successors: NDArray[np.int32], stride: int, initial: FloatArray, horizon: int, n_actions: int
 ) -> tuple[IntArray, NDArray[np.int32]]:
     """`(first [H+1], states)`: the states that some policy visits at step `h` are `states[first[h]:first[h+1]]`."""
     n_states = initial.shape[0]
@@ -103,118 +105,160 @@ def reachable_states(
 
 
 @compiled
-def _best_actions(
+def block(start: int, stop: int, number: int, blocks: int) -> tuple[int, int]:
+    """The limits of one of several blocks of a range."""
+    return start + (stop - start) * number // blocks, start + (stop - start) * (number + 1) // blocks
+
+
+@compiled
+def entry_cost(cost: Cost, multiplier: float, h: int, s: int, a: int) -> float:
+    """The cost of one entry, as the module's docstring writes it."""
+    total = cost.root[h if cost.root.shape[0] > 1 else 0, s, a]
+    if cost.weight.size:
+        total *= cost.weight[h, s, a]
+    if cost.fixed.size:
+        total += cost.fixed[h, s, a]
+    if multiplier != 0.0:
+        total += multiplier * cost.reward[h, s, a]
+    return total
+
+
+@compiled
+def soften(q: FloatArray, best: float, temperature: float) -> float:
+    """Replace values `q [A]` by the policy `argmax_π ⟨π, q⟩ - temperature/2·‖π‖²`; returns `⟨π, q⟩`.
+
+    That is the projection of `q/temperature` onto the simplex, `π = max(0, q - θ)/temperature`: actions that lag by the
+    temperature or more are not used at all. The threshold `θ` is found by Newton's method from below, in at most `A` steps.
+    """
+    n_actions = q.shape[0]
+    threshold = best - temperature
+    count = n_actions + 1
+    while True:
+        active, total = 0, 0.0
+        for a in range(n_actions):
+            if q[a] > threshold:
+                active += 1
+                total += q[a]
+        if active <= 1 or active >= count:
+            break
+        count = active
+        threshold = (total - temperature) / active
+    if active <= 1:
+        chosen = False
+        for a in range(n_actions):
+            first = q[a] == best and not chosen
+            chosen = chosen or first
+            q[a] = 1.0 if first else 0.0
+        return best
+    total = 0.0
+    for a in range(n_actions):
+        total += max(0.0, q[a] - threshold)
+    value = 0.0
+    for a in range(n_actions):
+        share = max(0.0, q[a] - threshold) / total
+        value += share * q[a]
+        q[a] = share
+    return value
+
+
+@compiled
+def _respond_block(
     graph: Graph,
     cost: Cost,
     multiplier: float,
+    temperature: float,
     h: int,
-    start: int,
-    stop: int,
+    number: int,
     later: FloatArray,
     here: FloatArray,
     actions: Actions,
+    policy: FloatArray,
 ) -> None:
-    """One layer of `respond` for the reachable states numbered `start` to `stop`."""
+    """One block of one layer of `respond`; `later` and `here` are `[S, 2]`, best and softened values."""
     n_actions = cost.root.shape[2]
-    weight, fixed, reward = cost.weight, cost.fixed, cost.reward
     indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
-    root = cost.root[h if cost.root.shape[0] > 1 else 0]
+    remaining = graph.first.shape[0] - 1 - h
+    q = np.empty(n_actions)
+    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     for i in range(start, stop):
         s = graph.states[i]
-        best, chosen = -np.inf, 0
+        best, chosen, best_soft = -np.inf, 0, -np.inf
         for a in range(n_actions):
             row = h * graph.stride + s * n_actions + a
-            total = root[s, a]
-            if weight.size:
-                total *= weight[h, s, a]
-            if fixed.size:
-                total += fixed[h, s, a]
-            if multiplier != 0.0:
-                total += multiplier * reward[h, s, a]
+            hard = entry_cost(cost, multiplier, h, s, a)
+            soft = hard
             for k in range(indptr[row], indptr[row + 1]):
-                total += probabilities[k] * later[successors[k]]
-            if total > best:
-                best, chosen = total, a
-        here[s] = best
-        actions[h, s] = chosen
+                hard += probabilities[k] * later[successors[k], 0]
+                soft += probabilities[k] * later[successors[k], 1]
+            q[a] = soft
+            if hard > best:
+                best, chosen = hard, a
+            best_soft = max(best_soft, soft)
+        here[s, 0] = best
+        if actions.size:
+            actions[h, s] = chosen
+        if policy.size:
+            here[s, 1] = soften(q, best_soft, temperature * abs(best_soft) / remaining)
+            for a in range(n_actions):
+                policy[h, s, a] = q[a]
 
 
 @threaded
-def respond(graph: Graph, cost: Cost, multiplier: float, actions: Actions) -> float:
-    """Write the best policy `actions [H, S]` for a cost, return its value `max_μ ⟨μ, cost⟩`.
+def respond(
+    graph: Graph, cost: Cost, multiplier: float, temperature: float, actions: Actions, policy: FloatArray
+) -> float:
+    """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
 
-    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`; after an unknown row nothing more is earned.
+    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that attains it,
+    `policy [H, S, A]` (unless of size zero) a softened one: see `soften`. Its temperature at `(h, s)` is the given
+    one times the value per step that is left to earn there, so that it does not depend on units, step or state.
     """
     n_states = graph.initial.shape[0]
     horizon = graph.first.shape[0] - 1
-    later, here = np.zeros(n_states), np.zeros(n_states)
+    later, here = np.zeros((n_states, 2)), np.zeros((n_states, 2))
     for h in range(horizon - 1, -1, -1):
-        start, stop = graph.first[h], graph.first[h + 1]
         if graph.blocks == 1:
-            _best_actions(graph, cost, multiplier, h, start, stop, later, here, actions)
+            _respond_block(graph, cost, multiplier, temperature, h, 0, later, here, actions, policy)
         else:
             for b in numba.prange(graph.blocks):
-                low = start + (stop - start) * b // graph.blocks
-                high = start + (stop - start) * (b + 1) // graph.blocks
-                _best_actions(graph, cost, multiplier, h, low, high, later, here, actions)
+                _respond_block(graph, cost, multiplier, temperature, h, b, later, here, actions, policy)
         later, here = here, later
     value = 0.0
     for i in range(graph.first[1]):
         s = graph.states[i]
-        value += graph.initial[s] * later[s]
+        value += graph.initial[s] * later[s, 0]
     return value
 
 
 @compiled
 def _push_block(
-    graph: Graph,
-    actions: Actions,
-    h: int,
-    start: int,
-    stop: int,
-    here: FloatArray,
-    after: FloatArray,
-    n_actions: int,
+    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, number: int, here: FloatArray, after: FloatArray
 ) -> None:
-    """Move the mass of the reachable states numbered `start` to `stop` one step on, adding to `after [S]`."""
+    """Move the mass `here [S]` of one block of a layer one step on, adding it to `after [S]`."""
+    indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
+    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     for i in range(start, stop):
         s = graph.states[i]
         mass = here[s]
-        if mass > 0.0:
+        if mass == 0.0:
+            continue
+        if actions.size:
             row = h * graph.stride + s * n_actions + actions[h, s]
-            for k in range(graph.indptr[row], graph.indptr[row + 1]):
-                after[graph.successors[k]] += mass * graph.probabilities[k]
-
-
-@threaded
-def push(graph: Graph, actions: Actions, n_actions: int, mass: FloatArray) -> None:
-    """The state distribution `mass [H, S]` under a deterministic policy; only reachable entries are written."""
-    horizon = graph.first.shape[0] - 1
-    n_states = graph.initial.shape[0]
-    parts = np.zeros((graph.blocks, n_states))
-    for i in range(graph.first[1]):
-        s = graph.states[i]
-        mass[0, s] = graph.initial[s]
-    for h in range(horizon - 1):
-        start, stop = graph.first[h], graph.first[h + 1]
-        start_next, stop_next = graph.first[h + 1], graph.first[h + 2]
-        if graph.blocks == 1:
-            _push_block(graph, actions, h, start, stop, mass[h], parts[0], n_actions)
-            _collect(graph, start_next, stop_next, parts, mass[h + 1])
+            for k in range(indptr[row], indptr[row + 1]):
+                after[successors[k]] += mass * probabilities[k]
         else:
-            for b in numba.prange(graph.blocks):
-                low = start + (stop - start) * b // graph.blocks
-                high = start + (stop - start) * (b + 1) // graph.blocks
-                _push_block(graph, actions, h, low, high, mass[h], parts[b], n_actions)
-            for b in numba.prange(graph.blocks):
-                low = start_next + (stop_next - start_next) * b // graph.blocks
-                high = start_next + (stop_next - start_next) * (b + 1) // graph.blocks
-                _collect(graph, low, high, parts, mass[h + 1])
+            for a in range(n_actions):
+                flow = mass * policy[h, s, a]
+                if flow > 0.0:
+                    row = h * graph.stride + s * n_actions + a
+                    for k in range(indptr[row], indptr[row + 1]):
+                        after[successors[k]] += flow * probabilities[k]
 
 
 @compiled
-def _collect(graph: Graph, start: int, stop: int, parts: FloatArray, into: FloatArray) -> None:
-    """Add up the blocks' buffers in their order and clear them."""
+def _collect_block(graph: Graph, h: int, number: int, parts: FloatArray, into: FloatArray) -> None:
+    """Add up the blocks' buffers `parts [blocks, S]` in their order and clear them."""
+    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     for i in range(start, stop):
         s = graph.states[i]
         total = 0.0
@@ -222,3 +266,25 @@ def _collect(graph: Graph, start: int, stop: int, parts: FloatArray, into: Float
             total += parts[b, s]
             parts[b, s] = 0.0
         into[s] = total
+
+
+@threaded
+def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
+    """The state distribution `mass [H, S]` under `actions [H, S]`, or, if these are of size zero, under `policy [H, S, A]`.
+
+    Only entries that can be reached are written.
+    """
+    n_states = graph.initial.shape[0]
+    parts = np.zeros((graph.blocks, n_states))
+    for i in range(graph.first[1]):
+        s = graph.states[i]
+        mass[0, s] = graph.initial[s]
+    for h in range(mass.shape[0] - 1):
+        if graph.blocks == 1:
+            _push_block(graph, actions, policy, n_actions, h, 0, mass[h], parts[0])
+            _collect_block(graph, h + 1, 0, parts, mass[h + 1])
+        else:
+            for b in numba.prange(graph.blocks):
+                _push_block(graph, actions, policy, n_actions, h, b, mass[h], parts[b])
+            for b in numba.prange(graph.blocks):
+                _collect_block(graph, h + 1, b, parts, mass[h + 1])

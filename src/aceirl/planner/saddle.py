@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
 from aceirl.kernels import compiled, occupancy
-from aceirl.mdp import MDP, FloatArray, check_reward, frozen
+from aceirl.mdp import MDP, FloatArray, check_reward
 from aceirl.planner.constrained import (
     add_occupancy,
     feasibility_slack,
@@ -36,13 +37,25 @@ from aceirl.planner.constrained import (
     search_multiplier,
     values_of,
 )
-from aceirl.planner.passes import Actions, Cost, Graph, graph_of, push, respond
+from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of, push, respond, threaded
 
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
 
+WARM_WEIGHT = 10.0
+"""How many iterations an earlier plan counts for when a new one starts from it."""
+
 SEARCH_LIMIT = 3
 """How many multipliers the adversary tries per iteration; its pair of policies carries over to the next."""
+
+SEARCH_TOLERANCE = 1e-3
+"""The relative gap that is good enough for one answer of an adversary with a policy set."""
+
+SOFT_ADVERSARY, SOFT_EXPLORER, SOFT_POWER = 1.0, 3.0, 0.7
+"""The temperature of an answer is one of the first two, times the relative gap to this power; see docs/planner.md."""
+
+FIRST_CHECK, PROGRESS = 16, 1.4
+"""From this iteration on, at every power of two, the gap must have shrunk by this factor or softness is halved."""
 
 
 class SaddleStatus(Enum):
@@ -136,9 +149,10 @@ class _Problem(NamedTuple):
 class _State(NamedTuple):
     """What the iterations change, in place. Sums are over answers; an average is a sum over its total weight.
 
-    `explored [H', S, A]` and `weighted [H', S, A]` sum `x/number` and `ŵ`; `explorer [H, S, A]` (a view of `explored` if
-    counts are per step) and `adversary [H, S, A]` sum the occupancies; `root`, `price [H', S, A]` are `1/√z` and `p`.
-    `totals` = explorer's weight, adversary's weight, sum of `⟨μ̂, fixed⟩`, lower bound, last upper bound, last multiplier.
+    `explored [H', S, A]` and `weighted [H', S, A]` sum `x/number` and `ŵ`; `explorer [H, S, A]` (the same array as
+    `explored` if counts are per step) and `adversary [H, S, A]` sum the occupancies; `root` and `price [H', S, A]` are
+    `1/√z` and `p`; `policy [H, S, A]` and `mass [H, S]` are the last answer. `pair` and `rewards` belong to the
+    adversary's policy set, see `search_multiplier`. `totals` is indexed by the names below.
     """
 
     explored: FloatArray
@@ -147,93 +161,155 @@ class _State(NamedTuple):
     adversary: FloatArray
     root: FloatArray
     price: FloatArray
+    policy: FloatArray
+    mass: FloatArray
     pair: Actions
     rewards: FloatArray
-    mass: FloatArray
     totals: FloatArray
 
 
+EXPLORER, ADVERSARY, CONSTANT, LOWER, UPPER, MULTIPLIER, STEP, CHECKED, SOFTNESS, TOTALS = range(10)
+"""Places in `totals`: weights of both sums, `Σ⟨μ̂, fixed⟩`, bounds, multiplier, iterations, gap last checked, softness."""
+
+
 @compiled
-def _set_root(problem: _Problem, state: _State) -> None:
-    """`1/√(n + x)` for the averaged explorer."""
+def _root_block(problem: _Problem, state: _State, number: int) -> None:
     counts, explored, root = problem.counts.ravel(), state.explored.ravel(), state.root.ravel()
-    scale = problem.number / state.totals[0]
-    for i in range(counts.size):
+    scale = problem.number / state.totals[EXPLORER]
+    start, stop = block(0, counts.size, number, problem.graph.blocks)
+    for i in range(start, stop):
         root[i] = 1.0 / np.sqrt(counts[i] + scale * explored[i])
 
 
+@threaded
+def _set_root(problem: _Problem, state: _State) -> None:
+    """`1/√(n + x)` for the averaged explorer."""
+    if problem.graph.blocks == 1:
+        _root_block(problem, state, 0)
+    else:
+        for b in numba.prange(problem.graph.blocks):
+            _root_block(problem, state, b)
+
+
 @compiled
-def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
-    """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
+def _price_block(problem: _Problem, state: _State, number: int, sums: FloatArray) -> None:
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     root, price = state.root.ravel(), state.price.ravel()
-    scale = 1.0 / state.totals[1]
+    scale = 1.0 / state.totals[ADVERSARY]
+    start, stop = block(0, counts.size, number, problem.graph.blocks)
     value, held = 0.0, 0.0
-    for i in range(counts.size):
+    for i in range(start, stop):
         here = scale * weighted[i] * root[i]
         p = 0.5 * here * root[i] * root[i]
         price[i] = p
         value += here
         held += p * counts[i]
-    return value, held
+    sums[number, 0], sums[number, 1] = value, held
+
+
+@threaded
+def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
+    """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
+    sums = np.empty((problem.graph.blocks, 2))
+    if problem.graph.blocks == 1:
+        _price_block(problem, state, 0, sums)
+    else:
+        for b in numba.prange(problem.graph.blocks):
+            _price_block(problem, state, b, sums)
+    return sums[:, 0].sum(), sums[:, 1].sum()
 
 
 @compiled
-def _add_answer(problem: _Problem, state: _State, actions: Actions, share: float) -> None:
-    """Add a deterministic policy to the adversary's sums; `mass` holds its state distribution."""
-    graph, weight, fixed = problem.graph, problem.weight, problem.fixed
-    pooled = problem.counts.shape[0] == 1
+def _add_block(
+    problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, number: int
+) -> float:
+    """One block of one layer of `_add_answer`."""
+    graph, step = problem.graph, h if problem.counts.shape[0] > 1 else 0
+    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     constant = 0.0
-    for h in range(weight.shape[0]):
-        for i in range(graph.first[h], graph.first[h + 1]):
-            s = graph.states[i]
-            m = share * state.mass[h, s]
-            if m > 0.0:
-                a = actions[h, s]
-                state.adversary[h, s, a] += m
-                state.weighted[0 if pooled else h, s, a] += m * weight[h, s, a]
-                if fixed.size:
-                    constant += m * fixed[h, s, a]
-    state.totals[1] += share
-    state.totals[2] += constant
+    for i in range(start, stop):
+        s = graph.states[i]
+        mass = share * state.mass[h, s]
+        if mass == 0.0:
+            continue
+        for a in range(problem.counts.shape[2]):
+            flow = mass * (float(actions[h, s] == a) if actions.size else state.policy[h, s, a])
+            if flow == 0.0:
+                continue
+            if adversary:
+                state.adversary[h, s, a] += flow
+                state.weighted[step, s, a] += flow * problem.weight[h, s, a]
+                if problem.fixed.size:
+                    constant += flow * problem.fixed[h, s, a]
+            else:
+                state.explored[step, s, a] += flow
+                if state.explorer.shape[0] > problem.counts.shape[0]:
+                    state.explorer[h, s, a] += flow
+    return constant
+
+
+@threaded
+def _add_answer(problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool) -> None:
+    """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
+    blocks = problem.graph.blocks
+    constants = np.zeros(blocks)
+    for h in range(state.mass.shape[0]):
+        if blocks == 1:
+            constants[0] += _add_block(problem, state, actions, share, adversary, h, 0)
+        else:
+            for b in numba.prange(blocks):
+                constants[b] += _add_block(problem, state, actions, share, adversary, h, b)
+    if adversary:
+        state.totals[ADVERSARY] += share
+        state.totals[CONSTANT] += constants.sum()
+    else:
+        state.totals[EXPLORER] += share
 
 
 @compiled
-def _answer_explorer(problem: _Problem, state: _State) -> float:
-    """The adversary's best answer to the averaged explorer, added to its sums; returns the upper bound."""
-    graph = problem.graph
-    n_actions = problem.counts.shape[2]
+def _answer_explorer(problem: _Problem, state: _State, temperature: float) -> float:
+    """The adversary's softened answer to the averaged explorer, added to its sums; returns the upper bound."""
+    graph, n_actions = problem.graph, problem.counts.shape[2]
     cost = Cost(problem.weight, state.root, problem.fixed, problem.reward)
+    none = state.pair[0, :0]
     if not np.isfinite(problem.floor):
-        upper = respond(graph, cost, 0.0, state.pair[0])
-        push(graph, state.pair[0], n_actions, state.mass)
-        _add_answer(problem, state, state.pair[0], 1.0)
+        upper = respond(graph, cost, 0.0, temperature, none, state.policy)
+        push(graph, none, state.policy, n_actions, state.mass)
+        _add_answer(problem, state, none, 1.0, True)
         return upper
-    share, _, upper, multiplier, _ = search_multiplier(
-        graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass, 1e-3, SEARCH_LIMIT
-    )
-    state.totals[5] = multiplier
-    push(graph, state.pair[0], n_actions, state.mass)
-    _add_answer(problem, state, state.pair[0], share)
+    _, _, upper, state.totals[MULTIPLIER], _ = search_multiplier(
+        graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass,
+        temperature, state.policy, SEARCH_TOLERANCE, SEARCH_LIMIT,
+    )  # fmt: skip
+    push(graph, none, state.policy, n_actions, state.mass)
+    reward = values_of(graph, cost, none, state.policy, state.mass)[1]
+    # What is softened need not meet the floor, or may stay above a floor that binds: mixed with the partner on
+    # the other side of the floor it meets it exactly.
+    share, partner = 1.0, 0
+    if reward < problem.floor:
+        share = max(0.0, (state.rewards[0] - problem.floor) / (state.rewards[0] - reward))
+    elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
+        share, partner = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
+    _add_answer(problem, state, none, share, True)
     if share < 1.0:
-        push(graph, state.pair[1], n_actions, state.mass)
-        _add_answer(problem, state, state.pair[1], 1.0 - share)
+        push(graph, state.pair[partner], state.policy, n_actions, state.mass)
+        _add_answer(problem, state, state.pair[partner], 1.0 - share, True)
     return upper
 
 
 @compiled
-def _add_policy(problem: _Problem, state: _State) -> None:
-    """Push the explorer's answer forward and add it to its sums."""
-    graph = problem.graph
-    actions = state.pair[2]
-    push(graph, actions, problem.counts.shape[2], state.mass)
-    add_occupancy(graph, actions, state.mass, 1.0, state.explorer)
-    if problem.counts.shape[0] == 1:
-        for h in range(state.mass.shape[0]):
-            for i in range(graph.first[h], graph.first[h + 1]):
-                s = graph.states[i]
-                state.explored[0, s, actions[h, s]] += state.mass[h, s]
-    state.totals[0] += 1.0
+def _lower_bound(problem: _Problem, state: _State, temperature: float) -> float:
+    """The certificate's lower bound for both averages; the explorer's softened answer goes to `policy`."""
+    value, held = _set_price(problem, state)
+    if problem.samples:
+        gain = state.price.max()
+    else:
+        nothing = state.policy[:0]
+        cost = Cost(nothing, state.price, nothing, nothing)
+        gain = respond(problem.graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
+    total = held + problem.number * gain
+    constant = state.totals[CONSTANT] / state.totals[ADVERSARY]
+    return constant if total <= 0.0 else constant + value * np.sqrt(value / (2.0 * total))
 
 
 @compiled
@@ -244,57 +320,247 @@ def _fill(problem: _Problem, state: _State) -> None:
     """
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     explored, level = state.explored.ravel(), state.price.ravel()
-    scale = 1.0 / state.totals[1]
-    low = np.inf
+    scale = 1.0 / state.totals[ADVERSARY]
     for i in range(counts.size):
         level[i] = np.cbrt(scale * weighted[i]) ** 2
-        if level[i] > 0.0:
-            low = min(low, counts[i] / level[i])
-    if not np.isfinite(low):
+    if level.max() == 0.0:
         explored[:] = 1.0 / counts.size
         return
     kappa = np.inf
     while True:
         held, slope = 0.0, 0.0
         for i in range(counts.size):
-            if level[i] > 0.0 and (kappa == np.inf or kappa * level[i] > counts[i]):
+            if level[i] > 0.0 and kappa * level[i] > counts[i]:
                 held += counts[i]
                 slope += level[i]
-        better = (problem.number + held) / slope
-        if not better < kappa:
+        lower = (problem.number + held) / slope
+        if not lower < kappa:
             break
-        kappa = better
+        kappa = lower
     for i in range(counts.size):
         explored[i] = max(0.0, kappa * level[i] - counts[i]) / problem.number
 
 
 @compiled
-def _lower_bound(problem: _Problem, state: _State, value: float, held: float) -> float:
-    """The certificate's lower bound; the explorer's answer to the price goes to `pair[2]`."""
-    if problem.samples:
-        gain = state.price.max()
-    else:
-        nothing = np.empty((0, 0, 0))
-        gain = respond(problem.graph, Cost(nothing, state.price, nothing, nothing), 0.0, state.pair[2])
-    cost = held + problem.number * gain
-    constant = state.totals[2] / state.totals[1]
-    return constant if cost <= 0.0 else constant + value * np.sqrt(value / (2.0 * cost))
+def _soften_less(state: _State, gap: float) -> None:
+    """Halve the softness when twice the iterations have not brought the gap down: softened answers are then what holds it up."""
+    step = int(state.totals[STEP])
+    if step >= FIRST_CHECK and step & (step - 1) == 0:
+        if gap > state.totals[CHECKED] / PROGRESS:
+            state.totals[SOFTNESS] *= 0.5
+        state.totals[CHECKED] = gap
 
 
 @compiled
 def _iterate(problem: _Problem, state: _State, tolerance: float, trace: FloatArray) -> tuple[int, bool]:
-    """Fictitious play for as many iterations as `trace` has rows, or until the gap is small; `(iterations, done)`."""
+    """Fictitious play for as many iterations as `trace` has rows, or until the gap is small; `(iterations, done)`.
+
+    An iteration begins with the explorer's move, so that the last upper bound is that of the explorer returned. An
+    allocation is exact against `μ̄`, hence bounded below before `μ̄` moves on; a policy is only a direction, and does
+    better to answer what the adversary has just added.
+    """
+    totals, samples = state.totals, problem.samples
     for t in range(trace.shape[0]):
+        upper, lower = totals[UPPER], totals[LOWER]
+        gap = (upper - lower) / upper
+        heat = totals[SOFTNESS] * gap**SOFT_POWER
+        if samples and totals[ADVERSARY] > 0.0:
+            _fill(problem, state)
+        elif not samples and totals[STEP] > 0.0:
+            push(problem.graph, state.pair[0, :0], state.policy, problem.counts.shape[2], state.mass)
+            _add_answer(problem, state, state.pair[0, :0], 1.0, False)
         _set_root(problem, state)
-        upper = _answer_explorer(problem, state)
-        value, held = _set_price(problem, state)
-        lower = max(state.totals[3], _lower_bound(problem, state, value, held))
-        state.totals[3], state.totals[4] = lower, upper
+        if samples and totals[ADVERSARY] > 0.0:
+            lower = max(lower, _lower_bound(problem, state, 0.0))
+        upper = _answer_explorer(problem, state, SOFT_ADVERSARY * heat)
+        if not samples:
+            lower = max(lower, _lower_bound(problem, state, SOFT_EXPLORER * heat))
+        totals[LOWER], totals[UPPER] = lower, upper
+        totals[STEP] += 1.0
         trace[t, 0], trace[t, 1] = upper, lower
         if upper - lower <= tolerance * upper:
             return t + 1, True
-        if problem.samples:
-            _fill(problem, state)
-        else:
-            _add_policy(problem, state)
+        _soften_less(state, (upper - lower) / upper)
     return trace.shape[0], False
+
+
+def solve_saddle(
+    mdp: MDP,
+    weight: ArrayLike,
+    counts: ArrayLike,
+    explorer: Episodes | Samples,
+    *,
+    fixed: ArrayLike | None = None,
+    policies: PolicySet | None = None,
+    tolerance: float = 0.01,
+    max_iterations: int = 100_000,
+    start: SaddleStart | None = None,
+) -> SaddlePlan:
+    """Plan where to explore: the saddle point of this module, to a relative gap of `tolerance`.
+
+    `weight [H, S, A] ≥ 0` and `fixed [H, S, A] ≥ 0` make the radius `weight/√(n + x) + fixed`; `counts > 0` are `[S, A]`
+    if they are pooled over steps and `[H, S, A]` if not. Unknown rows of the model earn their entry and end the
+    episode there. Without a `start` the explorer begins with uniform actions; with one, from an earlier plan's.
+    """
+    problem = _problem(mdp, weight, counts, explorer, fixed, policies)
+    if not 0.0 < tolerance < 1.0:
+        raise InputError(f"tolerance must lie between 0 and 1, got {tolerance}")
+    if max_iterations < 1:
+        raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
+    state = _cold_state(problem, mdp) if start is None else _warm_state(problem, mdp, start)
+    chunk = max(1, CHUNK // problem.weight.size)
+    pieces: list[FloatArray] = []
+    iterations, done = 0, False
+    while not done and iterations < max_iterations:
+        piece = np.empty((min(chunk, max_iterations - iterations), 2))
+        used, done = _iterate(problem, state, tolerance, piece)
+        pieces.append(piece[:used])
+        iterations += used
+    status = SaddleStatus.OPTIMAL if done else SaddleStatus.LIMIT
+    return _plan(problem, state, status, np.concatenate(pieces))
+
+
+def _problem(
+    mdp: MDP,
+    weight: ArrayLike,
+    counts: ArrayLike,
+    explorer: Episodes | Samples,
+    fixed: ArrayLike | None,
+    policies: PolicySet | None,
+) -> _Problem:
+    """Everything checked and in its place."""
+    n = np.asarray(counts, dtype=np.float64)
+    if n.shape not in (mdp.shape, mdp.shape[1:]):
+        raise InputError(f"counts must have shape {list(mdp.shape)} or {list(mdp.shape[1:])}, got {list(n.shape)}")
+    if not (np.isfinite(n).all() and (n > 0).all()):
+        raise InputError("counts must be finite and positive")
+    if not (np.isfinite(explorer.number) and explorer.number > 0):
+        raise InputError(f"the explorer's number must be positive, got {explorer.number}")
+    if mdp.initial.sum() == 0:
+        raise InputError("initial sums to 0, not to 1")
+    w = _not_negative(weight, mdp, "weight")
+    constant = NOTHING if fixed is None else _not_negative(fixed, mdp, "fixed")
+    graph = graph_of(mdp)
+    reward, floor, slack = NOTHING, -np.inf, 0.0
+    if policies is not None:
+        reward = check_reward(policies.reward, mdp.shape)
+        slack = feasibility_slack(reward, policies.floor)
+        floor = policies.floor
+    n = np.ascontiguousarray(n.reshape(-1, *mdp.shape[1:]))
+    samples = isinstance(explorer, Samples)
+    return _Problem(graph, n, w, constant, reward, float(floor), slack, float(explorer.number), samples)
+
+
+def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
+    checked = check_reward(array, mdp.shape, name)
+    if (checked < 0).any():
+        index = [int(i) for i in np.argwhere(checked < 0)[0]]
+        raise InputError(f"{name}{index} is {checked[tuple(index)]}, but must not be negative")
+    return checked
+
+
+def _empty_state(problem: _Problem, mdp: MDP) -> _State:
+    """Sums of nothing; with a policy set, the pair holds the best policy for its reward, which meets every floor."""
+    shape, part = mdp.shape, problem.counts.shape
+    explored = np.zeros(part)
+    separate = part[0] == 1 and shape[0] > 1
+    explorer = explored if not separate else np.zeros((0, 0, 0) if problem.samples else shape)
+    state = _State(
+        explored=explored,
+        weighted=np.zeros(part),
+        explorer=explorer,
+        adversary=np.zeros(shape),
+        root=np.empty(part),
+        price=np.empty(part),
+        policy=np.empty(shape),
+        mass=np.zeros(shape[:2]),
+        pair=np.zeros((3, *shape[:2]), dtype=np.int32),
+        rewards=np.full(2, np.nan),
+        totals=np.zeros(TOTALS),
+    )
+    state.totals[UPPER] = state.totals[CHECKED] = state.totals[SOFTNESS] = 1.0
+    if np.isfinite(problem.floor):
+        state.rewards[0] = reward_ceiling(problem.graph, problem.reward, state.pair[0], state.mass)
+        if problem.floor - state.rewards[0] > problem.slack:
+            raise InputError(
+                f"the policy set is empty: its floor {problem.floor:.9g} is above the best value {state.rewards[0]:.9g}"
+            )
+    return state
+
+
+def _cold_state(problem: _Problem, mdp: MDP) -> _State:
+    """The explorer begins with uniform actions, or with a uniform allocation."""
+    state = _empty_state(problem, mdp)
+    if problem.samples:
+        state.explored[:] = 1.0 / problem.counts.size
+    else:
+        _set_explorer(problem, state, occupancy(mdp, np.full(mdp.shape, 1.0 / mdp.n_actions)), 1.0)
+    state.totals[EXPLORER] = 1.0
+    return state
+
+
+def _set_explorer(problem: _Problem, state: _State, mu: FloatArray, weight: float) -> None:
+    """Let the explorer's sums be `weight` answers of occupancy `mu`."""
+    np.multiply(mu, weight, out=state.explorer)
+    if state.explorer is not state.explored:
+        np.sum(state.explorer, axis=0, keepdims=True, out=state.explored)
+    state.totals[EXPLORER] = weight
+
+
+def _warm_state(problem: _Problem, mdp: MDP, start: SaddleStart) -> _State:
+    """Both players begin with an earlier plan's policies, followed through this model."""
+    state = _cold_state(problem, mdp)
+    if start.adversary.shape != mdp.shape:
+        raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
+    if not problem.samples:
+        if start.explorer.shape != mdp.shape:
+            raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
+        _set_explorer(problem, state, occupancy(mdp, _completed(start.explorer)), start.weight)
+    _set_adversary(problem, state, mdp, start)
+    return state
+
+
+def _completed(policy: FloatArray) -> FloatArray:
+    """Uniform actions where a policy has no opinion."""
+    missing = ~policy.any(axis=-1, keepdims=True)
+    return np.where(missing, 1.0 / policy.shape[-1], policy)
+
+
+def _set_adversary(problem: _Problem, state: _State, mdp: MDP, start: SaddleStart) -> None:
+    """Begin with the earlier adversary, mixed with the reward's best policy until it meets the floor of this model."""
+    mu = occupancy(mdp, _completed(start.adversary))
+    if np.isfinite(problem.floor):
+        reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
+        share = 1.0 if reward >= problem.floor else max(0.0, (ceiling - problem.floor) / (ceiling - reward))
+        mu *= share
+        push(problem.graph, state.pair[0], NOTHING, mdp.n_actions, state.mass)
+        add_occupancy(problem.graph, state.pair[0], state.mass, 1.0 - share, mu)
+    np.multiply(mu, start.weight, out=state.adversary)
+    mu = state.adversary * problem.weight
+    state.weighted[:] = mu if problem.counts.shape[0] == mdp.horizon else mu.sum(axis=0)
+    state.totals[ADVERSARY] = start.weight
+    if problem.fixed.size:
+        state.totals[CONSTANT] = float(np.vdot(state.adversary, problem.fixed))
+
+
+def _policy_of(occupancy: FloatArray) -> FloatArray:
+    """`μ(a|s)`, all zero where the occupancy is; never larger than what rounding leaves of a distribution."""
+    mass = occupancy.sum(axis=-1, keepdims=True)
+    return np.divide(occupancy, mass, out=np.zeros_like(occupancy), where=mass > 0)
+
+
+def _plan(problem: _Problem, state: _State, status: SaddleStatus, trace: FloatArray) -> SaddlePlan:
+    """The averages as policies."""
+    samples = problem.samples
+    mu = (state.explored if samples else state.explorer) * ((problem.number if samples else 1.0) / state.totals[EXPLORER])
+    policy = np.zeros((0, 0, 0)) if samples else _policy_of(mu)
+    if samples and problem.counts.shape[0] == 1 and problem.weight.shape[0] > 1:
+        mu = mu[0]
+    start = SaddleStart(
+        explorer=mu if samples else policy, adversary=_policy_of(state.adversary), weight=WARM_WEIGHT
+    )
+    for array in (mu, policy, trace, start.adversary):
+        array.flags.writeable = False
+    return SaddlePlan(
+        status, policy, mu, float(state.totals[UPPER]), float(state.totals[LOWER]), len(trace), float(state.totals[MULTIPLIER]), trace, start
+    )

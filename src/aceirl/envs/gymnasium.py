@@ -1,0 +1,145 @@
+"""Any discrete Gymnasium environment as the learner wants it, used through `reset` and `step` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from aceirl.envs.observations import END, Discretise, States, read
+from aceirl.errors import InputError
+
+
+class GymEnvironment:
+    """A Gymnasium environment with discrete actions; its states are numbered as they are met.
+
+    When the environment terminates, the episode stays in the state `end` for the steps that are left. Truncation is a
+    limit on patience and not part of the dynamics, so it may come only at the horizon: `horizon` is by default the
+    environment's own limit of steps, and an environment that truncates earlier is an error. Every episode is seeded
+    from the generator that `reset` is given.
+    """
+
+    end = END
+    initial = None
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
+    ) -> None:
+        self._env = env
+        self.horizon = _horizon(env, horizon)
+        self._actions = _actions(env.action_space)
+        self.n_actions = len(self._actions)
+        self.states = States(env.observation_space, discretise)
+        self._step: int | None = None
+        self._over = False
+
+    @property
+    def n_states(self) -> int:
+        """How many states were met so far, with the end."""
+        return len(self.states)
+
+    @property
+    def possible_states(self) -> int | None:
+        """How many states there can be, with the end; None if nobody can say."""
+        return self.states.possible
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states met so far, as text in their order."""
+        return self.states.names
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """Number the states as these names do, and forget all others."""
+        self.states.recall(names)
+        self._step = None
+
+    def observation(self, state: int) -> Any:
+        """The observation that stands for a state."""
+        return self.states.observation(state)
+
+    def key(self, observation: Any) -> Hashable:
+        """The same for two observations exactly if they are one state."""
+        return self.states.key(observation)
+
+    def read_observation(self, written: Any) -> Any:
+        """An observation from its form in JSON."""
+        return read(self.states.space, written)
+
+    def action(self, number: int) -> Any:
+        """The environment's own action of that number."""
+        return self._actions[number]
+
+    def action_number(self, action: Any) -> int | None:
+        """The number of one of the environment's own actions; None if it is not one."""
+        array = np.asarray(action)
+        if array.dtype.kind not in "biu":
+            return None
+        found = [number for number, known in enumerate(self._actions) if np.array_equal(known, np.squeeze(array))]
+        return found[0] if found else None
+
+    def reset(self, rng: np.random.Generator) -> int:
+        """Begin an episode and return its state."""
+        seed = int(rng.integers(2**31))
+        try:
+            observation, _ = self._env.reset(seed=seed)
+        except Exception as error:
+            raise InputError(
+                f"the environment failed in reset(seed={seed}): {type(error).__name__}: {error}"
+            ) from error
+        self._step, self._over = 0, False
+        return self.states.number(observation)
+
+    def step(self, action: int) -> int:
+        """Take an action and return the state it led to; the end, once the episode is over."""
+        if self._step is None or self._step >= self.horizon:
+            raise InputError("step was called outside an episode; call reset first")
+        self._step += 1
+        if self._over:
+            return self.end
+        try:
+            observation, _, terminated, truncated, _ = self._env.step(self._actions[action])
+        except Exception as error:
+            raise InputError(
+                f"the environment failed in step {self._step} of an episode, with action {self._actions[action]}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if terminated:
+            self._over = True
+            return self.end
+        if truncated and self._step < self.horizon:
+            raise InputError(
+                f"the environment truncated an episode after {self._step} steps, before the horizon of {self.horizon}; "
+                f"choose horizon={self._step}, or lift its limit with max_episode_steps={self.horizon}"
+            )
+        return self.states.number(observation)
+
+
+def _horizon(env: gymnasium.Env[Any, Any], horizon: int | None) -> int:
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    if horizon is None:
+        if limit is None:
+            raise InputError("horizon must be given: the environment has no limit on the steps of an episode")
+        return int(limit)
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+    if limit is not None and horizon > limit:
+        raise InputError(
+            f"horizon is {horizon}, but the environment truncates episodes after {limit} steps; "
+            f"make it with max_episode_steps={horizon}"
+        )
+    return int(horizon)
+
+
+def _actions(space: gymnasium.Space[Any]) -> list[Any]:
+    """All actions in order."""
+    match space:
+        case spaces.Discrete():
+            return [int(space.start) + action for action in range(int(space.n))]
+        case spaces.MultiDiscrete():
+            start = getattr(space, "start", np.zeros_like(space.nvec))
+            return [start + np.array(index, dtype=space.dtype) for index in np.ndindex(*space.nvec)]
+        case _:
+            raise InputError(f"actions must be Discrete or MultiDiscrete, and the environment's are {space}")

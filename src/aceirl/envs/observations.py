@@ -1,0 +1,191 @@
+"""Observations of a Gymnasium environment as states: told apart, numbered as they are met, written down, read back."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from aceirl.errors import InputError
+
+Key = Callable[[Any], Hashable]
+Discretise = Callable[[Any], Hashable]
+
+# The state after the end of an episode: it comes first, so that it keeps its number while others are met.
+END, END_NAME = 0, "end"
+
+# A space with more elements than this says nothing useful about the number of states (an image has 256^pixels).
+COUNTABLE = 1_000_000
+
+
+class States:
+    """The states met so far, in the order in which they were met; number 0 is the end of an episode.
+
+    A state is an observation or, with `discretise`, all observations for which that function returns the same. The
+    first observation met stands for its state, in names and in questions to an expert.
+    """
+
+    def __init__(self, space: Space[Any], discretise: Discretise | None = None, names: Iterable[str] = ()) -> None:
+        self.space, self.discretise = space, discretise
+        self._key = discretise or key_function(space)
+        self.recall(tuple(names))
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """Number the states as these names do, and forget all others. No names: start anew."""
+        self._numbers: dict[Hashable, int] = {}
+        self._observations: list[Any] = [None]
+        self._names = [END_NAME]
+        for name in names[1:]:
+            self.number(read(self.space, json.loads(name)))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states as text, in order: enough to number them alike again."""
+        return tuple(self._names)
+
+    @property
+    def possible(self) -> int | None:
+        """How many states there can be, with the end; None if nobody can say."""
+        count = getattr(self.discretise, "count", None) if self.discretise else count_of(self.space)
+        return None if count is None or count > COUNTABLE else count + 1
+
+    def number(self, observation: Any) -> int:
+        """The state's number; a new one if it was never met."""
+        key = self.key(observation)
+        known = self._numbers.get(key)
+        if known is not None:
+            return known
+        if not self.space.contains(observation):
+            raise wrong_observation(self.space, observation)
+        number = len(self._names)
+        self._numbers[key] = number
+        self._observations.append(observation)
+        self._names.append(json.dumps(plain(observation), separators=(",", ":")))
+        return number
+
+    def find(self, observation: Any) -> int | None:
+        """The state's number, or None if it was never met."""
+        return self._numbers.get(self.key(observation))
+
+    def key(self, observation: Any) -> Hashable:
+        """The same for two observations exactly if they are one state."""
+        try:
+            return self._key(observation)
+        except InputError:
+            raise
+        except Exception as error:
+            raise wrong_observation(self.space, observation) from error
+
+    def observation(self, state: int) -> Any:
+        """The first observation met in a state; None after the end of an episode."""
+        return self._observations[state]
+
+
+def wrong_observation(space: Space[Any], observation: Any) -> InputError:
+    """The error for an observation that is not one."""
+    kind = type(observation).__name__
+    return InputError(f"the environment returned the observation {observation!r} ({kind}), which is not in {space}")
+
+
+def key_function(space: Space[Any]) -> Key:
+    """What makes two observations of a space the same state, quick enough for every step."""
+    match space:
+        case spaces.Discrete():
+            return operator.index
+        case spaces.MultiDiscrete() | spaces.MultiBinary() | spaces.Box():
+            if not np.issubdtype(space.dtype, np.integer) and space.dtype != np.bool_:
+                raise InputError(
+                    f"observations are continuous, {space}; give discretise=Bins(...) or a function of your own"
+                )
+            return _array_key(space)
+        case spaces.Tuple():
+            parts = [key_function(part) for part in space.spaces]
+            return lambda observation: tuple(key(part) for key, part in zip(parts, observation, strict=True))
+        case spaces.Dict():
+            named = {name: key_function(part) for name, part in space.spaces.items()}
+            return lambda observation: tuple(key(observation[name]) for name, key in named.items())
+        case _:
+            return _itself
+
+
+def _itself(observation: Any) -> Hashable:
+    hash(observation)
+    return observation  # type: ignore[no-any-return]
+
+
+def _array_key(space: Space[Any]) -> Key:
+    shape, dtype = space.shape, space.dtype
+
+    def key(observation: Any) -> Hashable:
+        array = np.asarray(observation)
+        if array.shape != shape or array.dtype.kind not in "biu":
+            raise wrong_observation(space, observation)
+        return array.astype(dtype, copy=False).tobytes()
+
+    return key
+
+
+def count_of(space: Space[Any]) -> int | None:
+    """How many elements a space has; None if they cannot be counted."""
+    match space:
+        case spaces.Discrete():
+            return int(space.n)
+        case spaces.MultiDiscrete():
+            return math.prod(int(n) for n in space.nvec.ravel())
+        case spaces.MultiBinary():
+            return int(2 ** math.prod(space.shape))
+        case spaces.Box() if np.issubdtype(space.dtype, np.integer):
+            spans = zip(space.high.ravel(), space.low.ravel(), strict=True)
+            return math.prod(int(high) - int(low) + 1 for high, low in spans)
+        case spaces.Tuple():
+            return _product(count_of(part) for part in space.spaces)
+        case spaces.Dict():
+            return _product(count_of(part) for part in space.spaces.values())
+        case _:
+            return None
+
+
+def _product(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else math.prod(count for count in known if count is not None)
+
+
+def plain(observation: Any) -> Any:
+    """An observation as JSON can hold it."""
+    match observation:
+        case np.ndarray() | np.generic():
+            return observation.tolist()
+        case dict():
+            return {name: plain(part) for name, part in observation.items()}
+        case tuple() | list():
+            return [plain(part) for part in observation]
+        case bool() | int() | float() | str() | None:
+            return observation
+        case _:
+            raise InputError(f"observation {observation!r} cannot be written down; wrap it into numbers, text or tuples")
+
+
+def read(space: Space[Any], written: Any) -> Any:
+    """The observation that `plain` wrote."""
+    match space:
+        case spaces.MultiDiscrete() | spaces.MultiBinary() | spaces.Box():
+            return np.array(written, dtype=space.dtype)
+        case spaces.Tuple():
+            return tuple(read(part, value) for part, value in zip(space.spaces, written, strict=True))
+        case spaces.Dict():
+            return {name: read(part, written[name]) for name, part in space.spaces.items()}
+        case _:
+            return _tuples(written)
+
+
+def _tuples(written: Any) -> Any:
+    """JSON knows no tuples; what it gives back as lists were some."""
+    return tuple(_tuples(part) for part in written) if isinstance(written, list) else written

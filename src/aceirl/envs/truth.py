@@ -1,0 +1,158 @@
+"""The exact model of a Gymnasium environment, for experts and evaluations that ask for it. The learner never sees it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
+from aceirl.envs.observations import END, States
+from aceirl.envs.problem import from_moves
+from aceirl.errors import InputError
+from aceirl.kernels import optimal_values
+from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
+
+# One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
+Outcome = tuple[float, Any, float, bool]
+Row = tuple[Any, int, list[Outcome]]
+
+# How many states a search may find before it is given up.
+SEARCH_LIMIT = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class ExactModel:
+    """Dynamics, the environment's own reward `[H, S, A]`, and the numbers of the states in both."""
+
+    mdp: MDP
+    reward: FloatArray
+    states: States
+
+    def expert(self) -> IntArray:
+        """`[H, S]`: the best action for the horizon that is left; of several, the first."""
+        q, _ = optimal_values(self.mdp, self.reward)
+        # Values that differ by rounding alone are equal, else a tie would be broken differently at every step.
+        best = q.max(axis=2, keepdims=True)
+        return np.asarray(np.argmax(q >= best - 1e-9 * max(1.0, float(np.abs(q).max())), axis=2))
+
+    def stationary_expert(self) -> IntArray:
+        """`[S]`: the best first action for an episode of this horizon, to be taken at every step."""
+        return self.expert()[0]
+
+    def spread(self, policy: IntArray, states: States) -> FloatArray:
+        """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
+        horizon, n_states, n_actions = self.mdp.shape
+        spread = np.full((horizon, n_states, n_actions), 1.0 / n_actions)
+        for number in range(1, len(states)):
+            here = self.states.find(states.observation(number))
+            if here is not None:
+                spread[:, here] = np.eye(n_actions)[policy[:, number]]
+        return spread
+
+
+def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> ExactModel:
+    """The exact model: from the table `P` of a toy-text environment, from Blackjack's rules, or by exhaustive search.
+
+    The search copies the environment and tries every action in every state, so it needs one that is deterministic.
+    """
+    inner = env.unwrapped
+    if getattr(inner, "fickle_passenger", False):
+        raise InputError("a fickle passenger is not in the table P, so there is no exact model; use another expert")
+    if type(inner).__name__ == "BlackjackEnv":
+        model = _model(blackjack_moves(), blackjack_starts(), env, horizon, n_actions)
+        return _with_naturals(model, natural_values(natural=inner.natural, sab=inner.sab))
+    if hasattr(inner, "P") and hasattr(inner, "initial_state_distrib"):
+        if env.observation_space != inner.observation_space:
+            raise InputError("a wrapper changes the observations, so the table P does not describe them")
+        return _model(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
+    rows, start = searched(env, n_actions)
+    model = _model(rows, [(start, 1.0)], env, horizon, n_actions)
+    return _paid_by_speed(model, inner.max_steps) if hasattr(inner, "max_steps") else model
+
+
+def _table_rows(table: Any) -> Iterable[Row]:
+    return ((state, action, outcomes) for state, row in table.items() for action, outcomes in row.items())
+
+
+def _model(
+    rows: Iterable[Row],
+    starts: Iterable[tuple[Any, float]],
+    env: gymnasium.Env[Any, Any],
+    horizon: int,
+    n_actions: int,
+) -> ExactModel:
+    """Outcomes with one successor add up, whatever terminates goes to the end, and rewards are averaged."""
+    states = States(env.observation_space)
+    moves = [(END, action, END, 1.0) for action in range(n_actions)]
+    earned: dict[tuple[int, int], float] = {}
+    for observation, action, outcomes in rows:
+        state = states.number(observation)
+        for probability, successor, reward, terminated in outcomes:
+            moves.append((state, action, END if terminated else states.number(successor), probability))
+            earned[state, action] = earned.get((state, action), 0.0) + probability * reward
+    begun = [(states.number(observation), probability) for observation, probability in starts]
+    initial = np.bincount([s for s, _ in begun], weights=[p for _, p in begun], minlength=len(states))
+    reward_table = np.zeros((len(states), n_actions))
+    for place, value in earned.items():
+        reward_table[place] = value
+    mdp = from_moves(moves, n_states=len(states), n_actions=n_actions, horizon=horizon, initial=initial)
+    return ExactModel(mdp, check_reward(reward_table, mdp.shape), states)
+
+
+def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], Any]:
+    """Every row of a deterministic environment and its start, found by trying each action in a copy of it."""
+    states, rows = States(env.observation_space), []
+    start, _ = env.reset(seed=0)
+    again, _ = env.reset(seed=1)
+    if states.number(start) != states.number(again):
+        raise InputError("the start is random, so the exact model cannot be found by search; use another expert")
+    waiting = [(start, env)]
+    while waiting:
+        observation, here = waiting.pop()
+        for action in range(n_actions):
+            there, outcome = _tried(here, action, seed=0)
+            if not _same(states, outcome, _tried(here, action, seed=1)[1]):
+                raise InputError(
+                    f"action {action} in {observation!r} is random, so the exact model cannot be found by search; "
+                    "use another expert"
+                )
+            rows.append((observation, action, [outcome]))
+            met = len(states)
+            if not outcome[3] and states.number(outcome[1]) == met:
+                waiting.append((outcome[1], there))
+        if len(states) > SEARCH_LIMIT:
+            raise InputError(f"more than {SEARCH_LIMIT} states were found; the search for an exact model is given up")
+    return rows, start
+
+
+def _tried(env: gymnasium.Env[Any, Any], action: int, seed: int) -> tuple[gymnasium.Env[Any, Any], Outcome]:
+    """A copy of the environment after an action, with its chance set to a seed."""
+    there = copy.deepcopy(env)
+    there.unwrapped.np_random = np.random.default_rng(seed)
+    observation, reward, terminated, _, _ = there.step(int(env.action_space.start) + action)  # type: ignore[attr-defined]
+    return there, (1.0, observation, float(reward), bool(terminated))
+
+
+def _same(states: States, first: Outcome, second: Outcome) -> bool:
+    same_place = first[3] == second[3] and states.find(first[1]) == states.find(second[1])
+    return same_place and first[2] == second[2]
+
+
+def _with_naturals(model: ExactModel, values: dict[tuple[int, int, int], float]) -> ExactModel:
+    """Blackjack pays a natural by rules of its own, and only the first step can have one."""
+    reward = model.reward.copy()
+    for observation, value in values.items():
+        reward[0, model.states.number(observation), STICK] = value
+    return ExactModel(model.mdp, reward, model.states)
+
+
+def _paid_by_speed(model: ExactModel, max_steps: int) -> ExactModel:
+    """MiniGrid pays `1 - 0.9·steps/max_steps` on arrival, so its reward depends on the step; the search saw one only."""
+    steps = np.arange(1, model.mdp.horizon + 1)
+    paid = 1 - 0.9 * steps / max_steps
+    return ExactModel(model.mdp, np.where(model.reward > 0, paid[:, None, None], 0.0), model.states)

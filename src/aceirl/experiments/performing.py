@@ -1,0 +1,153 @@
+"""One run of an experiment: carried out anywhere, handed back as the bytes of a Parquet file."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aceirl.counts import Counts
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.experiments.specs import RESULTS_VERSION, Cell
+from aceirl.experts import PolicyExpert
+from aceirl.irl import action_values
+from aceirl.kernels import greedy_actions
+from aceirl.loop import Record, Turn, estimate, learn, random_streams
+from aceirl.mdp import IntArray
+from aceirl.metrics import Truth
+
+CELL = b"aceirl.cell"
+
+# One row an iteration. What names the run is in every row, so that many files read as one table; `stopped` and
+# `visits`, the observations in each state, are in the last row only.
+NAMES = [
+    ("run", pa.dictionary(pa.int8(), pa.string())),
+    ("environment", pa.dictionary(pa.int8(), pa.string())),
+    ("strategy", pa.dictionary(pa.int8(), pa.string())),
+    ("episodes_per_iteration", pa.int64()),
+    ("seed", pa.int64()),
+]
+NUMBERS = [
+    ("iteration", pa.int64()),
+    ("samples", pa.int64()),
+    ("episodes", pa.int64()),
+    ("answers", pa.int64()),
+    ("regret", pa.float64()),
+    ("bound", pa.float64()),
+    ("infeasibility", pa.float64()),
+    ("planner_gap", pa.float64()),
+    ("stopped", pa.string()),
+]
+SCHEMA = pa.schema([*NAMES, *NUMBERS, ("visits", pa.list_(pa.int64()))])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that came to its end: `file` is the same, byte for byte, wherever it was done; `seconds` are not."""
+
+    cell: Cell
+    key: str
+    file: bytes
+    seconds: dict[str, float]
+    samples: int
+    stopped: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that did not: what went wrong, in one line and in full."""
+
+    cell: Cell
+    key: str
+    error: str
+    trace: str = ""
+
+
+Outcome = Finished | Failed
+
+
+def perform(cell: Cell) -> Outcome:
+    """Carry out a run. Whatever goes wrong in it is part of the outcome."""
+    try:
+        return _performed(cell)
+    except Exception as error:
+        message = " ".join(str(error).split())
+        return Failed(cell, cell.key, f"{type(error).__name__}: {message}", traceback.format_exc())
+
+
+def warm_up(cell: Cell) -> None:
+    """Compile what a run needs, by doing its first iteration; the compiled code is kept on disk for all processes."""
+    next(_turns(cell), None)
+
+
+def _performed(cell: Cell) -> Finished:
+    began = time.perf_counter()
+    records, planning, inferring, counts = [], 0.0, 0.0, None
+    for turn, regret in _turns(cell):
+        records.append((turn.record, regret))
+        planning += turn.record.planning_seconds
+        inferring += turn.record.inferring_seconds
+        counts = turn.state.counts
+    assert counts is not None
+    last = records[-1][0]
+    seconds = {"total": time.perf_counter() - began, "planning": planning, "inferring": inferring}
+    return Finished(
+        cell, cell.key, _parquet(cell, records, counts), seconds, samples=last.samples, stopped=last.stopped or ""
+    )
+
+
+def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
+    """The turns of a run, each with the regret that this experiment measures."""
+    problem = make(cell.environment, cell.seed, **cell.parameters)
+    environment = Simulator(problem.mdp)
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+    truth = Truth(problem.mdp, problem.reward)
+    if not cell.reward_free:
+        for turn in learn(environment, expert, cell.settings, regret=truth.regret):
+            assert turn.record.regret is not None
+            yield turn, turn.record.regret
+        return
+    planned = _planner(cell, environment, expert, truth)
+    for turn in learn(environment, expert, cell.settings):
+        yield turn, truth.regret(planned(turn))
+
+
+def _planner(cell: Cell, environment: Simulator, expert: PolicyExpert, truth: Truth) -> Callable[[Turn], IntArray]:
+    """The best policy for the true reward in the process as it is estimated; what is unknown is worth nothing."""
+
+    def planned(turn: Turn) -> IntArray:
+        known = estimate(environment, expert, cell.settings, turn.state.counts)
+        ties = random_streams(cell.seed, turn.state.iteration)["ties"]
+        return greedy_actions(action_values(known, truth.reward, neutral=0.0), ties)
+
+    return planned
+
+
+def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts) -> bytes:
+    rows = len(records)
+    names: dict[str, Any] = {
+        "run": cell.key,
+        "environment": cell.environment,
+        "strategy": cell.strategy,
+        "episodes_per_iteration": cell.settings.episodes_per_iteration,
+        "seed": cell.seed,
+    }
+    columns = {name: [value] * rows for name, value in names.items()}
+    for name, _ in NUMBERS:
+        columns[name] = [getattr(record, name) for record, _ in records]
+    columns["regret"] = [regret for _, regret in records]
+    columns["visits"] = [None] * (rows - 1) + [np.asarray(counts.visits.sum(axis=(0, 2))).tolist()]
+    metadata = {CELL: json.dumps({"results": RESULTS_VERSION, "rows": rows, **cell.model_dump()}, sort_keys=True)}
+    table = pa.table(columns, schema=SCHEMA.with_metadata(metadata))
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()

@@ -1,0 +1,134 @@
+"""Results on disk: one Parquet file a run, there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aceirl.errors import InputError
+from aceirl.experiments.performing import CELL, Failed, Outcome
+from aceirl.experiments.specs import Cell
+from aceirl.mdp import FloatArray, IntArray
+
+ABANDONED = 3600.0  # seconds after which a draft is nobody's any more
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A finished run: `samples [K]` and `regret [K]`, one entry an iteration; `visits [S]`, observations by state."""
+
+    cell: Cell
+    samples: IntArray
+    regret: FloatArray
+    answers: IntArray
+    visits: IntArray
+    seconds: dict[str, float]
+
+
+class Store:
+    """A folder with `<key>.parquet` for each finished run, named by a hash of all that determines it.
+
+    Beside it lie `<key>.seconds.json`, how long it took, and `<key>.error.json` for a run that failed. Files are
+    written under a name of their own and then moved into place, so any number of sweeps may share a folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def prepare(self) -> None:
+        """Make sure that the folder can be written, before any work is done for it; sweep out abandoned drafts."""
+        with self._disk():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write(self.folder / "probe", b"")
+            (self.folder / "probe").unlink(missing_ok=True)
+            for draft in self.folder.glob(".*.draft"):
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - draft.stat().st_mtime > ABANDONED:
+                        draft.unlink()
+
+    def path(self, cell: Cell) -> Path:
+        """Where the run's rows are, once it is finished."""
+        return self.folder / f"{cell.key}.parquet"
+
+    def finished(self, cell: Cell) -> bool:
+        """Whether the run's file is there, whole and what it says it is."""
+        return self._table(cell) is not None
+
+    def save(self, outcome: Outcome) -> None:
+        """Keep what came out of a run."""
+        error = self.folder / f"{outcome.key}.error.json"
+        with self._disk():
+            if isinstance(outcome, Failed):
+                told = {"cell": outcome.cell.model_dump(), "error": outcome.error, "trace": outcome.trace}
+                self._write(error, json.dumps(told, indent=2).encode())
+                return
+            self._write(self.folder / f"{outcome.key}.seconds.json", json.dumps(outcome.seconds).encode())
+            self._write(self.folder / f"{outcome.key}.parquet", outcome.file)
+            error.unlink(missing_ok=True)
+
+    def read(self, cell: Cell) -> RunResult | None:
+        """The run's rows; None if it is not finished."""
+        table = self._table(cell)
+        if table is None:
+            return None
+        seconds = self.folder / f"{cell.key}.seconds.json"
+        return RunResult(
+            cell=cell,
+            samples=_column(table, "samples"),
+            regret=_column(table, "regret"),
+            answers=_column(table, "answers"),
+            visits=np.asarray(table["visits"][-1].as_py(), dtype=np.int64),
+            seconds=json.loads(seconds.read_text()) if seconds.exists() else {},
+        )
+
+    def error(self, cell: Cell) -> str | None:
+        """What went wrong with the run the last time it was tried; None if nothing did."""
+        try:
+            return str(json.loads((self.folder / f"{cell.key}.error.json").read_text())["error"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def _table(self, cell: Cell) -> pa.Table | None:
+        try:
+            table = pq.read_table(self.path(cell), page_checksum_verification=True, use_threads=False, memory_map=False)
+            told: dict[str, Any] = json.loads(table.schema.metadata[CELL])
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+            return None
+        rows = told.pop("rows")
+        same = told == {"results": told["results"], **json.loads(cell.model_dump_json())}
+        return table if same and rows == table.num_rows else None
+
+    def _write(self, path: Path, content: bytes) -> None:
+        draft = path.with_name(f".{path.stem}.{os.getpid()}-{uuid.uuid4().hex}.draft")
+        try:
+            draft.write_bytes(content)
+            os.replace(draft, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(
+                f"cannot write to {self.folder}: {reason}; finished runs are kept, and the same command goes on"
+            ) from error
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table[name].to_numpy()

@@ -1,0 +1,117 @@
+"""One run in words, numbers and pictures."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.loop import Record, State, target
+from aceirl.runs import Run, Task, open_task
+
+STOPPED = {
+    "certificate": "It stopped because the certificate that was asked for holds.",
+    "regret": "It stopped because the regret is as low as was asked for.",
+    "budget": "It stopped because the budget of samples is spent.",
+    None: "It was interrupted; `aceirl resume` goes on with it.",
+}
+
+
+def outcome(run: Run) -> dict[str, Any]:
+    """The result of a run as plain values, for one line of JSON."""
+    records, _ = _finished(run)
+    last = records[-1]
+    return {
+        "samples": last.samples,
+        "iterations": last.iteration,
+        "answers": last.answers,
+        "regret": last.regret,
+        "stopped": last.stopped,
+        "bound": last.bound,
+        "certificates": last.certificates,
+        "seconds": sum(record.seconds for record in records),
+        "directory": str(run.path),
+    }
+
+
+def in_words(run: Run) -> str:
+    """What a run found, for someone who was not there."""
+    records, state = _finished(run)
+    last = records[-1]
+    task = None if run.source is None else open_task(run.source)
+    lines = [
+        f"{run.source.environment if run.source else 'A run from Python'}, strategy {run.settings.strategy}: "
+        f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
+        STOPPED[last.stopped],
+    ]
+    if task is not None and task.layout is not None:
+        lines.append(_where_the_reward_is(state, task))
+    if last.regret is not None:
+        lines.append(
+            f"Acting on it loses {last.regret:.1%} of what lies between the best and the worst behaviour "
+            "(measured against the truth, which the software did not see)."
+        )
+    lines.append(_what_is_certain(run, last, state))
+    return "\n".join(lines)
+
+
+def draw(run: Run) -> list[Path]:
+    """The pictures of a run and a page that holds them all, in the run's own folder."""
+    from aceirl.experiments import plots
+
+    records, state = _finished(run)
+    task = None if run.source is None else open_task(run.source)
+    folder = run.path / "pictures"
+    samples = [record.samples for record in records]
+    figures = {"bound": plots.bound_curve(samples, [record.bound for record in records])}
+    if records[-1].regret is not None:
+        figures["learning"] = plots.learning_curve(
+            samples, [record.regret or 0.0 for record in records], run.settings.until_regret
+        )
+    if task is not None and task.layout is not None and state.recovered is not None and state.policy is not None:
+        answered = state.counts.answers.sum(axis=2) > 0
+        figures["visits"] = plots.visits(task.layout, state.counts.visits)
+        figures["reward"] = plots.reward(task.layout, state.recovered.reward)
+        figures["policy"] = plots.policy(task.layout, np.eye(state.counts.shape[2])[state.policy], answered)
+    folder.mkdir(exist_ok=True)
+    written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
+    return [_page(run, [path for path in written if path.suffix == ".svg"]), *written]
+
+
+def _finished(run: Run) -> tuple[list[Record], State]:
+    records, state = run.records(), run.state()
+    if not records or state is None:
+        raise InputError(f"{run.path} has no finished iteration yet")
+    return records, state
+
+
+def _where_the_reward_is(state: State, task: Task) -> str:
+    """Where the recovered policy tries to get, in the environment's own names."""
+    assert state.recovered is not None
+    assert task.layout is not None
+    by_state = state.recovered.reward.max(axis=(0, 2))
+    best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
+    names = ", ".join(task.layout.state_names[s] for s in best[:4])
+    return f"The recovered reward is largest in {names}{' and others' if len(best) > 4 else ''}."
+
+
+def _what_is_certain(run: Run, last: Record, state: State) -> str:
+    goal = target(run.settings, state.counts.shape[0])
+    parts = []
+    for kind, value in last.certificates.items():
+        verdict = "holds" if value <= goal else "does not hold yet"
+        parts.append(f"{kind}: at most {value:.3g}, asked for {goal:.3g}, {verdict}")
+    return "Certificates (how wrong it may be, in units of reward over an episode): " + "; ".join(parts) + "."
+
+
+def _page(run: Run, pictures: list[Path]) -> Path:
+    from jinja2 import Environment, PackageLoader
+
+    template = Environment(loader=PackageLoader("aceirl.experiments"), autoescape=True).get_template("run.html")
+    images = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in pictures}
+    page = run.path / "report.html"
+    page.write_text(template.render(title=str(run.path.name), words=in_words(run).split("\n"), images=images))
+    return page

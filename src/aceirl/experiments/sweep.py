@@ -1,0 +1,126 @@
+"""Many runs at once, on one machine or a cluster; what is finished is kept, what is lost is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from aceirl.experiments.performing import Failed, Outcome, perform, warm_up
+from aceirl.experiments.specs import Cell
+from aceirl.experiments.store import Store
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a sweep stands: of `total` runs, `kept` were there before, `finished` and `failed` came out of it.
+
+    `running` are those under way now, as far as is known; `outcome` is what came in last.
+    """
+
+    total: int
+    kept: int
+    finished: int = 0
+    failed: int = 0
+    running: int = 0
+    outcome: Outcome | None = None
+
+    @property
+    def left(self) -> int:
+        """Runs that have not come in yet."""
+        return self.total - self.kept - self.finished - self.failed
+
+
+class Workers(Protocol):
+    """Whoever carries out runs."""
+
+    @property
+    def busy(self) -> int:
+        """How many runs can be under way at once."""
+
+    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+        """The outcome of every run, in any order. Closing the iterator stops the work."""
+
+
+def sweep(cells: Iterable[Cell], store: Store, workers: Workers) -> Iterator[Progress]:
+    """Carry out every run that the store does not have yet; progress after each.
+
+    Interrupt it at any time: what was finished is in the store, and the next sweep of the same runs goes on from there.
+    """
+    store.prepare()
+    every = {cell.key: cell for cell in cells}
+    missing = [cell for cell in every.values() if not store.finished(cell)]
+    progress = Progress(total=len(every), kept=len(every) - len(missing), running=min(len(missing), workers.busy))
+    yield progress
+    if not missing:
+        return
+    with closing(workers.outcomes(missing)) as outcomes:
+        for outcome in outcomes:
+            store.save(outcome)
+            failed = isinstance(outcome, Failed)
+            progress = replace(
+                progress,
+                finished=progress.finished + (not failed),
+                failed=progress.failed + failed,
+                outcome=outcome,
+            )
+            progress = replace(progress, running=min(progress.left, workers.busy))
+            yield progress
+
+
+class Here:
+    """This process, one run after the other."""
+
+    busy = 1
+
+    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+        """Each run in turn."""
+        for cell in cells:
+            yield perform(cell)
+
+
+class Processes:
+    """Processes on this machine, each with one thread."""
+
+    def __init__(self, jobs: int) -> None:
+        self.busy = jobs
+
+    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+        """Runs come back as they finish. A process that dies takes its run with it, and the run is done again."""
+        compile_once(cells)
+        left = {cell.key: cell for cell in cells}
+        while left:
+            before = len(left)
+            with suppress(BrokenProcessPool):
+                for outcome in self._pool(left.values()):
+                    del left[outcome.key]
+                    yield outcome
+            if len(left) == before:
+                break
+        # Nothing came back before a process died again: one of these runs kills whoever does it. Each goes alone.
+        for cell in left.values():
+            try:
+                yield from self._pool([cell])
+            except BrokenProcessPool:
+                yield Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
+
+    def _pool(self, cells: Iterable[Cell]) -> Iterator[Outcome]:
+        from joblib import Parallel, delayed, parallel_config
+
+        with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
+            pool = Parallel(return_as="generator_unordered", batch_size=1)
+            with closing(pool(delayed(perform)(cell) for cell in cells)) as outcomes:
+                yield from outcomes
+
+
+def compile_once(cells: list[Cell]) -> None:
+    """Compile what these runs need before any process starts, so that none of them has to."""
+    kinds: dict[tuple[object, ...], Cell] = {}
+    for cell in cells:
+        settings = cell.settings
+        kinds.setdefault((settings.strategy, settings.irl, settings.confidence, settings.stationary_dynamics), cell)
+    for cell in kinds.values():
+        with suppress(Exception):  # a run that fails says so when its turn comes
+            warm_up(cell)

@@ -1,0 +1,178 @@
+"""Experiments that users write down themselves, in TOML; what is wrong is said with its line and key."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from aceirl.envs import ENVIRONMENTS, make
+from aceirl.errors import InputError, unknown_name
+from aceirl.experiments.specs import NEVER_CERTAIN, Setting, Spec
+from aceirl.explore import STRATEGIES
+from aceirl.settings import Settings
+
+TOP = ("title", "strategies", "seeds", "threshold", "settings", "setting")
+OWN = ("name", "environment", "parameters", "reward_free")
+CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy", "seed"))
+
+
+def read_spec(path: Path) -> Spec:
+    """The experiment in a TOML file.
+
+    `strategies` and at least one `[[setting]]` with an `environment` are required. Fields of `Settings` may stand in
+    `[settings]`, for all, or in a `[[setting]]`; there a list of values stands for one setting each.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}") from None
+    return _Reader(path, text).spec(document)
+
+
+class _Reader:
+    """Reads a document and knows where its keys stand."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.lines = path, _key_lines(text)
+
+    def spec(self, document: dict[str, Any]) -> Spec:
+        self._known_keys((), document, TOP, "key")
+        strategies = self._strategies(document)
+        common = self._table(("settings",), document.get("settings", {}))
+        self._known_keys(("settings",), common, CHOICES, "setting")
+        entries = document.get("setting", [])
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+            raise self._wrong(("setting",), "needs at least one [[setting]] with an environment")
+        settings = [
+            setting for i, entry in enumerate(entries) for setting in self._settings(("setting", i), entry, common)
+        ]
+        names = [setting.name for setting in settings]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise self._wrong(("setting",), f"two settings are called {name!r}; give each [[setting]] a name")
+        return Spec(
+            name=self.path.stem,
+            title=str(document.get("title", self.path.stem)),
+            summary=str(self.path),
+            settings=tuple(settings),
+            strategies=strategies,
+            seeds=self._seeds(document.get("seeds", 10)),
+            threshold=self._threshold(document.get("threshold", 0.4)),
+        )
+
+    def _strategies(self, document: dict[str, Any]) -> tuple[str, ...]:
+        names = document.get("strategies")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise self._wrong(("strategies",), f"must be a list of names such as {list(STRATEGIES)[:2]}, got {names!r}")
+        for name in names:
+            if name not in STRATEGIES:
+                raise self._wrong(("strategies",), str(unknown_name("strategy", name, STRATEGIES)))
+        return tuple(dict.fromkeys(names))
+
+    def _seeds(self, value: Any) -> tuple[int, ...]:
+        numbers = list(range(value)) if _whole(value) else value
+        if not isinstance(numbers, list) or not numbers or not all(_whole(n) and n >= 0 for n in numbers):
+            raise self._wrong(("seeds",), f"must be a number of seeds of at least 1, or a list of them, got {value!r}")
+        return tuple(dict.fromkeys(numbers))
+
+    def _threshold(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise self._wrong(("threshold",), f"must be a regret between 0 and 1, got {value!r}")
+        return float(value)
+
+    def _settings(self, where: tuple[Any, ...], entry: dict[str, Any], common: dict[str, Any]) -> list[Setting]:
+        """The settings of one `[[setting]]`: one for each combination of listed values."""
+        self._known_keys(where, entry, OWN + CHOICES, "key")
+        environment = entry.get("environment")
+        if not isinstance(environment, str):
+            raise self._wrong((*where, "environment"), "is missing; `aceirl envs` lists them")
+        if environment not in ENVIRONMENTS:
+            raise self._wrong((*where, "environment"), str(unknown_name("environment", environment, ENVIRONMENTS)))
+        parameters = self._table((*where, "parameters"), entry.get("parameters", {}))
+        try:
+            make(environment, 0, **parameters)
+        except InputError as error:
+            raise self._wrong((*where, "parameters"), str(error)) from None
+        if not isinstance(entry.get("reward_free", False), bool):
+            raise self._wrong((*where, "reward_free"), f"must be true or false, got {entry['reward_free']!r}")
+        default = {"episodes_per_iteration": ENVIRONMENTS[environment].episodes_per_iteration}
+        choices = {**default, **common, **{key: value for key, value in entry.items() if key in CHOICES}}
+        for key, value in choices.items():
+            self._check_choice((*where, key) if key in entry else ("settings", key), key, value)
+        name = str(entry.get("name", environment))
+        return [
+            Setting(
+                name="-".join([name, *(str(value) for value in varied.values())]),
+                title=", ".join([name, *(f"{key} = {value}" for key, value in varied.items())]),
+                environment=environment,
+                parameters=parameters,
+                choices={"epsilon": NEVER_CERTAIN, **choices, **varied},
+                reward_free=entry.get("reward_free", False),
+            )
+            for varied in _combinations(choices)
+        ]
+
+    def _check_choice(self, where: tuple[Any, ...], key: str, value: Any) -> None:
+        for single in value if isinstance(value, list) else [value]:
+            try:
+                Settings(**{key: single})
+            except InputError as error:
+                raise self._wrong(where, str(error).removeprefix(f"{key}: ")) from None
+        if value == []:
+            raise self._wrong(where, "is an empty list")
+
+    def _table(self, where: tuple[Any, ...], value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._wrong(where, f"must be a table, got {value!r}")
+        return value
+
+    def _known_keys(self, where: tuple[Any, ...], table: dict[str, Any], known: tuple[str, ...], kind: str) -> None:
+        for key in table:
+            if key not in known:
+                raise self._wrong((*where, key), str(unknown_name(kind, key, known)))
+
+    def _wrong(self, where: tuple[Any, ...], words: str) -> InputError:
+        """The error at a key, with the line it stands on, or that of the nearest table around it."""
+        line = next((self.lines[where[:n]] for n in range(len(where), 0, -1) if where[:n] in self.lines), 1)
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).removeprefix(".")
+        return InputError(f"{self.path}, line {line}, {key}: {words}")
+
+
+def _combinations(choices: dict[str, Any]) -> list[dict[str, Any]]:
+    lists = {key: value for key, value in choices.items() if isinstance(value, list)}
+    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+HEADER = re.compile(r"\s*(\[\[?)\s*([\w.-]+)\s*\]")
+KEY = re.compile(r"\s*\"?([\w-]+)\"?\s*[.=]")
+
+
+def _key_lines(text: str) -> dict[tuple[Any, ...], int]:
+    """The line on which each key first stands; `tomllib` does not say. Enough for the two levels used here."""
+    lines: dict[tuple[Any, ...], int] = {}
+    table: tuple[Any, ...] = ()
+    entries: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := HEADER.match(line):
+            name = header[2]
+            first, _, rest = name.partition(".")
+            if header[1] == "[[":
+                entries[name] = entries.get(name, -1) + 1
+            table = (first, entries[first]) if first in entries else (first,)
+            table += tuple(rest.split(".")) if rest else ()
+            lines.setdefault(table[:1], number)
+            lines.setdefault(table, number)
+        elif key := KEY.match(line):
+            lines.setdefault((*table, key[1]), number)
+    return lines

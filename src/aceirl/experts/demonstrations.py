@@ -1,0 +1,84 @@
+"""An expert who is no longer there: a log of what it observed and did, replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.experts.observing import own_action
+from aceirl.protocols import ShowingEnvironment
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """One thing the expert did; without a step, it is taken to do so at any."""
+
+    observation: Any
+    action: Any
+    step: int | None = None
+
+
+class DemonstrationExpert:
+    """Answers what the log says, and nothing where the log is silent.
+
+    It is stationary if no entry names its step, and deterministic if no two entries disagree about an observation; else
+    it answers with one of the logged actions, each as likely as it is frequent.
+    """
+
+    def __init__(self, log: Iterable[Demonstration], environment: ShowingEnvironment) -> None:
+        self.environment = environment
+        entries = list(log)
+        if not entries:
+            raise InputError("the demonstrations are empty")
+        self.stationary = all(entry.step is None for entry in entries)
+        self.actions: dict[Hashable, list[int]] = {}
+        for number, entry in enumerate(entries, start=1):
+            if not self.stationary and entry.step is None:
+                raise InputError(f"demonstration {number} has no step, but others have")
+            action = own_action(environment, entry.action, entry.observation)
+            if action is None:
+                raise InputError(f"demonstration {number} has no action")
+            self.actions.setdefault(self._question(entry.step, entry.observation), []).append(action)
+        self.deterministic = all(len(set(actions)) == 1 for actions in self.actions.values())
+
+    @classmethod
+    def load(cls, path: Path, environment: ShowingEnvironment) -> DemonstrationExpert:
+        """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON with the singulars."""
+        return cls(read_log(path, environment), environment)
+
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """What the log says of the state."""
+        actions = self.actions.get(self._question(step, self.environment.observation(state)))
+        return None if actions is None else actions[rng.integers(len(actions))]
+
+    def _question(self, step: int | None, observation: Any) -> Hashable:
+        return (None if self.stationary else step, self.environment.key(observation))
+
+
+def read_log(path: Path, environment: ShowingEnvironment) -> list[Demonstration]:
+    """The demonstrations in a file."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                steps = file["steps"].tolist() if "steps" in file else [None] * len(file["actions"])
+                columns = file["observations"], file["actions"], steps
+                return [Demonstration(*entry) for entry in zip(*columns, strict=True)]
+        lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        return [
+            Demonstration(environment.read_observation(line["observation"]), line["action"], line.get("step"))
+            for line in lines
+        ]
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"there is no file of demonstrations {path}") from None
+    except KeyError as error:
+        raise InputError(f"{path} has no {error.args[0]!r}; an entry needs an observation and an action") from None
+    except Exception as error:
+        raise InputError(f"{path} cannot be read as demonstrations: {type(error).__name__}: {error}") from None

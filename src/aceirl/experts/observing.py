@@ -1,0 +1,76 @@
+"""Experts who know observations and not the numbers of states: any function of them, anything with `predict`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import AnswerError
+from aceirl.protocols import ShowingEnvironment
+
+
+class ObservationExpert:
+    """Answers by calling `function(observation)`, or `function(observation, step)` if it takes two arguments.
+
+    The answer is one of the environment's own actions, or None for "I cannot say". A function of the observation alone
+    is stationary; whether it is deterministic has to be said.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], environment: ShowingEnvironment, *, deterministic: bool = True
+    ) -> None:
+        self.function, self.environment = function, environment
+        self.deterministic = deterministic
+        self.stationary = not _takes_step(function)
+
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """What the function says of the observation that stands for the state."""
+        observation = self.environment.observation(state)
+        action = self.function(observation) if self.stationary else self.function(observation, step)
+        return own_action(self.environment, action, observation)
+
+
+class PredictExpert:
+    """Anything with `predict(observation, deterministic=True)` that returns an action and its memory, which is ignored.
+
+    Models of Stable-Baselines3 and policies of imitation are of this kind.
+    """
+
+    deterministic = True
+    stationary = True
+
+    def __init__(self, model: Any, environment: ShowingEnvironment) -> None:
+        self.model, self.environment = model, environment
+
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """What the model predicts for the observation that stands for the state."""
+        observation = self.environment.observation(state)
+        action, _ = self.model.predict(observation, deterministic=True)
+        return own_action(self.environment, action, observation)
+
+
+def own_action(environment: ShowingEnvironment, action: Any, observation: Any) -> int | None:
+    """The number of an action, None for None; an error if it is not one of the environment's."""
+    if action is None:
+        return None
+    number = environment.action_number(action)
+    if number is None:
+        last = environment.action(environment.n_actions - 1)
+        raise AnswerError(
+            f"the expert answered {action!r} to the observation {observation!r}; "
+            f"actions are {environment.action(0)} to {last}"
+        )
+    return number
+
+
+def _takes_step(function: Callable[..., Any]) -> bool:
+    """Whether a function wants the step besides the observation."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(needed) >= 2

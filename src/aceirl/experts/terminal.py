@@ -1,0 +1,49 @@
+"""A person at the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from aceirl.errors import AnswerError
+from aceirl.protocols import ShowingEnvironment
+
+
+class TerminalExpert:
+    """Shows an observation and asks for an action by name or number; an empty line means "I cannot say", `q` stops.
+
+    A person is taken to be deterministic, and asked once per state unless `stationary` is false.
+    """
+
+    deterministic = True
+
+    def __init__(
+        self,
+        environment: ShowingEnvironment,
+        *,
+        stationary: bool = True,
+        action_names: Sequence[str] = (),
+        read: Callable[[str], str] = input,
+        show: Callable[[str], None] = print,
+    ) -> None:
+        self.environment, self.stationary = environment, stationary
+        self.names = list(action_names) or [str(environment.action(a)) for a in range(environment.n_actions)]
+        self._read, self._show = read, show
+
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+        """What the person types, asked again until it can be understood."""
+        when = "" if self.stationary else f" at step {step}"
+        self._show(f"You see{when}: {self.environment.observation(state)}")
+        while True:
+            try:
+                typed = self._read(f"What do you do? [{', '.join(self.names)}; Enter: cannot say, q: stop] ").strip()
+            except EOFError:
+                typed = "q"
+            if typed == "q":
+                raise AnswerError("you stopped answering; all finished iterations are kept, and the run can be resumed")
+            if not typed:
+                return None
+            if typed in self.names:
+                return self.names.index(typed)
+            self._show(f"{typed!r} is not one of {', '.join(self.names)}.")

@@ -1,0 +1,44 @@
+"""`ace`: explore so that, after this batch, as little as possible is left uncertain about plausible policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aceirl.collect import Plan
+from aceirl.explore.base import Belief, uniform_policy
+from aceirl.explore.planning import evidence_of, memory_of, solved
+from aceirl.planner import Episodes
+
+
+@dataclass(frozen=True)
+class Ace:
+    """Paper, (ACE): the policy that minimises the largest expected error over the plausible policies.
+
+    Differs: the real batch size is planned for, the set of plausible policies keeps its `V̂*`, and the plan comes with a
+    certified gap. Where the plan never is, actions are uniform.
+    """
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """The explorer's side of the saddle point."""
+        return planned(belief)
+
+
+@dataclass(frozen=True)
+class AceRF:
+    """Paper, appendix "Connection to Reward-free Exploration": as `ace`, with all policies plausible and no expert."""
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """The explorer's side of the saddle point over all policies."""
+        return planned(belief, all_policies=True)
+
+
+def planned(belief: Belief, *, all_policies: bool = False) -> Plan:
+    """The plan of (ACE); uniform before any start has been seen, as nothing can then be planned."""
+    uniform = uniform_policy(belief.shape)
+    if not belief.estimate.mdp.initial.any():
+        return Plan(policy=uniform)
+    plan = solved(belief, Episodes(belief.episodes), all_policies=all_policies)
+    policy = np.where(plan.reached[:, :, None], plan.policy, uniform)
+    return Plan(policy=policy, memory=memory_of(plan), evidence=evidence_of(plan))

@@ -1,0 +1,59 @@
+"""`travel`: with a generative model, spread the samples so that as little as possible is left uncertain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aceirl.collect import Plan
+from aceirl.explore.base import Belief
+from aceirl.explore.planning import evidence_of, memory_of, solved
+from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.planner import Samples
+
+
+class Travel:
+    """TRAVEL (Metelli et al. 2021) with the estimated process as its target: (ACE) with a free allocation of samples.
+
+    A generative model reaches everything, so a row never sampled is planned for as if it led anywhere; else nothing
+    beyond the known rows would be sampled. With stationary dynamics a row's samples are spread evenly over the steps,
+    because only its total matters for the dynamics and every step has its own answer.
+    """
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """As many samples as `N_E` episodes have steps, rounded at random to whole numbers."""
+        samples = belief.episodes * belief.shape[0]
+        plan = solved(belief, Samples(samples), mdp=leading_anywhere(belief.estimate.mdp))
+        allocation = plan.occupancy if plan.occupancy.ndim == 3 else plan.occupancy / belief.shape[0]
+        return Plan(
+            allocation=rounded(np.broadcast_to(allocation, belief.shape), samples, rng),
+            memory=memory_of(plan),
+            evidence=evidence_of(plan),
+        )
+
+
+def leading_anywhere(mdp: MDP) -> MDP:
+    """The same process with each unknown row a uniform one."""
+    lengths = np.diff(mdp.indptr)
+    filled = np.where(lengths == 0, mdp.n_states, lengths)
+    indptr = np.concatenate(([0], np.cumsum(filled)))
+    unknown = np.repeat(lengths == 0, filled)
+    successors = np.empty(indptr[-1], dtype=np.int32)
+    probabilities = np.empty(indptr[-1])
+    successors[unknown] = np.tile(np.arange(mdp.n_states), int((lengths == 0).sum()))
+    successors[~unknown] = mdp.successors
+    probabilities[unknown] = 1.0 / mdp.n_states
+    probabilities[~unknown] = mdp.probabilities
+    return MDP(
+        mdp.horizon, mdp.n_states, mdp.n_actions, indptr, successors, probabilities, mdp.initial, mdp.stationary
+    )
+
+
+def rounded(allocation: FloatArray, total: int, rng: np.random.Generator) -> IntArray:
+    """Whole numbers that sum to `total`: the floors, and what is left drawn in proportion to the remainders."""
+    scaled = allocation * (total / allocation.sum())
+    whole = np.floor(scaled).astype(np.int64)
+    left = total - int(whole.sum())
+    if left > 0:
+        rest = (scaled - whole).ravel()
+        whole += rng.multinomial(left, rest / rest.sum()).reshape(whole.shape)
+    return whole

@@ -1,0 +1,74 @@
+"""Maximum margin: a sparse reward that puts the expert's actions ahead of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from aceirl.counts import Estimate
+from aceirl.irl.base import Recovered, action_values, infeasibility
+from aceirl.irl.feasible import TOLERANCE, FeasibleRewardSet
+from aceirl.irl.polytope import Programme, Solution
+from aceirl.mdp import BoolArray, FloatArray
+
+# What a unit of reward costs, in units of margin. Below 1 a reward may pay for itself where it is given, so that the
+# expert gets ahead in every state; any price above 0 leaves out what separates nothing.
+PRICE = 0.5
+
+
+def max_margin(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
+    """The feasible reward with the largest `Σ min(margin_h(s), Rmax) - λ·Σ r`, summed where the expert is known.
+
+    The margin of `(h, s)` is how far the expert's actions are ahead of the best other one. It counts up to `Rmax`, the
+    most there can be at the last step; else what is decided early would outweigh the rest. The worth of a step of
+    unknown consequence, `neutral`, is chosen along with the reward. After Ng and Russell (2000), for a finite horizon.
+
+    Where the expert is not known it is first taken to do no worse than any action, and if that is not borne out by a
+    backward induction, to do what was best under the first answer.
+    """
+    feasible = FeasibleRewardSet.of_estimate(estimate, rmax)
+    solution = _programme(feasible, feasible.known).solve()
+    recovered = _recovered(estimate, feasible, solution)
+    if recovered.infeasibility > TOLERANCE * rmax:
+        best = action_values(estimate, recovered.reward, recovered.neutral).argmax(axis=2)
+        completed = feasible.completed(best)
+        solution = _programme(completed, feasible.known).solve()
+        recovered = _recovered(estimate, completed, solution)
+    return recovered
+
+
+def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
+    """The polytope of the set, its `neutral` set free, with one margin for each `(h, s)` in `counted [H, S]`."""
+    n_rewards, rmax = feasible.uses.size, feasible.rmax
+    base = feasible.programme(np.full(feasible.mdp.shape, PRICE))
+    behind = ~feasible.uses & counted[:, :, None]
+    states = np.flatnonzero(behind.any(axis=2))
+    row = np.flatnonzero(behind)
+    margin = np.searchsorted(states, row // feasible.mdp.n_actions)
+    margins = sparse.csr_array((-np.ones(row.size), (row, margin)), shape=(n_rewards, states.size))
+    lower, upper = base.lower.copy(), base.upper.copy()
+    lower[-1], upper[-1] = 0.0, rmax
+    return Programme(
+        cost=np.concatenate([base.cost, -np.ones(states.size)]),
+        rows=sparse.hstack([base.rows, margins]),
+        low=base.low,
+        high=base.high,
+        lower=np.concatenate([lower, np.zeros(states.size)]),
+        upper=np.concatenate([upper, np.full(states.size, rmax)]),
+    )
+
+
+def _recovered(estimate: Estimate, feasible: FeasibleRewardSet, solution: Solution) -> Recovered:
+    n_unknowns = feasible.uses.size + feasible.known.size + 1
+    neutral = float(np.clip(solution.x[n_unknowns - 1], 0.0, feasible.rmax))
+    reward = replace(feasible, neutral=neutral).polished(solution.x)
+    return Recovered(
+        reward=reward,
+        neutral=neutral,
+        infeasibility=infeasibility(estimate, reward, neutral),
+        parameters=reward,
+        iterations=solution.iterations,
+        residual=0.0,
+    )

@@ -1,0 +1,196 @@
+"""Rewards and values as the unknowns of a sparse linear programme; HiGHS solves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from aceirl.errors import InputError
+from aceirl.mdp import MDP, BoolArray, FloatArray
+
+# HiGHS's interior point with crossover is the quicker on the large ones; the simplex is asked when it gives up.
+METHODS = ("highs-ipm", "highs-ds")
+
+
+class EmptySetError(InputError):
+    """No reward satisfies what was asked of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Programme:
+    """Minimise `⟨cost, x⟩` with `low ≤ rows·x ≤ high` and `lower ≤ x ≤ upper`.
+
+    Shapes for `n` unknowns and `m` rows: `cost`, `lower`, `upper [n]`, `rows [m, n]` sparse, `low`, `high [m]`.
+    """
+
+    cost: FloatArray
+    rows: Any
+    low: FloatArray
+    high: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def solve(self) -> Solution:
+        """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
+        tied = self.low == self.high
+        below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
+        rows = sparse.csr_array(self.rows)
+        for method in METHODS:
+            answer = linprog(
+                self.cost,
+                A_ub=sparse.vstack([rows[below], -rows[above]], format="csr"),
+                b_ub=np.concatenate([self.high[below], -self.low[above]]),
+                A_eq=rows[tied],
+                b_eq=self.low[tied],
+                bounds=np.column_stack([self.lower, self.upper]),
+                method=method,
+            )
+            if answer.status in (0, 2):
+                break
+        if answer.status == 2:
+            raise EmptySetError("no reward satisfies all constraints")
+        if answer.status != 0:
+            raise RuntimeError(f"the linear programme was not solved: {answer.message}")
+        return Solution(answer.x, float(answer.fun), int(answer.nit), method)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The unknowns `x [n]` at the optimum, the objective there, and the work it took."""
+
+    x: FloatArray
+    objective: float
+    iterations: int
+    method: str
+
+
+@dataclass(frozen=True, eq=False)
+class Bellman:
+    """One row for each `(h, s, a)`: how far the action is behind, `V_h(s) - r_h(s,a) - Σ P(s'|s,a)·V_{h+1}(s')`.
+
+    The unknowns are `r [H·S·A]`, then `V [H·S]`, then the worth `neutral` of one step of unknown consequence, which
+    stands in for `P` where a row of transitions is unknown: `(H-h-1)·neutral`.
+    """
+
+    mdp: MDP
+
+    @property
+    def n_rewards(self) -> int:
+        """`H·S·A`."""
+        return int(np.prod(self.mdp.shape))
+
+    @property
+    def n_unknowns(self) -> int:
+        """`H·S·A + H·S + 1`."""
+        return self.n_rewards + self.mdp.horizon * self.mdp.n_states + 1
+
+    @cached_property
+    def expectation(self) -> Any:
+        """Sparse `[H·S·A, (H+1)·S]`: the expected value of the next step, given values of all steps."""
+        mdp = self.mdp
+        horizon, n_states, n_actions = mdp.shape
+        per_step = n_states * n_actions
+        row = (np.arange(horizon)[:, None] * mdp.stride + np.arange(per_step)).ravel()
+        length = np.diff(mdp.indptr)[row]
+        indptr = np.concatenate(([0], np.cumsum(length)))
+        entry = np.repeat(mdp.indptr[row] - indptr[:-1], length) + np.arange(indptr[-1])
+        later = np.repeat((np.repeat(np.arange(horizon), per_step) + 1) * n_states, length)
+        columns = later + mdp.successors[entry]
+        return sparse.csr_array(
+            (mdp.probabilities[entry], columns, indptr), shape=(self.n_rewards, (horizon + 1) * n_states)
+        )
+
+    @cached_property
+    def remaining(self) -> FloatArray:
+        """`[H, S, A]`: `H-h-1` where the row of transitions is unknown, else zero."""
+        steps = np.arange(self.mdp.horizon - 1, -1, -1.0)[:, None, None]
+        return np.where(self.mdp.known, 0.0, steps)
+
+    @cached_property
+    def rows(self) -> Any:
+        """Sparse `[H·S·A, H·S·A + H·S + 1]`: the rows described above."""
+        n_values = self.mdp.horizon * self.mdp.n_states
+        action = np.arange(self.n_rewards)
+        own = sparse.csr_array((np.ones(self.n_rewards), (action, action // self.mdp.n_actions)))
+        values = own - self.expectation[:, :n_values]
+        neutral = sparse.csr_array(-self.remaining.reshape(-1, 1))
+        return sparse.hstack([-sparse.eye_array(self.n_rewards), values, neutral], format="csr")
+
+    def continuation(self, values: FloatArray, neutral: float) -> FloatArray:
+        """`[H, S, A]`: what follows each action is worth, for values `[H, S]`."""
+        padded = np.concatenate([values.ravel(), np.zeros(self.mdp.n_states)])
+        return np.asarray(self.expectation @ padded).reshape(self.mdp.shape) + neutral * self.remaining
+
+    def values(self, unknowns: FloatArray) -> FloatArray:
+        """`V [H, S]` among the unknowns."""
+        horizon, n_states, _ = self.mdp.shape
+        first = self.n_rewards
+        return unknowns[first : first + horizon * n_states].reshape(horizon, n_states)
+
+    def bounds(
+        self, lower: FloatArray, upper: FloatArray, rmax: float, neutral: tuple[float, float]
+    ) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest value of every unknown, for rewards between `lower` and `upper [H, S, A]`."""
+        horizon, n_states, _ = self.mdp.shape
+        ceiling = np.repeat(rmax * np.arange(horizon, 0, -1.0), n_states)
+        least = np.concatenate([lower.ravel(), np.zeros(horizon * n_states), [neutral[0]]])
+        return least, np.concatenate([upper.ravel(), ceiling, [neutral[1]]])
+
+
+def tie_bounds(tied: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """`(low, high)` of the Bellman rows `[H·S·A]`: zero where the action is tied to be best, else at least zero."""
+    flat = tied.ravel()
+    return np.zeros(flat.size), np.where(flat, 0.0, np.inf)
+
+
+def nearest_by_sum(base: Programme, target: FloatArray) -> Programme:
+    """Minimise `Σ p + q` with `r - p + q = target`, for rewards `r` that satisfy the base."""
+    n = target.size
+    each = sparse.eye_array(n, base.cost.size)
+    one = sparse.eye_array(n)
+    return Programme(
+        cost=np.concatenate([np.zeros_like(base.cost), np.ones(2 * n)]),
+        rows=sparse.block_array([[base.rows, None, None], [each, -one, one]]),
+        low=np.concatenate([base.low, target.ravel()]),
+        high=np.concatenate([base.high, target.ravel()]),
+        lower=np.concatenate([base.lower, np.zeros(2 * n)]),
+        upper=np.concatenate([base.upper, np.full(2 * n, np.inf)]),
+    )
+
+
+def nearest_by_largest(base: Programme, target: FloatArray) -> Programme:
+    """Minimise `z` with `target - z ≤ r ≤ target + z`, for rewards `r` that satisfy the base."""
+    n = target.size
+    each = sparse.eye_array(n, base.cost.size)
+    one = sparse.csr_array(np.ones((n, 1)))
+    never = np.full(n, np.inf)
+    return Programme(
+        cost=np.append(np.zeros_like(base.cost), 1.0),
+        rows=sparse.block_array([[base.rows, None], [each, -one], [each, one]]),
+        low=np.concatenate([base.low, -never, target.ravel()]),
+        high=np.concatenate([base.high, target.ravel(), never]),
+        lower=np.append(base.lower, 0.0),
+        upper=np.append(base.upper, np.inf),
+    )
+
+
+def with_most_room(base: Programme, n_rewards: int) -> Programme:
+    """Maximise the room `t`, the last unknown, left in every bound of a reward and every row that is not tied."""
+    each = sparse.eye_array(n_rewards, base.cost.size)
+    one = sparse.csr_array(np.ones((n_rewards, 1)))
+    loose = sparse.csr_array(np.where(base.low == base.high, 0.0, -1.0).reshape(-1, 1))
+    never = np.full(n_rewards, np.inf)
+    lower, upper = base.lower[:n_rewards], base.upper[:n_rewards]
+    return Programme(
+        cost=np.append(np.zeros_like(base.cost), -1.0),
+        rows=sparse.block_array([[base.rows, loose], [each, -one], [each, one]]),
+        low=np.concatenate([base.low, lower, -never]),
+        high=np.concatenate([base.high, never, upper]),
+        lower=np.append(base.lower, 0.0),
+        upper=np.append(base.upper, np.inf),
+    )
