@@ -16,7 +16,7 @@ SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
 BASE = {"errors", "mdp", "kernels"}
 LEARNER = BASE | {"counts", "planner", "confidence", "bounds"}
 LOOP = LEARNER | {"protocols", "metrics", "collect", "explore", "irl", "settings", "certificates"}
-RUNS = LOOP | {"loop", "envs", "experts"}
+RUNS = LOOP | {"loop", "envs", "experts", "tasks"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": BASE,
     "experts": BASE | {"protocols"},
     "envs": BASE | {"protocols"},
+    "tasks": BASE | {"protocols", "metrics", "envs", "experts"},
     "counts": BASE | {"protocols"},
     "planner": BASE,
     "collect": BASE | {"protocols", "counts"},
@@ -33,14 +34,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bounds": BASE | {"counts", "planner", "confidence"},
     "explore": LEARNER | {"collect"},
     "irl": LEARNER,
-    "settings": LEARNER | {"explore", "irl"},
-    "certificates": LEARNER | {"explore", "irl"},
+    "certificates": LEARNER | {"irl"},
+    "settings": LEARNER | {"explore", "irl", "certificates"},
     "loop": LOOP,
     "runs": RUNS,
     "__init__": RUNS | {"runs"},
-    "experiments": RUNS | {"runs", "__init__"},
+    "outputs": LOOP | {"loop", "envs"},
+    "experiments": RUNS | {"runs", "outputs", "__init__"},
     "web": RUNS | {"runs", "experiments", "__init__"},
-    "cli": RUNS | {"runs", "experiments", "web", "__init__"},
+    "cli": RUNS | {"runs", "outputs", "experiments", "web", "__init__"},
     "__main__": {"cli"},
 }
 
@@ -58,7 +60,7 @@ RESERVED: dict[str, set[str]] = {
     "typer": {"cli", "web"},
     "rich": {"cli", "web"},
     "uvicorn": {"cli", "web"},
-    "gymnasium": {"envs"},
+    "gymnasium": {"envs", "tasks", "outputs"},
     # Oracles: they check the product from the tests and benchmarks, and are no part of it.
     "clarabel": set(),
     "cvxpy": set(),

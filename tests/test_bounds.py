@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -18,7 +20,8 @@ from aceirl.mdp import MDP, BoolArray, FloatArray
 
 def radii_of(cost: FloatArray, rmax: float = 1.0, start: float = 0.0) -> Radii:
     """Radii whose total is `cost [H, S, A]`, clipped."""
-    return Radii(cost, np.zeros(cost.shape[:2]), start, trivial_bound(len(cost), rmax), guaranteed=True)
+    nothing, ceiling = np.zeros(cost.shape), trivial_bound(len(cost), rmax)
+    return Radii(cost, nothing[:, :, 0], start, ceiling, spread=nothing, unseen=nothing, guaranteed=True)
 
 
 @given(st.data(), mdps(), st.sampled_from([0.0, 0.3]))
@@ -81,7 +84,8 @@ def matched_pair(
     r, r_hat = reward(P, used), reward(P_hat, used_hat)
     # A constant reward per step is a change of V, so this is another matched pair.
     low, high = min(r.min(), r_hat.min()), max(r.max(), r_hat.max())
-    return (r - low) / (high - low), (r_hat - low) / (high - low)
+    span = high - low or 1.0
+    return (r - low) / span, (r_hat - low) / span
 
 
 def check_promise(
@@ -133,12 +137,9 @@ def test_sp1_holds_with_the_smallest_radii_that_are_true(
     ceiling = trivial_bound(shape[0], 1.0)
     asked = rng.random(shape[:2]) >= unasked
     used = np.eye(shape[2], dtype=np.bool_)[rng.integers(shape[2], size=shape[:2])]
-    radii = Radii(
-        transition=np.arange(shape[0] - 1, -1, -1.0)[:, None, None] * distance,
+    radii = replace(
+        radii_of(np.arange(shape[0] - 1, -1, -1.0)[:, None, None] * distance),
         expert=np.where(asked, 0.0, ceiling[:, None]),
-        start=0.0,
-        ceiling=ceiling,
-        guaranteed=True,
     )
     check_promise(rng, truth, estimate, used, used | ~asked[:, :, None], error_bound(estimate, radii))
 

@@ -112,7 +112,7 @@ def test_radii_shrink_with_counts_and_grow_as_delta_falls(family: str) -> None:
     ]
     for more, less in zip(by_counts[1:], by_counts, strict=False):
         assert (more <= less).all()
-    assert (by_counts[-1][:-1] < 1e-3).all()
+    assert (by_counts[-1] < 1e-2).all()
     estimate = estimated(seen_everywhere(10**5), start)
     by_delta = [radius(estimate, 1.0, delta).transition[:-1] for delta in (0.5, 0.1, 1e-3, 1e-9)]
     for stricter, laxer in zip(by_delta[1:], by_delta, strict=False):
@@ -120,10 +120,10 @@ def test_radii_shrink_with_counts_and_grow_as_delta_falls(family: str) -> None:
     np.testing.assert_allclose(radius(estimate, 5.0, 0.1).total, 5 * radius(estimate, 1.0, 0.1).total)
 
 
-def test_only_the_sound_family_is_guaranteed() -> None:
+def test_the_paper_s_family_alone_is_not_guaranteed() -> None:
     estimate = estimated(seen_everywhere(10))
-    assert not hoeffding(estimate, 1.0, 0.1).guaranteed
-    assert kl(estimate, 1.0, 0.1).guaranteed
+    for name, family in FAMILIES.items():
+        assert family(estimate, 1.0, 0.1).guaranteed == (name != "hoeffding")
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2.0, math.nan])
@@ -178,10 +178,11 @@ def test_total_variation_holds_for_all_rows_and_all_times_at_once(successors: in
     assert violations(one_row_one_time, rows, runs, 300, rng) > limit
 
 
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"hoeffding"}))
 @pytest.mark.parametrize("stationary", [True, False])
-def test_the_truth_stays_within_the_radii_of_a_run(stationary: bool) -> None:
+def test_the_truth_stays_within_the_radii_of_a_run(family: str, stationary: bool) -> None:
     """Whole runs, estimated start included, checked after every batch; at most a share δ may ever fail."""
-    runs, delta = 150, 0.3
+    runs, delta = 80, 0.3
     failed = 0
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -193,7 +194,7 @@ def test_the_truth_stays_within_the_radii_of_a_run(stationary: bool) -> None:
                 simulator.rollout(policy, episodes, rng), truth.shape, stationary=stationary
             )
             estimate = Estimate.of(total, kind=ExpertKind(), delta=delta)
-            radii = kl(estimate, 1.0, delta)
+            radii = FAMILIES[family](estimate, 1.0, delta)
             distance = 0.5 * np.abs(estimate.mdp.dense() - truth.dense()).sum(axis=-1)
             reach = np.array([2.0, 1.0, 0.0])[:, None, None]
             seen = estimate.mdp.known

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import SEEDS, mdps, policies, random_mdp, random_policy
 
-from aceirl.collect import Plan, collect
+from aceirl import collect as collecting
+from aceirl.collect import Plan
 from aceirl.counts import Counts
 from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
@@ -22,6 +23,7 @@ from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import BatchedEnvironment, GenerativeModel, Moves
 
+COLUMNS = ("step", "state", "action", "successor", "count")
 LEVEL = 1e-8  # the probability that one chi-square test of a right simulator fails
 
 
@@ -67,9 +69,8 @@ def in_small_batches(mdp: MDP, policy: FloatArray, episodes: int, rng: np.random
     """Many calls, each small enough to be walked."""
     simulator = Simulator(mdp)
     parts = [simulator.rollout(policy, 100, rng) for _ in range(episodes // 100)]
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in Moves.__dataclass_fields__)
-    *moves, starts = columns
-    return Moves(*moves, starts.reshape(len(parts), -1).sum(axis=0))
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS)
+    return Moves(*columns, np.sum([part.starts for part in parts], axis=0))
 
 
 def at_once(mdp: MDP, policy: FloatArray, episodes: int, rng: np.random.Generator) -> Moves:
@@ -127,6 +128,30 @@ def test_steps_of_one_batch_hang_together_as_those_of_real_episodes(episodes: in
     assert not independent.all()  # drawing each step by itself would be noticed
 
 
+@pytest.mark.parametrize("episodes", [100, 20_000])
+def test_episodes_leave_a_route_when_they_should(episodes: int) -> None:
+    """The law of the step at which an episode strays from a route, walked and drawn together."""
+    rng = np.random.default_rng(8)
+    mdp = random_mdp(rng, (4, 4, 2), sparsity=0.3)
+    policy = random_policy(rng, mdp.shape)
+    route = rng.integers(-1, 2, size=mdp.shape[:2])
+    route[0] = np.maximum(route[0], 0)
+    P = oracles.unrolled(mdp)[0]
+    law, on_route = np.zeros(5), mdp.initial.copy()
+    for h in range(4):
+        law[h] += on_route[route[h] < 0].sum()
+        on_route[route[h] < 0] = 0.0
+        kept = on_route[:, None] * policy[h] * (np.arange(2) == route[h][:, None])
+        law[h + 1] += on_route.sum() - kept.sum()
+        on_route = np.einsum("sa,sat->t", kept, P[h])
+    law[4] += on_route.sum()
+    simulator = Simulator(mdp)
+    exits = [simulator.rollout(policy, episodes, rng, route).exits for _ in range(20_000 // episodes)]
+    total = np.sum(exits, axis=0)
+    assert total.sum() == 20_000
+    assert_drawn_from(total, law)
+
+
 def test_a_billion_episodes_are_counted_exactly() -> None:
     problem = make("double-chain", seed=0)
     mdp, episodes = problem.mdp, 10**9
@@ -172,7 +197,7 @@ def test_the_same_seed_plays_the_same_episodes(mdp: MDP, seed: int) -> None:
     policy = np.full(mdp.shape, 1 / mdp.n_actions)
     for episodes in (20, 2000):
         one, two = (Simulator(mdp).rollout(policy, episodes, np.random.default_rng(seed)) for _ in range(2))
-        for name in Moves.__dataclass_fields__:
+        for name in (*COLUMNS, "starts"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
@@ -242,6 +267,11 @@ class Listener:
 @pytest.fixture()
 def mdp() -> MDP:
     return random_mdp(np.random.default_rng(11), (4, 5, 3), sparsity=0.3)
+
+
+def collect(*arguments: Any, **more: Any) -> Counts:
+    """The new counts alone."""
+    return collecting.collect(*arguments, **more).counts
 
 
 def uniform(mdp: MDP, **more: Any) -> Plan:

@@ -26,15 +26,17 @@ class Plan:
     """Where to collect next.
 
     `policy [H, S, A]` says how to act; where `follow [H, S]` is true, the expert's answer is taken instead. A plan for
-    a generative model has an `allocation [H, S, A]` of samples and needs neither. A `first_action` is taken at the first
-    step of every episode, whatever else is said. `memory` are arrays the strategy wants to see again next time, to
-    start from; `evidence` is what its planner can say of the plan's quality.
+    a generative model has an `allocation [H, S, A]` of samples and needs neither. A `first_action` is taken at the
+    first step of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false.
+    `memory` are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say
+    of the plan's quality.
     """
 
     policy: FloatArray | None = None
     follow: BoolArray | None = None
     first_action: int | None = None
     allocation: IntArray | None = None
+    ask: bool = True
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
 
@@ -72,14 +74,14 @@ def collect(
     route = known_route(expert, so_far, plan.first_action)
     if isinstance(environment, BatchedEnvironment) and isinstance(expert, TableExpert) and max_answers is None:
         return _batched(environment, expert, plan, episodes, so_far, route, rng)
-    questions = _Questions(expert, so_far, max_answers, rng)
+    questions = _Questions(expert, so_far, max_answers if plan.ask else 0, rng)
     return _step_by_step(environment, questions, plan, episodes, so_far, route, rng)
 
 
 def known_route(expert: Expert, so_far: Counts, first_action: int | None = None) -> IntArray | None:
     """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if the expert draws its actions.
 
-    With a `first_action` the route is to take that one at the first step, wherever it is, and then to follow the expert.
+    With a `first_action` the route is to take that one first, wherever it is, and to follow the expert from then on.
     """
     if not expert.deterministic:
         return None
@@ -116,9 +118,13 @@ def _batched(
     if plan.follow is not None:
         policy = np.where(plan.follow[:, :, None], expert.policy, policy)
     if plan.first_action is not None:
-        policy = np.concatenate((np.broadcast_to(np.eye(policy.shape[2])[plan.first_action], policy[:1].shape), policy[1:]))
+        policy = np.concatenate(
+            (np.broadcast_to(np.eye(policy.shape[2])[plan.first_action], policy[:1].shape), policy[1:])
+        )
     moves = environment.rollout(policy, episodes, rng, route)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
+    if not plan.ask:
+        return Collected(new, np.zeros(so_far.shape[0] + 1, dtype=np.int64))
     answers = _answers(expert, new.visits.sum(axis=2), so_far, rng)
     if plan.follow is not None and not expert.deterministic:
         # A stochastic expert who was followed gave exactly the actions that were taken.
@@ -216,8 +222,8 @@ def _step_by_step(
     horizon, _, n_actions = so_far.shape
     shape = (horizon, environment.n_states, n_actions)
     begun = np.bincount(starts, minlength=shape[1])
-    moved = np.array(path, dtype=np.int64).reshape(-1, 4).T
-    moves = Moves(*moved, np.ones(len(path), dtype=np.int64), begun)
+    steps, states, actions, successors = np.array(path, dtype=np.int64).reshape(-1, 4).T
+    moves = Moves(steps, states, actions, successors, np.ones_like(steps), begun)
     counts = Counts.of_moves(moves, shape, stationary=so_far.stationary).with_answers(questions.counted(shape))
     return Collected(counts, exits)
 
@@ -233,7 +239,7 @@ def first_exit(route: IntArray, episode: list[tuple[int, int, int, int]]) -> int
             return step
         if action != route[step, state]:
             return step + 1
-    return horizon
+    return int(horizon)
 
 
 def _action(plan: Plan, step: int, state: int, answer: int | None, rng: np.random.Generator) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln, rel_entr
 
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
@@ -18,13 +19,17 @@ class Radii:
     """How wrong the recovered reward may be at each `(h, s, a)`, and where it comes from.
 
     `transition [H, S, A]` is the part of the dynamics, `expert [H, S]` that of the expert's policy, `start` that of an
-    estimated start distribution. `guaranteed` is false for a family kept for reproduction only.
+    estimated start distribution. `spread [H, S, A]` bounds the total variation between the estimated and the true row,
+    and `unseen [H, S, A]` how likely a successor is that was never observed there. `guaranteed` is false for a family
+    kept for reproduction only.
     """
 
     transition: FloatArray
     expert: FloatArray
     start: float
     ceiling: FloatArray
+    spread: FloatArray
+    unseen: FloatArray
     guaranteed: bool
 
     @property
@@ -46,8 +51,16 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
     ceiling = trivial_bound(horizon, rmax)
     visits = np.maximum(1, estimate.step_visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits.astype(np.float64) ** 2 / delta)
-    radius = ceiling[:, None, None] * np.minimum(1.0, 2 * np.sqrt(2 * log_term / visits))
-    return Radii(radius, np.zeros((horizon, n_states)), _start_radius(estimate, rmax, delta), ceiling, guaranteed=False)
+    share = np.minimum(1.0, 2 * np.sqrt(2 * log_term / visits))
+    return Radii(
+        transition=ceiling[:, None, None] * share,
+        expert=np.zeros((horizon, n_states)),
+        start=_start_radius(estimate, rmax, delta),
+        ceiling=ceiling,
+        spread=share,
+        unseen=share,
+        guaranteed=False,
+    )
 
 
 def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
@@ -61,21 +74,66 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     and nobody can say how many there are, `K` counts those met, which steers the exploration and guarantees nothing.
     A stochastic expert's share of `δ` is spent in `ExpertKind.settled`; dynamics, start and expert each get a third.
     """
-    horizon, n_states, _ = estimate.mdp.shape
-    ceiling = trivial_bound(horizon, rmax)
     possible = _possible_states(estimate)
-    spread = total_variation(estimate.row_visits, possible, estimate.mdp.n_rows // n_states * possible, delta / 3)
+    n_rows = estimate.mdp.n_rows // estimate.mdp.n_states * possible
+    spread = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
+    # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
+    unseen = np.where(spread < 1, -np.expm1(-2 * spread**2), 1.0)
+    return _radii(estimate, rmax, spread, unseen, _start_radius(estimate, rmax, delta / 3))
+
+
+def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
+    """Radii valid for all value functions and all times at once, that learn how many successors a row has and how even.
+
+    For a set `J` of `j` successors, `N·kl(P̂(J)‖P(J)) ≤ log(rows/δ) + log(binom(S, j)·j·(j+1)) + ½·log N + log 2` at all
+    times (Ville's inequality for the Krichevsky–Trofimov mixture; sets are weighted by their size). The largest
+    `P̂(J) - P(J)` is the total variation, and only sets of successors that were *seen* can attain it. So rows with few
+    successors pay for few sets, a row that is nearly certain gets a radius of order `1/N`, and none of this is assumed.
+
+    Assumes what `kl` assumes. The start and a stochastic expert get a share of `δ` only if there is anything to learn.
+    """
+    part = delta / (1 + (not estimate.start_known) + (not estimate.kind.deterministic))
+    mdp, possible = estimate.mdp, _possible_states(estimate)
+    n_rows = mdp.n_rows // mdp.n_states * possible
+    spread, unseen = subset_variation(*_row_shape(estimate), possible, n_rows, part)
+    start = 0.0
+    if not estimate.start_known:
+        begun = estimate.counts.starts[None, :]
+        resets = np.maximum(1, begun.sum(axis=1))
+        shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
+        start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
+    rows = (-1, *mdp.shape[1:])
+    every_step = np.broadcast_to(np.maximum(spread, unseen).reshape(rows), mdp.shape)
+    return _radii(estimate, rmax, every_step, np.broadcast_to(unseen.reshape(rows), mdp.shape), start)
+
+
+def _radii(estimate: Estimate, rmax: float, spread: FloatArray, unseen: FloatArray, start: float) -> Radii:
+    """Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything."""
+    horizon = estimate.mdp.horizon
+    ceiling = trivial_bound(horizon, rmax)
     reach = rmax * np.arange(horizon - 1, -1, -1.0)
     return Radii(
         transition=reach[:, None, None] * spread,
         expert=np.where(estimate.expert_known, 0.0, ceiling[:, None]),
-        start=_start_radius(estimate, rmax, delta / 3),
+        start=start,
         ceiling=ceiling,
+        spread=spread,
+        unseen=unseen,
         guaranteed=math.isfinite(estimate.possible_states),
     )
 
 
-FAMILIES: dict[str, Family] = {"hoeffding": hoeffding, "kl": kl}
+def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
+    """`[rows]` each: how often a row was observed, how many successors it showed, and the share of the commonest."""
+    mdp = estimate.mdp
+    visits = estimate.row_visits if not mdp.stationary else estimate.row_visits[0]
+    seen = np.diff(mdp.indptr)
+    likeliest = np.zeros(mdp.n_rows)
+    np.maximum.at(likeliest, np.repeat(np.arange(mdp.n_rows), seen), mdp.probabilities)
+    return visits.ravel().astype(np.float64), seen, likeliest
+
+
+FAMILIES: dict[str, Family] = {"adaptive": adaptive, "hoeffding": hoeffding, "kl": kl}
 
 
 def total_variation(visits: FloatArray | IntArray, n_successors: int, n_rows: int, delta: float) -> FloatArray:
@@ -87,6 +145,69 @@ def total_variation(visits: FloatArray | IntArray, n_successors: int, n_rows: in
     log_ratio = np.log(np.e * (1 + seen / free)) if free else 0.0
     beta = np.log(n_rows / delta) + free * log_ratio
     return np.where(visits > 0, np.minimum(1.0, np.sqrt(beta / (2 * seen))), 1.0) if free else np.zeros(visits.shape)
+
+
+def subset_variation(
+    visits: FloatArray | IntArray,
+    seen: IntArray,
+    likeliest: FloatArray,
+    n_successors: int,
+    n_rows: int,
+    delta: float,
+) -> tuple[FloatArray, FloatArray]:
+    """`(spread, unseen)` of rows with `visits` observations of `seen` successors, the commonest of share `likeliest`.
+
+    Bounds on the mass by which sets of some of the seen successors are overestimated, and on the mass of all others;
+    the larger is the total variation. The equation is in `adaptive`. All arrays are `[rows]`.
+    """
+    if not 0 < delta < 1:
+        raise InputError(f"delta must be in (0, 1), got {delta}")
+    often = np.maximum(1.0, visits)
+    sizes = np.arange(1, n_successors + 1)
+    price = (
+        gammaln(n_successors + 1)
+        - gammaln(sizes + 1)
+        - gammaln(n_successors - sizes + 1)
+        + np.log(sizes * (sizes + 1.0))
+    )
+    # Sets smaller than what was seen decide the spread, the set of all that was seen decides what was not.
+    dearest = np.concatenate(([0.0, 0.0], np.maximum.accumulate(price)[:-1]))[seen]
+    common = np.log(n_rows / delta) + 0.5 * np.log(often) + np.log(2)
+    divergence = (common + dearest) / often
+    spread = np.where(seen > 1, largest_drop(likeliest, divergence), 0.0)
+    unseen = np.where(seen < n_successors, -np.expm1(-(common + price[seen - 1]) / often), 0.0)
+    return np.where(visits > 0, spread, 1.0), np.where(visits > 0, unseen, 1.0)
+
+
+def largest_drop(likeliest: FloatArray, divergence: FloatArray) -> FloatArray:
+    """The most that a set of outcomes with estimated probability `p` can truly be below it, `kl(p‖q) ≤ divergence`.
+
+    Over all sets of outcomes, the commonest of which has the share `likeliest`. The drop `p - q` is concave in `p`, and
+    at most `sqrt(divergence/2)` (Pinsker). If one outcome has more than half, every set has at least its share or at
+    most the rest, so where the drop falls beyond the one and rises up to the other, these two decide.
+    """
+    anywhere = np.minimum(1.0, np.sqrt(divergence / 2))
+    above, falls = _drop(likeliest, divergence)
+    below, rises = _drop(1 - likeliest, divergence)
+    decided = (likeliest > 0.5) & (falls <= 0) & (rises >= 0)
+    return np.where(decided, np.minimum(anywhere, np.maximum(above, below)), anywhere)
+
+
+def _drop(p: FloatArray, divergence: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest `p - q` with `kl(p‖q) ≤ divergence`, rounded up, and the slope of it in `p`."""
+    low, high = np.zeros_like(p), p.copy()
+    for _ in range(60):
+        q = (low + high) / 2
+        outside = _binary_kl(p, q) > divergence
+        low, high = np.where(outside, q, low), np.where(outside, high, q)
+    q = low
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = 1 - np.log(p * (1 - q) / (q * (1 - p))) * q * (1 - q) / (p - q)
+    return p - q, np.where((p > 0) & (p < 1) & (q > 0), slope, np.where(p < 1, 1.0, -1.0))
+
+
+def _binary_kl(p: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
 
 
 def trivial_bound(horizon: int, rmax: float) -> FloatArray:

@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 
 from aceirl.bounds import error_bound, plausible_error, plausible_policies
-from aceirl.collect import collect
+from aceirl.certificates import (
+    Certificate,
+    Findings,
+    Terms,
+    Wealth,
+    certificate,
+    forecast,
+    next_first_action,
+    place,
+    values,
+)
+from aceirl.collect import Collected, Plan, collect, known_route
 from aceirl.confidence import FAMILIES
 from aceirl.counts import Counts, Estimate, ExpertKind, with_states
 from aceirl.errors import InputError
@@ -63,6 +74,7 @@ class State:
     accuracy: float | None = None
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    wealth: Wealth | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +111,13 @@ def learn(
 
         turned = began = time.perf_counter()
         plan = explorer.plan(belief, streams["strategy"])
+        if settings.certify == "criterion":
+            plan = replace(plan, first_action=_first_action(state, settings))
         planning = time.perf_counter() - began
 
         episodes, limit = settings.episodes_per_iteration, settings.max_answers
         seen = collect(environment, expert, plan, episodes, state.counts, streams["environment"], max_answers=limit)
+        wealth = _bet(belief.estimate, expert, settings, state, plan, seen)
         state = grown(state, seen.counts.shape[1], plan.memory)
         counts = state.counts + seen.counts
 
@@ -114,14 +129,14 @@ def learn(
 
         # The state keeps the accuracy from before this turn: what is believed now is recomputed from it when a run goes on.
         names = environment.names if isinstance(environment, GrowingEnvironment) else ()
-        state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, state.memory, names)
+        state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, state.memory, names, wealth)
         belief = believe(known, settings, state)
         q = action_values(known, recovered.reward, recovered.neutral)
         policy = greedy_actions(q, streams["ties"])
         state = replace(state, policy=policy)
 
         measured = regret(policy) if regret else None
-        certificates = {"reward": 4 * belief.accuracy, "set": 4 * belief.bound.value}
+        certificates = values(_findings(belief, expert, state), terms(settings, known.mdp.horizon))
         record = Record(
             iteration=state.iteration,
             samples=counts.samples,
@@ -135,7 +150,7 @@ def learn(
             planning_seconds=planning,
             inferring_seconds=inferring,
             seconds=time.perf_counter() - turned,
-            stopped=_reason_to_stop(settings, belief, counts, measured),
+            stopped=_reason_to_stop(settings, certificates, counts, measured),
         )
         yield Turn(record, state)
         if record.stopped:
@@ -220,8 +235,51 @@ def target(settings: Settings, horizon: int) -> float:
     return settings.epsilon if settings.epsilon is not None else 0.1 * horizon * settings.rmax
 
 
-def _reason_to_stop(settings: Settings, belief: Belief, counts: Counts, regret: float | None) -> str | None:
-    if belief.bound.certifies(target(settings, belief.shape[0])):
+def terms(settings: Settings, horizon: int) -> Terms:
+    """What the settings ask of a certificate."""
+    return Terms(target(settings, horizon), settings.delta, settings.rmax, settings.confidence)
+
+
+def certify(kind: str, environment: Environment, expert: Expert, settings: Settings, state: State) -> Certificate:
+    """The certificate of a kind in a state of a run, with all that is to be said about it."""
+    if state.recovered is None:
+        raise InputError("there is nothing to certify before the first iteration")
+    belief = believe(estimate(environment, expert, settings, state.counts), settings, state)
+    return certificate(kind, _findings(belief, expert, state), terms(settings, environment.horizon))
+
+
+def _findings(belief: Belief, expert: Expert, state: State) -> Findings:
+    assert state.recovered is not None
+    assert state.wealth is not None
+    route = known_route(expert, state.counts)
+    return Findings(belief.estimate, belief.radii, belief.bound, state.recovered, state.wealth, route)
+
+
+def _first_action(state: State, settings: Settings) -> int:
+    horizon, _, n_actions = state.counts.shape
+    asked = terms(settings, horizon)
+    wealth = state.wealth or Wealth.of_beginners(asked.share(horizon), n_actions)
+    return next_first_action(wealth, state.iteration, horizon, asked)
+
+
+def _bet(
+    before: Estimate, expert: Expert, settings: Settings, state: State, plan: Plan, seen: Collected
+) -> Wealth:
+    """What the new episodes made of the bets that were placed before them, on the grounds of what was known then."""
+    horizon, _, n_actions = state.counts.shape
+    share = terms(settings, horizon).share(horizon)
+    wealth = state.wealth or Wealth.of_beginners(share, n_actions)
+    route = known_route(expert, state.counts, plan.first_action)
+    if route is None:
+        return wealth
+    bettor = 0 if plan.first_action is None else 1 + plan.first_action
+    return wealth.after(bettor, place(forecast(before, route), share), seen.exits)
+
+
+def _reason_to_stop(
+    settings: Settings, certificates: dict[str, float], counts: Counts, regret: float | None
+) -> str | None:
+    if settings.certify and certificates[settings.certify] <= target(settings, counts.shape[0]):
         return "certificate"
     if regret is not None and settings.until_regret is not None and regret < settings.until_regret:
         return "regret"

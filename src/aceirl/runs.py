@@ -7,58 +7,26 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from aceirl.certificates import Wealth
 from aceirl.counts import Counts
-from aceirl.envs import Layout, make
-from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.experts import PolicyExpert
 from aceirl.irl import Recovered
 from aceirl.loop import Record, State, Turn, learn
-from aceirl.mdp import IntArray
-from aceirl.metrics import Truth
 from aceirl.protocols import Environment, Expert
 from aceirl.settings import Settings
+from aceirl.tasks import Source as Source
+from aceirl.tasks import Task as Task
+from aceirl.tasks import open_task as open_task
 
 FORMAT = 1
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a run's environment and expert come from, in words that can be written down."""
-
-    environment: str
-    parameters: dict[str, Any]
-    seed: int
-    stationary_expert: bool = False
-
-
-@dataclass(frozen=True)
-class Task:
-    """An environment to act in, an expert to ask and, where they are known, the truth and the shape to draw."""
-
-    environment: Environment
-    expert: Expert
-    regret: Callable[[IntArray], float] | None = None
-    layout: Layout | None = None
-
-
-def open_task(source: Source) -> Task:
-    """The environment and the expert that a source names."""
-    problem = make(source.environment, source.seed, **source.parameters)
-    return Task(
-        environment=Simulator(problem.mdp),
-        expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
-        regret=Truth(problem.mdp, problem.reward).regret,
-        layout=problem.layout,
-    )
 
 
 class Run:
@@ -173,6 +141,8 @@ def _packed(state: State) -> dict[str, Any]:
     arrays |= {f"counts.{field.name}": getattr(state.counts, field.name) for field in fields(Counts)}
     if state.names:
         arrays["names"] = np.array([name.encode("ascii") for name in state.names])
+    if state.wealth is not None:
+        arrays |= {f"wealth.{field.name}": getattr(state.wealth, field.name) for field in fields(Wealth)}
     if state.recovered is not None:
         arrays |= {f"recovered.{field.name}": getattr(state.recovered, field.name) for field in fields(Recovered)}
     return arrays | {f"memory.{name}": array for name, array in state.memory.items()}
@@ -187,6 +157,7 @@ def _unpacked(arrays: dict[str, Any]) -> State:
         iteration=int(arrays["iteration"]),
         counts=Counts(**group("counts")),
         recovered=Recovered(**group("recovered")) if "recovered.reward" in arrays else None,
+        wealth=Wealth(**group("wealth")) if "wealth.now" in arrays else None,
         policy=arrays.get("policy"),
         accuracy=float(arrays["accuracy"]) if "accuracy" in arrays else None,
         memory={key.removeprefix("memory."): value for key, value in arrays.items() if key.startswith("memory.")},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from aceirl.certificates import KINDS
 from aceirl.confidence import FAMILIES
 from aceirl.errors import InputError, unknown_name
 from aceirl.explore import STRATEGIES
@@ -18,7 +20,8 @@ class Settings(BaseModel):
     """The choices that, with environment, expert and seed, determine a run.
 
     `epsilon` is the accuracy asked of the certificate in units of reward summed over an episode; None stands for a
-    tenth of the most an episode can earn, `0.1·H·rmax`.
+    tenth of the most an episode can earn, `0.1·H·rmax`. The run stops when the certificate of the kind `certify` is
+    that accurate; None stands for no certificate.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,6 +30,7 @@ class Settings(BaseModel):
     irl: str = "max-causal-entropy"
     confidence: str = "kl"
     episodes_per_iteration: Annotated[int, Field(ge=1)] = 1
+    certify: str | None = "policy"
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     rmax: Positive = 1.0
@@ -46,10 +50,12 @@ class Settings(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise unknown_name("setting", name, type(self).model_fields) from None
             raise InputError(f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}") from None
-        for kind, name, known in (
+        choices: tuple[tuple[str, str | None, Collection[str]], ...] = (
             ("strategy", self.strategy, STRATEGIES),
             ("IRL algorithm", self.irl, ALGORITHMS),
             ("confidence family", self.confidence, FAMILIES),
-        ):
-            if name not in known:
-                raise unknown_name(kind, name, known)
+            ("certificate", self.certify, KINDS),
+        )
+        for kind, choice, known in choices:
+            if choice is not None and choice not in known:
+                raise unknown_name(kind, choice, known)

@@ -1,9 +1,9 @@
 """Bets on the expert's route: how an episode that does what the expert does turns into evidence about the policy.
 
 `K` is where the expert is known before an episode begins, and `Z` the share of the episode that is left when it first
-stands outside `K`. Whoever agrees with the expert on `K` loses at most `E[Z]·H·Rmax` against it. To certify `E[Z] ≤ ε`, bet
-against `E[Z] ≥ ε`: as long as that holds, no bet gains on average, so wealth above `1/δ` is seen with probability at most
-`δ`, whenever one looks (Ville's inequality). `K` only grows, hence `E[Z]` only falls, and what was certified stays so.
+stands outside `K`. Whoever agrees with the expert on `K` loses at most `E[Z]·H·Rmax` against it. To certify `E[Z] ≤ ε`,
+bet against `E[Z] ≥ ε`: as long as that holds, no bet gains on average, so wealth above `1/δ` is seen with probability
+at most `δ`, whenever one looks (Ville's inequality). `K` only grows, so `E[Z]` only falls: what is certified stays so.
 
 The bets are placed before the episode and may use everything seen before: here, a forecast of `Z` from the estimated
 process. A bad forecast costs time and never the truth of the promise. The proof is in `docs/certificates.md`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
@@ -69,7 +70,7 @@ def forecast(estimate: Estimate, route: IntArray) -> Forecast:
 @compiled
 def _follow(
     indptr: IntArray,
-    successors: IntArray,
+    successors: NDArray[np.int32],
     probabilities: FloatArray,
     stride: int,
     n_actions: int,
@@ -100,17 +101,17 @@ def _follow(
 
 @dataclass(frozen=True)
 class Bet:
-    """A `stake` on the next episodes losing less than claimed, `worst` the most they can lose; `growth` is hoped for."""
+    """A `stake` on the next episodes losing less than claimed; `worst` is the most they can lose, `growth` the hope."""
 
     stake: float
     worst: float
     growth: float
 
     def returns(self, losses: FloatArray, levels: FloatArray) -> FloatArray:
-        """`log` of what the wealth is multiplied by, `[..., levels]`, for losses of that share and claims `E[Z] ≥ level`.
+        """`log` of what the wealth is multiplied by, `[..., levels]`, after a loss, for claims `E[Z] ≥ level`.
 
-        `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so the
-        values certified are those above the smallest.
+        `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so
+        whoever is rich enough at one level is so at all higher ones.
         """
         gains = (self.worst - losses[..., None]) / (self.worst - levels)
         return np.asarray(np.log1p(self.stake * (gains - 1)))
@@ -132,8 +133,8 @@ class Wealth:
     """What became of a stake of one, put on each bettor's claims.
 
     `levels [L]` are the claimed losses as shares of an episode, rising. `now [bettors, L]` is the logarithm of the
-    wealth, `best [bettors, L]` the largest it has been. Bettor 0 follows the expert from the first step; bettor `1+a` takes
-    action `a` first and then follows the expert.
+    wealth, `best [bettors, L]` the largest it has been. Bettor 0 follows the expert from the first step; bettor `1+a`
+    takes action `a` first and then follows the expert.
     """
 
     levels: FloatArray
@@ -143,6 +144,11 @@ class Wealth:
     def __post_init__(self) -> None:
         for name in ("levels", "now", "best"):
             object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+
+    @property
+    def n_actions(self) -> int:
+        """How many first actions are bet on."""
+        return len(self.now) - 1
 
     @classmethod
     def of_beginners(cls, target: float, n_actions: int) -> Wealth:

@@ -1,5 +1,6 @@
 """Parse, call, show. Heavy parts are loaded by the command that needs them, so that help comes at once."""
 
+from aceirl.cli import experiments as experiments
 from aceirl.cli import running as running
 from aceirl.cli.app import app
 

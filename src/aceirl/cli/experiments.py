@@ -55,7 +55,9 @@ def experiments() -> None:
 
     from aceirl.experiments.specs import SPECS
 
-    table = Table("name", "what it is", "settings", "strategies", "runs", title="aceirl reproduce …", title_justify="left")
+    table = Table(
+        "name", "what it is", "settings", "strategies", "runs", title="aceirl reproduce …", title_justify="left"
+    )
     for name, spec in SPECS.items():
         names = ", ".join(spec.strategies)
         table.add_row(name, spec.summary, str(len(spec.settings)), names, f"{len(spec.cells()):,}")
@@ -68,7 +70,9 @@ def sweep(
     file: Annotated[Path, typer.Argument(help="An experiment in TOML; docs/experiments.md shows one.")],
     seeds: Seeds = None,
     jobs: Jobs = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for results; by default sweeps/ and the file's name.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results; by default sweeps/ and the file's name.")
+    ] = None,
     cluster: ClusterAddress = None,
 ) -> None:
     """Run an experiment of your own, and report on it."""
@@ -113,7 +117,10 @@ def _carry_out(specs: list[Spec], seeds: int | None, jobs: int | None, out: Path
         print(line)
     print(f"Report: {report.path}")
     if last.failed:
-        print(f"aceirl: {last.failed} runs failed; the report names them, and the same command tries again", file=sys.stderr)
+        print(
+            f"aceirl: {last.failed} runs failed; the report names them, and the same command tries again",
+            file=sys.stderr,
+        )
         raise typer.Exit(1)
 
 

@@ -20,7 +20,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 
 @command
 def run(
-    env: Annotated[str, typer.Argument(help="Name of the environment; `aceirl envs` lists them.")],
+    env: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the environment (`aceirl envs` lists ours), a Gymnasium id, or package.module:function."
+        ),
+    ],
     strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "advice",
     episodes_per_iteration: Annotated[
         int | None, typer.Option(help="Episodes between two plans (N_E); by default the paper's for this environment.")
@@ -32,6 +37,7 @@ def run(
     ] = None,
     delta: Annotated[float, typer.Option(help="How often the certificate may be wrong.")] = 0.1,
     max_samples: Annotated[int, typer.Option(help="Budget: environment steps.")] = 100_000,
+    max_answers: Annotated[int | None, typer.Option(help="Budget: answers of the expert; by default no limit.")] = None,
     until_regret: Annotated[float | None, typer.Option(help="Stop when the normalised regret is below this.")] = None,
     seed: Annotated[int, typer.Option(help="Determines the problem and every draw of the run.")] = 0,
     parameter: Annotated[
@@ -43,31 +49,53 @@ def run(
     stationary_expert: Annotated[
         bool, typer.Option(help="Assume that the expert does not look at the step; it is then asked once per state.")
     ] = False,
+    expert: Annotated[
+        str | None,
+        typer.Option(
+            help="Gymnasium only: optimal, terminal, package.module:function of an observation, demonstrations "
+            "(.jsonl, .npz), or a Stable-Baselines3 model as ppo:model.zip."
+        ),
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Gymnasium only: steps of an episode; by default the environment's limit.")
+    ] = None,
+    discretise: Annotated[
+        str | None,
+        typer.Option(
+            help="Gymnasium only: cuts continuous observations; bins or low:high:bins for each dimension, with commas "
+            "between, or package.module:function."
+        ),
+    ] = None,
+    wrap: Annotated[
+        list[str] | None, typer.Option(help="Gymnasium only: a wrapper, as package.module:class; may be repeated.")
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Explore an environment, ask its expert, and recover a reward."""
     from aceirl.envs import ENVIRONMENTS
-    from aceirl.errors import unknown_name
-    from aceirl.runs import Run, Source
+    from aceirl.runs import Run, Source, open_task
     from aceirl.settings import Settings
 
-    if env not in ENVIRONMENTS:
-        raise unknown_name("environment", env, ENVIRONMENTS)
     settings = Settings(
         strategy=strategy,
         irl=irl,
         confidence=confidence,
-        episodes_per_iteration=episodes_per_iteration or ENVIRONMENTS[env].episodes_per_iteration,
+        episodes_per_iteration=episodes_per_iteration
+        or (ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else 1),
         epsilon=epsilon,
         delta=delta,
         max_samples=max_samples,
+        max_answers=max_answers,
         until_regret=until_regret,
         stationary_dynamics=not per_step,
         seed=seed,
     )
-    source = Source(env, _parameters(parameter or []), seed, stationary_expert)
-    _carry_on(Run.create(out or _free_folder(f"{env}-{strategy}-{seed}"), settings, source), as_json=as_json)
+    parameters = _parameters(parameter or [])
+    source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
+    open_task(source)  # what is wrong with it is said before a folder is made
+    folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
+    _carry_on(Run.create(folder, settings, source), as_json=as_json)
 
 
 @command

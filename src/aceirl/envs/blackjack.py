@@ -9,7 +9,7 @@ Hand = tuple[int, int]
 
 Observation = tuple[int, int, int]
 
-CARDS = {card: 1 / 13 for card in range(1, 10)} | {10: 4 / 13}
+CARDS = dict.fromkeys(range(1, 10), 1 / 13) | {10: 4 / 13}
 STICK, HIT = 0, 1
 DEALER_STICKS = 17
 
@@ -49,9 +49,7 @@ def dealer_ends(hand: Hand) -> dict[int, float]:
 
 def blackjack_starts() -> list[tuple[Observation, float]]:
     """How likely each first observation `(sum, dealer's card, usable ace)` is."""
-    return [
-        ((total, card, soft), chance * CARDS[card]) for (total, soft), chance in dealt().items() for card in CARDS
-    ]
+    return [((total, card, soft), chance * CARDS[card]) for (total, soft), chance in dealt().items() for card in CARDS]
 
 
 def blackjack_moves() -> list[tuple[Observation, int, list[tuple[float, Observation, float, bool]]]]:

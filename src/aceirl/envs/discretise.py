@@ -50,11 +50,15 @@ class Bins:
                 f"bins {text!r} must be a number or low:high:number for each of the {space.shape[0]} dimensions"
             )
         try:
-            bounds = [
-                (float(low), float(high)) if len(part) == 1 else (float(part[0]), float(part[1]))
-                for part, low, high in zip(parts, space.low, space.high, strict=True)
-            ]
-            return cls(*zip(*bounds, strict=True), tuple(int(part[-1]) for part in parts))
+            return cls(
+                low=tuple(
+                    float(own if len(part) == 1 else part[0]) for part, own in zip(parts, space.low, strict=True)
+                ),
+                high=tuple(
+                    float(own if len(part) == 1 else part[1]) for part, own in zip(parts, space.high, strict=True)
+                ),
+                bins=tuple(int(part[-1]) for part in parts),
+            )
         except ValueError as error:
             if isinstance(error, InputError):
                 raise

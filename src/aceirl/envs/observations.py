@@ -78,7 +78,9 @@ class States:
     def key(self, observation: Any) -> Hashable:
         """The same for two observations exactly if they are one state."""
         try:
-            return self._key(observation)
+            key = self._key(observation)
+            hash(key)
+            return key
         except InputError:
             raise
         except Exception as error:
@@ -113,12 +115,7 @@ def key_function(space: Space[Any]) -> Key:
             named = {name: key_function(part) for name, part in space.spaces.items()}
             return lambda observation: tuple(key(observation[name]) for name, key in named.items())
         case _:
-            return _itself
-
-
-def _itself(observation: Any) -> Hashable:
-    hash(observation)
-    return observation  # type: ignore[no-any-return]
+            return lambda observation: observation
 
 
 def _array_key(space: Space[Any]) -> Key:
@@ -170,7 +167,9 @@ def plain(observation: Any) -> Any:
         case bool() | int() | float() | str() | None:
             return observation
         case _:
-            raise InputError(f"observation {observation!r} cannot be written down; wrap it into numbers, text or tuples")
+            raise InputError(
+                f"observation {observation!r} cannot be written down; wrap it into numbers, text or tuples"
+            )
 
 
 def read(space: Space[Any], written: Any) -> Any:

@@ -118,7 +118,7 @@ class Simulator:
     def _successors(
         self, step: IntArray, state: IntArray, action: IntArray, times: IntArray, rng: np.random.Generator
     ) -> tuple[tuple[IntArray, IntArray, IntArray, IntArray, IntArray], IntArray]:
-        """Where `times` episodes in each place go: the columns of `Moves`, and the place each row of them comes from."""
+        """Where `times` episodes in each place go: the columns of `Moves`, and the place each of their rows is from."""
         row = step * self._mdp.stride + state * self._mdp.n_actions + action
         split = _multinomial(times, self._wide[row], rng)
         which, slot = np.nonzero(split)
@@ -173,7 +173,7 @@ def _walk(
 
 
 def _first_exits(route: IntArray, path: IntArray) -> IntArray:
-    """The step at which each episode of `path [4, episodes, H]` first strays from a route `[H, S]`; H if it never does."""
+    """The step at which each episode of `path [4, episodes, H]` first strays from a route `[H, S]`; H if never."""
     step, state, action, _ = path
     meant = route[step, state]
     unknown, other = meant < 0, meant != action

@@ -1,4 +1,4 @@
-"""The exact model of a Gymnasium environment, for experts and evaluations that ask for it. The learner never sees it."""
+"""The exact model of a Gymnasium environment, for experts and evaluations that ask for it, never for the learner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ExactModel:
 
     def stationary_expert(self) -> IntArray:
         """`[S]`: the best first action for an episode of this horizon, to be taken at every step."""
-        return self.expert()[0]
+        return np.asarray(self.expert()[0])
 
     def spread(self, policy: IntArray, states: States) -> FloatArray:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
@@ -60,7 +60,7 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> E
 
     The search copies the environment and tries every action in every state, so it needs one that is deterministic.
     """
-    inner = env.unwrapped
+    inner: Any = env.unwrapped
     if getattr(inner, "fickle_passenger", False):
         raise InputError("a fickle passenger is not in the table P, so there is no exact model; use another expert")
     if type(inner).__name__ == "BlackjackEnv":
@@ -152,7 +152,7 @@ def _with_naturals(model: ExactModel, values: dict[tuple[int, int, int], float])
 
 
 def _paid_by_speed(model: ExactModel, max_steps: int) -> ExactModel:
-    """MiniGrid pays `1 - 0.9·steps/max_steps` on arrival, so its reward depends on the step; the search saw one only."""
+    """MiniGrid pays `1 - 0.9·steps/max_steps` on arrival: its reward depends on the step, and the search saw one."""
     steps = np.arange(1, model.mdp.horizon + 1)
     paid = 1 - 0.9 * steps / max_steps
     return ExactModel(model.mdp, np.where(model.reward > 0, paid[:, None, None], 0.0), model.states)

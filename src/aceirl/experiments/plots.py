@@ -6,7 +6,7 @@ any thread, with or without a screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Patch, Polygon
+from matplotlib.patches import Circle, FancyBboxPatch, Patch, Polygon, Rectangle
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
@@ -33,6 +33,21 @@ COLOURS = LinearSegmentedColormap.from_list("aceirl", RAMP)
 
 # What keeps a name legible on a cell of many colours.
 PLATE: dict[str, object] = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+
+# One colour for each strategy, from the same palette; the reward-free ones have those of their kin.
+STRATEGY_COLOURS = {
+    "ace": "#0072b3",
+    "ace-rf": "#0072b3",
+    "greedy": "#e69f00",
+    "rf-ucrl": "#e69f00",
+    "random": "#7d868c",
+    "uniform": "#56b4e9",
+    "travel": "#009e73",
+    "advice": "#d55e01",
+    "guided": "#cc79a7",
+}
+OTHER_COLOURS = ("#332288", "#999933", "#882255", "#117733")
+WITH_GENERATIVE_MODEL = ("uniform", "travel")  # dashed: they do not have to walk
 
 CELL = 0.88  # of the unit distance between neighbours, so that cells do not touch
 
@@ -64,6 +79,81 @@ def bound_curve(samples: ArrayLike, bound: ArrayLike, epsilon: float | None = No
     if epsilon is not None:
         _draw_target(figure, axes, x, y, y <= epsilon, epsilon, f"at most {epsilon:g}")
     return figure
+
+
+Band = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # samples, mean, low and high, each `[K]`
+
+
+def regret_curves(
+    curves: Mapping[str, Band], title: str, threshold: float | None = None, *, legend: bool = True
+) -> Figure:
+    """Mean regret over samples of several strategies, with bands; a small sheet, made to stand beside others."""
+    figure, axes = _sheet(title, legend)
+    for name, (samples, mean, low, high) in curves.items():
+        colour, dashes = strategy_colour(name), (0, (3, 1.4)) if name in WITH_GENERATIVE_MODEL else "solid"
+        axes.fill_between(samples, low, high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(samples, mean, color=colour, linewidth=1.5, linestyle=dashes, label=name)
+        if len(samples) == 1:
+            axes.plot(samples, mean, "o", color=colour, markersize=3)
+    if threshold is not None:
+        axes.axhline(threshold, color=MUTED, linewidth=0.8, linestyle=(0, (1, 2)))
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_ylabel("regret", color=MUTED, fontsize=8)
+    _samples_axis(axes)
+    _key(figure, axes, legend)
+    return figure
+
+
+def threshold_curves(needed: Mapping[str, Band], title: str, *, legend: bool = True) -> Figure:
+    """Samples until the regret is below a threshold, over thresholds; `needed` is by strategy, as for `regret_curves`.
+
+    A strategy has no point where some of its runs never got there.
+    """
+    figure, axes = _sheet(title, legend)
+    for name, (thresholds, mean, low, high) in needed.items():
+        colour, dashes = strategy_colour(name), (0, (3, 1.4)) if name in WITH_GENERATIVE_MODEL else "solid"
+        axes.fill_between(thresholds, low, high, color=colour, alpha=0.16, linewidth=0)
+        axes.plot(
+            thresholds, mean, color=colour, linewidth=1.5, linestyle=dashes, marker="o", markersize=2.6, label=name
+        )
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("samples", color=MUTED, fontsize=8)
+    axes.set_xlabel("regret to get below", color=MUTED, fontsize=8)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    _key(figure, axes, legend)
+    return figure
+
+
+def looks(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figure:
+    """Where a strategy looked: each state's share of `visits [S]`, in nine steps from 0.01 % to all.
+
+    States never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
+    """
+    seen = np.asarray(visits, dtype=np.float64)
+    if seen.shape != (layout.n_states,):
+        raise InputError(f"visits must have shape [{layout.n_states}], got {list(seen.shape)}")
+    share = seen / max(1.0, float(seen.sum()))
+    low, high = layout.positions.min(axis=0) - 0.55, layout.positions.max(axis=0) + 0.55
+    columns, rows = high - low
+    inch = min(0.42, 3.2 / columns, 2.0 / rows)
+    figure = Figure(figsize=(columns * inch, rows * inch), facecolor="none")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.axis("off")
+    for s, (x, y) in enumerate(layout.positions):
+        step = int(np.clip(np.round(8 + 2 * np.log10(max(share[s], 1e-9))), 0, 8))
+        colour = RAMP[step] if share[s] > 0 else "none"
+        axes.add_patch(_blob(layout, x, y, facecolor=colour, edgecolor=RULE, linewidth=0.5))
+        if s in goals:
+            axes.add_patch(_blob(layout, x, y, facecolor="none", edgecolor=MARK, linewidth=1.4))
+    return figure
+
+
+def strategy_colour(name: str) -> str:
+    """The colour of a strategy; one that is not of the house gets one that depends on its name alone."""
+    return STRATEGY_COLOURS.get(name) or OTHER_COLOURS[sum(name.encode()) % len(OTHER_COLOURS)]
 
 
 def visits(layout: Layout, visits: ArrayLike) -> Figure:
@@ -271,6 +361,40 @@ def _paper(title: str, note: str) -> tuple[Figure, Axes]:
     axes.set_axisbelow(True)
     axes.tick_params(length=0, labelsize=8.5, labelcolor=MUTED, which="both")
     return figure, axes
+
+
+def _sheet(title: str, legend: bool) -> tuple[Figure, Axes]:
+    """A small sheet for several curves, with room for a key on the right if there shall be one."""
+    width = 4.7 if legend else 3.6
+    figure = Figure(figsize=(width, 2.6), facecolor="none")
+    axes = figure.add_axes((0.46 / width, 0.17, 3.02 / width, 0.7))
+    figure.text(0.08 / width, 0.985, title, fontsize=9.5, color=INK, va="top", fontweight="bold")
+    axes.patch.set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(RULE)
+    axes.grid(axis="y", color=RULE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=8, labelcolor=MUTED, which="both")
+    return figure, axes
+
+
+def _samples_axis(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.set_xlabel("samples", color=MUTED, fontsize=8)
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _key(figure: Figure, axes: Axes, legend: bool) -> None:
+    if legend and axes.get_legend_handles_labels()[0]:
+        figure.legend(loc="center right", frameon=False, fontsize=8, labelcolor=INK, handlelength=1.6)
+
+
+def _blob(layout: Layout, x: float, y: float, **style: object) -> Patch:
+    """A small cell: a disc where states have no place of their own, else a square."""
+    if layout.kind == "ring":
+        return Circle((x, y), CELL / 2, **style)
+    return Rectangle((x - CELL / 2, y - CELL / 2), CELL, CELL, **style)  # type: ignore[arg-type]
 
 
 def _titles(figure: Figure, title: str, note: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aceirl.envs import ENVIRONMENTS, make
 from aceirl.errors import InputError, unknown_name
 from aceirl.explore import STRATEGIES
 from aceirl.settings import Settings
@@ -107,17 +106,6 @@ class Spec(Frozen):
             for setting in self.settings
             for strategy in self.strategies
         ]
-
-
-def check(spec: Spec) -> Spec:
-    """The same spec, once its names and parameters are known to exist."""
-    for strategy in spec.strategies:
-        if strategy not in STRATEGIES:
-            raise unknown_name("strategy", strategy, STRATEGIES)
-    for setting in spec.settings:
-        make(setting.environment, 0, **setting.parameters)
-        setting.cell(spec.strategies[0], spec.seeds[0])
-    return spec
 
 
 GENERATIVE = tuple(name for name, strategy in STRATEGIES.items() if strategy.access == "generative model")
@@ -234,9 +222,3 @@ def spec(name: str) -> Spec:
     if name not in SPECS:
         raise unknown_name("experiment", name, SPECS)
     return SPECS[name]
-
-
-def environment_title(environment: str) -> str:
-    """How a heading calls an environment."""
-    titles = {name: title for name, title, _, _ in PAPER_PROBLEMS}
-    return titles.get(environment) or ENVIRONMENTS[environment].description

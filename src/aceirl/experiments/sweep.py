@@ -94,7 +94,7 @@ class Processes:
         while left:
             before = len(left)
             with suppress(BrokenProcessPool):
-                for outcome in self._pool(left.values()):
+                for outcome in self._pool(list(left.values())):
                     del left[outcome.key]
                     yield outcome
             if len(left) == before:
@@ -106,7 +106,7 @@ class Processes:
             except BrokenProcessPool:
                 yield Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
 
-    def _pool(self, cells: Iterable[Cell]) -> Iterator[Outcome]:
+    def _pool(self, cells: list[Cell]) -> Iterator[Outcome]:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):

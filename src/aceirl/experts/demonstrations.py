@@ -49,7 +49,7 @@ class DemonstrationExpert:
 
     @classmethod
     def load(cls, path: Path, environment: ShowingEnvironment) -> DemonstrationExpert:
-        """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON with the singulars."""
+        """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON, one for each."""
         return cls(read_log(path, environment), environment)
 
     def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:

@@ -11,6 +11,7 @@ from aceirl.explore.advice import Advice
 from aceirl.explore.base import Belief, Strategy
 from aceirl.explore.greedy import Greedy
 from aceirl.explore.random import Random
+from aceirl.explore.rf_ucrl import RfUcrl
 from aceirl.explore.travel import Travel
 from aceirl.explore.uniform import Uniform
 
@@ -26,10 +27,13 @@ class StrategySpec:
 
 STRATEGIES: dict[str, StrategySpec] = {
     "ace": StrategySpec(Ace, "episodes", "leave plausible policies as certain as a batch can (paper: AceIRL)"),
-    "ace-rf": StrategySpec(AceRF, "episodes, no expert", "leave all policies as certain as a batch can (paper: Ace-RF)"),
+    "ace-rf": StrategySpec(
+        AceRF, "episodes, no expert", "leave all policies as certain as a batch can (paper: Ace-RF)"
+    ),
     "advice": StrategySpec(Advice, "episodes", "follow the expert's answer in every state"),
     "greedy": StrategySpec(Greedy, "episodes", "go where the error bound is largest (paper: AceIRL Greedy)"),
     "random": StrategySpec(Random, "episodes", "any action, anywhere"),
+    "rf-ucrl": StrategySpec(RfUcrl, "episodes, no expert", "go where the dynamics are most uncertain (paper: RF-UCRL)"),
     "travel": StrategySpec(Travel, "generative model", "spread the samples as ACE would (paper: TRAVEL)"),
     "uniform": StrategySpec(Uniform, "generative model", "sample every step, state and action alike"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class AceRF:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The explorer's side of the saddle point over all policies."""
-        return planned(belief, all_policies=True)
+        return replace(planned(belief, all_policies=True), ask=False)
 
 
 def planned(belief: Belief, *, all_policies: bool = False) -> Plan:

@@ -16,15 +16,19 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     """`(weight [H, S, A], counts)` of the radius `weight/√(counts + x)` that `x` more visits would leave.
 
     Specification §5: the paper's radius without its `min(1, ·)`, so that the problem is convex, with counts pooled over
-    steps (`[S, A]`) where the dynamics are stationary. It steers the exploration and promises nothing.
+    steps (`[S, A]`) where the dynamics are stationary. Its factor 2 is the sum of a part for the dynamics and one for the
+    expert; the second is gone where the expert is known. Behind an unknown row everything is unknown, so such a row
+    carries the radii of all the steps that follow it. This steers the exploration and promises nothing.
     """
     horizon, n_states, n_actions = belief.shape
     counts = belief.estimate.counts
-    visits = belief.estimate.step_visits
-    visits = np.maximum(1.0, visits.sum(axis=0) if counts.stationary else visits)
+    visits = np.maximum(1.0, counts.visits.sum(axis=0) if counts.stationary else counts.visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits**2 / belief.delta)
     remaining = belief.rmax * np.arange(horizon, 0, -1.0)
-    return remaining[:, None, None] * 2 * np.sqrt(2 * log_term), visits
+    ahead = np.cumsum(remaining[::-1])[::-1]
+    reach = np.where(belief.estimate.mdp.known, remaining[:, None, None], ahead[:, None, None])
+    parts = np.where(belief.estimate.expert_known, 1.0, 2.0)
+    return reach * parts[:, :, None] * np.sqrt(2 * log_term), visits
 
 
 def solved(
@@ -32,7 +36,9 @@ def solved(
 ) -> SaddlePlan:
     """The exploration problem at this belief, started from the last plan; in the estimated process unless another is given."""
     weight, visits = expected_radius(belief)
-    policies = None if all_policies else plausible_policies(belief.estimate, belief.reward, belief.neutral, belief.accuracy)
+    policies = (
+        None if all_policies else plausible_policies(belief.estimate, belief.reward, belief.neutral, belief.accuracy)
+    )
     return solve_saddle(
         mdp or belief.estimate.mdp, weight, visits, explorer, policies=policies, start=_remembered(belief.memory)
     )

@@ -43,9 +43,7 @@ def leading_anywhere(mdp: MDP) -> MDP:
     successors[~unknown] = mdp.successors
     probabilities[unknown] = 1.0 / mdp.n_states
     probabilities[~unknown] = mdp.probabilities
-    return MDP(
-        mdp.horizon, mdp.n_states, mdp.n_actions, indptr, successors, probabilities, mdp.initial, mdp.stationary
-    )
+    return MDP(mdp.horizon, mdp.n_states, mdp.n_actions, indptr, successors, probabilities, mdp.initial, mdp.stationary)
 
 
 def rounded(allocation: FloatArray, total: int, rng: np.random.Generator) -> IntArray:

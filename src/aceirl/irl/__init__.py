@@ -1,13 +1,17 @@
 """From what is known to a reward: one algorithm a file, any callable of the same form will do."""
 
 from aceirl.errors import unknown_name
+from aceirl.irl.answers import Answer, Membership
 from aceirl.irl.base import InverseReinforcement, Recovered, action_values
+from aceirl.irl.feasible import FeasibleRewardSet, projected
 from aceirl.irl.feasible_point import feasible_point, made_feasible
 from aceirl.irl.max_causal_entropy import max_causal_entropy
+from aceirl.irl.max_margin import max_margin
 
 ALGORITHMS: dict[str, InverseReinforcement] = {
     "feasible-point": feasible_point,
     "max-causal-entropy": max_causal_entropy,
+    "max-margin": max_margin,
 }
 
 
@@ -18,4 +22,15 @@ def algorithm(name: str) -> InverseReinforcement:
     return ALGORITHMS[name]
 
 
-__all__ = ["ALGORITHMS", "InverseReinforcement", "Recovered", "action_values", "algorithm", "made_feasible"]
+__all__ = [
+    "ALGORITHMS",
+    "Answer",
+    "FeasibleRewardSet",
+    "InverseReinforcement",
+    "Membership",
+    "Recovered",
+    "action_values",
+    "algorithm",
+    "made_feasible",
+    "projected",
+]

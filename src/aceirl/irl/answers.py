@@ -31,7 +31,7 @@ class Membership:
         return self.holds
 
     def __str__(self) -> str:
-        if self.place is None:
+        if self.holds or self.place is None:
             return "in the set"
         h, s, a = self.place
         where = f"action {a} in state {s} at step {h}"

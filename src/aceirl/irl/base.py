@@ -66,4 +66,5 @@ def scaled(parameters: FloatArray, rmax: float) -> tuple[FloatArray, float]:
     if high == low:
         return np.zeros_like(parameters), 0.0
     factor = rmax / (high - low)
-    return (parameters - low) * factor, -low * factor
+    # A product may round up past Rmax.
+    return np.minimum((parameters - low) * factor, rmax), min(-low * factor, rmax)

@@ -95,7 +95,7 @@ class FeasibleRewardSet:
 
         The expert counts as known wherever it was asked: the actions it gave are optimal, whatever else it may do.
         """
-        mdp, known = estimate.mdp, expert_uses(estimate).any(axis=2)
+        mdp, known = estimate.mdp, np.asarray(expert_uses(estimate).any(axis=2))
         worth = rmax if neutral is None else neutral
         return cls(mdp, estimate.expert_policy, known, rmax, worth, np.zeros(mdp.shape), np.full(mdp.shape, rmax))
 
@@ -109,7 +109,7 @@ class FeasibleRewardSet:
         )
 
     def with_slack(self, slack: float) -> FeasibleRewardSet:
-        """The rewards under which the expert loses at most `slack` from the start: it may err without ruling them out."""
+        """The rewards under which the expert loses at most `slack` from the start: a person may err a little."""
         return replace(self, slack=slack)
 
     @cached_property
@@ -125,7 +125,7 @@ class FeasibleRewardSet:
     def losses(self, reward: FloatArray) -> FloatArray:
         """`[H, S, A]`: how far each action is behind the best one, `V* - Q*`; one backward induction."""
         q = self.action_values(reward)
-        return q.max(axis=2, keepdims=True) - q
+        return np.asarray(q.max(axis=2, keepdims=True) - q)
 
     def action_values(self, reward: FloatArray) -> FloatArray:
         """`Q* [H, S, A]` of a reward in this process."""
@@ -191,7 +191,7 @@ class FeasibleRewardSet:
         worth = np.asarray(values, dtype=np.float64)
         if worth.shape != self.mdp.shape[:2] or not np.isfinite(worth).all():
             raise InputError(f"values must be finite, of shape {list(self.mdp.shape[:2])}, got {list(worth.shape)}")
-        return worth[:, :, None] - self._bellman.continuation(worth, self.neutral) - np.where(self.uses, 0.0, behind)
+        return worth[:, :, None] - self.bellman.continuation(worth, self.neutral) - np.where(self.uses, 0.0, behind)
 
     def matched(self, other: FeasibleRewardSet, reward: ArrayLike) -> FloatArray:
         """The reward of another problem with the same parameters `(A, V)`; it may leave the other's bounds."""
@@ -206,8 +206,8 @@ class FeasibleRewardSet:
         """
         self._check_same_shape(other)
         advantage, values = self.to_parameters(reward)
-        mine, theirs = self._bellman, other._bellman
-        padded = np.concatenate([values.ravel(), np.zeros(self.mdp.n_states)])
+        mine, theirs = self.bellman, other.bellman
+        padded = np.concatenate([np.abs(values).ravel(), np.zeros(self.mdp.n_states)])
         spread = np.asarray(abs(mine.expectation - theirs.expectation) @ padded).reshape(self.mdp.shape)
         change = np.abs(mine.continuation(values, self.neutral) - theirs.continuation(values, other.neutral))
         dynamics = np.where(self.mdp.known & other.mdp.known, spread, change)
@@ -243,12 +243,16 @@ class FeasibleRewardSet:
         Without further bounds and unknown rows it is `[0, Rmax]`, since every constant reward is feasible; it says
         something once the set is `restricted`. Where the expert is not known everywhere it is an outer bound.
         """
+        place = (step, state, action)
+        if not all(0 <= index < size for index, size in zip(place, self.mdp.shape, strict=True)):
+            raise InputError(f"entry {list(place)} is outside rewards of shape {list(self.mdp.shape)}")
         entry = np.zeros(self.mdp.shape)
-        try:
-            entry[step, state, action] = 1.0
-        except IndexError:
-            raise InputError(f"entry {[step, state, action]} is outside rewards of shape {list(entry.shape)}") from None
-        return self._bound(entry), -self._bound(-entry)
+        entry[place] = 1.0
+        ends = float(self.lower[place]), float(self.upper[place])
+        # A constant reward often attains an end, and to see that is a thousand times quicker than a linear programme.
+        attained = [bool(self.contains(np.full(self.mdp.shape, end))) for end in ends]
+        low = ends[0] if attained[0] else self._bound(entry)
+        return low, ends[1] if attained[1] else -self._bound(-entry)
 
     def intervals(self, entries: Iterable[Place]) -> FloatArray:
         """`[n, 2]`: the interval of each entry `(h, s, a)`."""
@@ -278,15 +282,16 @@ class FeasibleRewardSet:
         return replace(self, expert_policy=policy, known=np.ones_like(self.known))
 
     def least_slack(self) -> float:
-        """The least the expert loses under any reward within the bounds: the slack that a set needs not to be empty."""
-        bellman = self._bellman
+        """The least the expert loses from the start under any reward within the bounds.
+
+        With less slack than that a set is empty. A lower bound on it where the expert is not known everywhere.
+        """
         programme = self.with_slack(self.rmax * self.mdp.horizon).programme(np.zeros(self.mdp.shape))
-        loss = np.asarray(self.expert_occupancy.ravel() @ bellman.rows)
-        return max(0.0, replace(programme, cost=loss).solve().objective)
+        return max(0.0, replace(programme, cost=programme.rows[[-1]].toarray()[0]).solve().objective)
 
     def programme(self, cost: FloatArray) -> Programme:
         """Minimise `⟨cost, r⟩`, `cost [H, S, A]`, over the polytope in `(r, V)`: see `Bellman` for its rows."""
-        bellman = self._bellman
+        bellman = self.bellman
         rows = bellman.rows
         low, high = tie_bounds(self.uses if self.slack is None else np.zeros_like(self.uses))
         if self.slack is not None:
@@ -299,7 +304,8 @@ class FeasibleRewardSet:
         return Programme(padded, rows, low, high, lower, upper)
 
     @cached_property
-    def _bellman(self) -> Bellman:
+    def bellman(self) -> Bellman:
+        """The rows that tie rewards to values."""
         return Bellman(self.mdp)
 
     def _bound(self, cost: FloatArray) -> float:
@@ -312,15 +318,20 @@ class FeasibleRewardSet:
         """The solver's answer, made exact and judged by a backward induction; on a completion if it needs one."""
         try:
             first = last = solve(self)
-            reward = self.polished(first.x)
-            membership = self.contains(reward)
-            if not membership and not self.known.all():
-                piece = self.completed(self.action_values(reward).argmax(axis=2))
-                last = solve(piece)
-                reward = piece.polished(last.x)
-                membership = self.contains(reward)
         except EmptySetError:
             raise self._empty() from None
+        reward = self.polished(first.x)
+        membership = self.contains(reward)
+        if not membership and not self.known.all():
+            piece = self.completed(self.action_values(reward).argmax(axis=2))
+            try:
+                last = solve(piece)
+            except EmptySetError:
+                raise EmptySetError(
+                    "no member was found within the bounds, though there may be one: the expert is not known everywhere"
+                ) from None
+            reward = piece.polished(last.x)
+            membership = self.contains(reward)
         return Answer(reward, value(reward), first.objective, membership, last.iterations, last.method)
 
     def polished(self, unknowns: FloatArray) -> FloatArray:
@@ -328,10 +339,10 @@ class FeasibleRewardSet:
 
         What is left over is moved into the bounds, where it cannot add up over the steps.
         """
-        reward = unknowns[: self._bellman.n_rewards].reshape(self.mdp.shape)
+        reward = unknowns[: self.bellman.n_rewards].reshape(self.mdp.shape)
         if self.slack is None:
-            values = self._bellman.values(unknowns)
-            room = values[:, :, None] - self._bellman.continuation(values, self.neutral)
+            values = self.bellman.values(unknowns)
+            room = values[:, :, None] - self.bellman.continuation(values, self.neutral)
             reward = np.where(self.uses, room, np.minimum(reward, room))
         return np.clip(reward, self.lower, self.upper)
 
@@ -349,13 +360,13 @@ class FeasibleRewardSet:
             raise self._empty() from None
         if solution.x[-1] <= TOLERANCE * self.rmax:
             raise InputError("sample needs bounds with room between them, and these leave the set no inside")
-        return self._bellman.values(solution.x)
+        return self.bellman.values(solution.x)
 
     def _empty(self) -> EmptySetError:
         least = self.least_slack()
         return EmptySetError(
-            f"the set is empty: under every reward within the bounds the expert errs, and loses {least:.6g} or more "
-            "from the start; widen the bounds, or allow it a slack"
+            "the set is empty: under every reward within the bounds the expert errs, and from the start it loses "
+            f"{least:.6g} or more; widen the bounds, or allow it that much slack"
         )
 
     def _check_same_shape(self, other: FeasibleRewardSet) -> None:

@@ -34,23 +34,27 @@ def max_causal_entropy(estimate: Estimate, rmax: float, warm: FloatArray | None 
     if scale == 0:
         return Recovered(np.zeros(mdp.shape), 0.0, 0.0, start, iterations=0, residual=0.0)
     objective = _Objective(estimate, expert)
-    answer = minimize(
-        objective,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "gtol": 0.0, "ftol": 0.0},
-        callback=partial(objective.stop_below, RESIDUAL * scale),
-    )
-    parameters = answer.x.reshape(mdp.shape)
+    flat, iterations = start.ravel(), 0
+    # A start that will do is kept: a step from there would follow rounding errors, and scaling would magnify them.
+    if np.linalg.norm(objective(flat)[1]) > RESIDUAL * scale:
+        answer = minimize(
+            objective,
+            flat,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "gtol": 0.0, "ftol": 0.0},
+            callback=partial(objective.stop_below, RESIDUAL * scale),
+        )
+        flat, iterations = answer.x, int(answer.nit)
+    parameters = flat.reshape(mdp.shape)
     reward, neutral = scaled(parameters, rmax)
     return Recovered(
         reward=reward,
         neutral=neutral,
         infeasibility=infeasibility(estimate, reward, neutral),
         parameters=parameters,
-        iterations=int(answer.nit),
-        residual=float(np.linalg.norm(objective(answer.x)[1])) / scale,
+        iterations=iterations,
+        residual=float(np.linalg.norm(objective(flat)[1])) / scale,
     )
 
 

@@ -13,9 +13,9 @@ from aceirl.irl.feasible import TOLERANCE, FeasibleRewardSet
 from aceirl.irl.polytope import Programme, Solution
 from aceirl.mdp import BoolArray, FloatArray
 
-# What a unit of reward costs, in units of margin. Below 1 a reward may pay for itself where it is given, so that the
-# expert gets ahead in every state; any price above 0 leaves out what separates nothing.
-PRICE = 0.5
+# What a unit of reward costs, in units of margin. Just above 1: below it a reward pays for itself where it is given, and
+# the answer is the plain feasible point; above it a reward must put the expert ahead in other states as well.
+PRICE = 1.05
 
 
 def max_margin(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
@@ -24,6 +24,7 @@ def max_margin(estimate: Estimate, rmax: float, warm: FloatArray | None = None) 
     The margin of `(h, s)` is how far the expert's actions are ahead of the best other one. It counts up to `Rmax`, the
     most there can be at the last step; else what is decided early would outweigh the rest. The worth of a step of
     unknown consequence, `neutral`, is chosen along with the reward. After Ng and Russell (2000), for a finite horizon.
+    Some actions stay tied with the expert's, all of them where no reward separates two states; `made_feasible` decides.
 
     Where the expert is not known it is first taken to do no worse than any action, and if that is not borne out by a
     backward induction, to do what was best under the first answer.
@@ -62,7 +63,7 @@ def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
 
 def _recovered(estimate: Estimate, feasible: FeasibleRewardSet, solution: Solution) -> Recovered:
     n_unknowns = feasible.uses.size + feasible.known.size + 1
-    neutral = float(np.clip(solution.x[n_unknowns - 1], 0.0, feasible.rmax))
+    neutral = min(max(0.0, float(solution.x[n_unknowns - 1])), feasible.rmax)
     reward = replace(feasible, neutral=neutral).polished(solution.x)
     return Recovered(
         reward=reward,

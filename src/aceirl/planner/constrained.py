@@ -148,10 +148,10 @@ def search_multiplier(
 
 def reward_ceiling(graph: Graph, reward: FloatArray, actions: Actions, mass: FloatArray) -> float:
     """The best value of a reward `[H, S, A]`, as the forward pass adds it up; its policy goes to `actions [H, S]`."""
-    cost = Cost(NOTHING, reward, NOTHING, NOTHING)
-    respond(graph, cost, 0.0, 0.0, actions, NOTHING)
-    push(graph, actions, NOTHING, reward.shape[2], mass)
-    return float(values_of(graph, cost, actions, NOTHING, mass)[0])
+    cost, no_policy = Cost(reward, np.ones((1, *reward.shape[1:])), NOTHING, NOTHING), np.empty((0, 0, 0))
+    respond(graph, cost, 0.0, 0.0, actions, no_policy)
+    push(graph, actions, no_policy, reward.shape[2], mass)
+    return float(values_of(graph, cost, actions, no_policy, mass)[0])
 
 
 def feasibility_slack(reward: FloatArray, floor: float) -> float:
@@ -166,7 +166,7 @@ def mixed_occupancy(
     """`[H, S, A]`: the occupancy of a mixture of deterministic policies."""
     occupancy = np.zeros((*mass.shape, n_actions))
     for actions, weight in zip(policies, weights, strict=True):
-        push(graph, actions, NOTHING, n_actions, mass)
+        push(graph, actions, occupancy[:0], n_actions, mass)
         add_occupancy(graph, actions, mass, weight, occupancy)
     return occupancy
 
@@ -199,7 +199,7 @@ def solve_constrained(
     ceiling = reward_ceiling(graph, r, pair[0], mass)
     slack = feasibility_slack(r, floor)
     shortfall = max(0.0, floor - ceiling)
-    parts = Cost(NOTHING, c, NOTHING, r)
+    parts = Cost(c, np.ones((1, *mdp.shape[1:])), NOTHING, r)
     if shortfall > slack:
         nearest, ones = pair[:1].copy(), np.ones(1)
         occupancy = mixed_occupancy(graph, nearest, ones, mdp.n_actions, mass)
@@ -210,7 +210,7 @@ def solve_constrained(
     floor = min(float(floor), ceiling)
     rewards = np.array([ceiling, np.nan])
     share, value, bound, multiplier, evaluations = search_multiplier(
-        graph, parts, floor, slack, pair, rewards, mass, 0.0, NOTHING, PRECISION, max_evaluations
+        graph, parts, floor, slack, pair, rewards, mass, 0.0, np.empty((0, 0, 0)), PRECISION, max_evaluations
     )
     policies, weights = (pair[:1], np.ones(1)) if share == 1.0 else (pair[:2], np.array([share, 1.0 - share]))
     occupancy = mixed_occupancy(graph, policies, weights, mdp.n_actions, mass)

@@ -34,15 +34,17 @@ BLOCKS = 8
 
 
 NOTHING: FloatArray = np.empty((0, 0, 0))
-"""In place of a term or a policy that does not apply."""
+"""In place of a term that does not apply; read-only like the others, so that the passes are compiled once."""
+NOTHING.flags.writeable = False
 
-NO_ACTIONS: Actions = np.empty((0, 0), dtype=np.int32)
-"""In place of actions that are not asked for."""
+
+PRANGE_ONLY = dict.fromkeys(("comprehension", "inplace_binop", "reduction", "setitem", "numpy", "stencil", "fusion"), False)
+"""Numba would also run array expressions in parallel: that costs small instances more than the whole pass."""
 
 
 def threaded(function: F) -> F:
-    """Compile like `compiled`, with `prange` loops over several cores."""
-    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
+    """Compile like `compiled`, with `prange` loops, and nothing else, over several cores."""
+    return cast(F, numba.njit(cache=True, nogil=True, parallel={"prange": True, **PRANGE_ONLY})(function))
 
 
 class Graph(NamedTuple):
@@ -63,7 +65,7 @@ class Graph(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The parts of an entry cost: `root [1 or H, S, A]`; `weight`, `fixed`, `reward` are `[H, S, A]` or of size zero."""
+    """The parts of an entry cost: `root [1 or H, S, A]`, and `weight`, `fixed`, `reward [H, S, A]` or of size zero, read-only."""
 
     weight: FloatArray
     root: FloatArray

@@ -135,7 +135,6 @@ class SaddlePlan:
 class _Problem(NamedTuple):
     """What stays the same: `counts [H', S, A]`, `H' = 1` if pooled; `floor` is minus infinity without a policy set."""
 
-    graph: Graph
     counts: FloatArray
     weight: FloatArray
     fixed: FloatArray
@@ -173,30 +172,30 @@ EXPLORER, ADVERSARY, CONSTANT, LOWER, UPPER, MULTIPLIER, STEP, CHECKED, SOFTNESS
 
 
 @compiled
-def _root_block(problem: _Problem, state: _State, number: int) -> None:
+def _root_block(graph: Graph, problem: _Problem, state: _State, number: int) -> None:
     counts, explored, root = problem.counts.ravel(), state.explored.ravel(), state.root.ravel()
     scale = problem.number / state.totals[EXPLORER]
-    start, stop = block(0, counts.size, number, problem.graph.blocks)
+    start, stop = block(0, counts.size, number, graph.blocks)
     for i in range(start, stop):
         root[i] = 1.0 / np.sqrt(counts[i] + scale * explored[i])
 
 
 @threaded
-def _set_root(problem: _Problem, state: _State) -> None:
+def _set_root(graph: Graph, problem: _Problem, state: _State) -> None:
     """`1/√(n + x)` for the averaged explorer."""
-    if problem.graph.blocks == 1:
-        _root_block(problem, state, 0)
+    if graph.blocks == 1:
+        _root_block(graph, problem, state, 0)
     else:
-        for b in numba.prange(problem.graph.blocks):
-            _root_block(problem, state, b)
+        for b in numba.prange(graph.blocks):
+            _root_block(graph, problem, state, b)
 
 
 @compiled
-def _price_block(problem: _Problem, state: _State, number: int, sums: FloatArray) -> None:
+def _price_block(graph: Graph, problem: _Problem, state: _State, number: int, sums: FloatArray) -> None:
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     root, price = state.root.ravel(), state.price.ravel()
     scale = 1.0 / state.totals[ADVERSARY]
-    start, stop = block(0, counts.size, number, problem.graph.blocks)
+    start, stop = block(0, counts.size, number, graph.blocks)
     value, held = 0.0, 0.0
     for i in range(start, stop):
         here = scale * weighted[i] * root[i]
@@ -208,23 +207,23 @@ def _price_block(problem: _Problem, state: _State, number: int, sums: FloatArray
 
 
 @threaded
-def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
+def _set_price(graph: Graph, problem: _Problem, state: _State) -> tuple[float, float]:
     """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
-    sums = np.empty((problem.graph.blocks, 2))
-    if problem.graph.blocks == 1:
-        _price_block(problem, state, 0, sums)
+    sums = np.empty((graph.blocks, 2))
+    if graph.blocks == 1:
+        _price_block(graph, problem, state, 0, sums)
     else:
-        for b in numba.prange(problem.graph.blocks):
-            _price_block(problem, state, b, sums)
+        for b in numba.prange(graph.blocks):
+            _price_block(graph, problem, state, b, sums)
     return sums[:, 0].sum(), sums[:, 1].sum()
 
 
 @compiled
 def _add_block(
-    problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, number: int
+    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, number: int
 ) -> float:
     """One block of one layer of `_add_answer`."""
-    graph, step = problem.graph, h if problem.counts.shape[0] > 1 else 0
+    step = h if problem.counts.shape[0] > 1 else 0
     start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     constant = 0.0
     for i in range(start, stop):
@@ -233,7 +232,7 @@ def _add_block(
         if mass == 0.0:
             continue
         for a in range(problem.counts.shape[2]):
-            flow = mass * (float(actions[h, s] == a) if actions.size else state.policy[h, s, a])
+            flow = mass * (state.policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
             if flow == 0.0:
                 continue
             if adversary:
@@ -249,16 +248,16 @@ def _add_block(
 
 
 @threaded
-def _add_answer(problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool) -> None:
+def _add_answer(graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
-    blocks = problem.graph.blocks
+    blocks = graph.blocks
     constants = np.zeros(blocks)
     for h in range(state.mass.shape[0]):
         if blocks == 1:
-            constants[0] += _add_block(problem, state, actions, share, adversary, h, 0)
+            constants[0] += _add_block(graph, problem, state, actions, share, adversary, h, 0)
         else:
             for b in numba.prange(blocks):
-                constants[b] += _add_block(problem, state, actions, share, adversary, h, b)
+                constants[b] += _add_block(graph, problem, state, actions, share, adversary, h, b)
     if adversary:
         state.totals[ADVERSARY] += share
         state.totals[CONSTANT] += constants.sum()
@@ -267,15 +266,15 @@ def _add_answer(problem: _Problem, state: _State, actions: Actions, share: float
 
 
 @compiled
-def _answer_explorer(problem: _Problem, state: _State, temperature: float) -> float:
+def _answer_explorer(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
     """The adversary's softened answer to the averaged explorer, added to its sums; returns the upper bound."""
-    graph, n_actions = problem.graph, problem.counts.shape[2]
+    n_actions = problem.counts.shape[2]
     cost = Cost(problem.weight, state.root, problem.fixed, problem.reward)
     none = state.pair[0, :0]
     if not np.isfinite(problem.floor):
         upper = respond(graph, cost, 0.0, temperature, none, state.policy)
         push(graph, none, state.policy, n_actions, state.mass)
-        _add_answer(problem, state, none, 1.0, True)
+        _add_answer(graph, problem, state, none, 1.0, True)
         return upper
     _, _, upper, state.totals[MULTIPLIER], _ = search_multiplier(
         graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass,
@@ -290,23 +289,22 @@ def _answer_explorer(problem: _Problem, state: _State, temperature: float) -> fl
         share = max(0.0, (state.rewards[0] - problem.floor) / (state.rewards[0] - reward))
     elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
         share, partner = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
-    _add_answer(problem, state, none, share, True)
+    _add_answer(graph, problem, state, none, share, True)
     if share < 1.0:
         push(graph, state.pair[partner], state.policy, n_actions, state.mass)
-        _add_answer(problem, state, state.pair[partner], 1.0 - share, True)
+        _add_answer(graph, problem, state, state.pair[partner], 1.0 - share, True)
     return upper
 
 
 @compiled
-def _lower_bound(problem: _Problem, state: _State, temperature: float) -> float:
+def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
     """The certificate's lower bound for both averages; the explorer's softened answer goes to `policy`."""
-    value, held = _set_price(problem, state)
+    value, held = _set_price(graph, problem, state)
     if problem.samples:
         gain = state.price.max()
     else:
-        nothing = state.policy[:0]
-        cost = Cost(nothing, state.price, nothing, nothing)
-        gain = respond(problem.graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
+        cost = Cost(NOTHING, state.price, NOTHING, NOTHING)
+        gain = respond(graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
     total = held + problem.number * gain
     constant = state.totals[CONSTANT] / state.totals[ADVERSARY]
     return constant if total <= 0.0 else constant + value * np.sqrt(value / (2.0 * total))
@@ -352,7 +350,7 @@ def _soften_less(state: _State, gap: float) -> None:
 
 
 @compiled
-def _iterate(problem: _Problem, state: _State, tolerance: float, trace: FloatArray) -> tuple[int, bool]:
+def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, trace: FloatArray) -> tuple[int, bool]:
     """Fictitious play for as many iterations as `trace` has rows, or until the gap is small; `(iterations, done)`.
 
     An iteration begins with the explorer's move, so that the last upper bound is that of the explorer returned. An
@@ -367,14 +365,14 @@ def _iterate(problem: _Problem, state: _State, tolerance: float, trace: FloatArr
         if samples and totals[ADVERSARY] > 0.0:
             _fill(problem, state)
         elif not samples and totals[STEP] > 0.0:
-            push(problem.graph, state.pair[0, :0], state.policy, problem.counts.shape[2], state.mass)
-            _add_answer(problem, state, state.pair[0, :0], 1.0, False)
-        _set_root(problem, state)
+            push(graph, state.pair[0, :0], state.policy, problem.counts.shape[2], state.mass)
+            _add_answer(graph, problem, state, state.pair[0, :0], 1.0, False)
+        _set_root(graph, problem, state)
         if samples and totals[ADVERSARY] > 0.0:
-            lower = max(lower, _lower_bound(problem, state, 0.0))
-        upper = _answer_explorer(problem, state, SOFT_ADVERSARY * heat)
+            lower = max(lower, _lower_bound(graph, problem, state, 0.0))
+        upper = _answer_explorer(graph, problem, state, SOFT_ADVERSARY * heat)
         if not samples:
-            lower = max(lower, _lower_bound(problem, state, SOFT_EXPLORER * heat))
+            lower = max(lower, _lower_bound(graph, problem, state, SOFT_EXPLORER * heat))
         totals[LOWER], totals[UPPER] = lower, upper
         totals[STEP] += 1.0
         trace[t, 0], trace[t, 1] = upper, lower
@@ -402,18 +400,18 @@ def solve_saddle(
     if they are pooled over steps and `[H, S, A]` if not. Unknown rows of the model earn their entry and end the
     episode there. Without a `start` the explorer begins with uniform actions; with one, from an earlier plan's.
     """
-    problem = _problem(mdp, weight, counts, explorer, fixed, policies)
+    graph, problem = _problem(mdp, weight, counts, explorer, fixed, policies)
     if not 0.0 < tolerance < 1.0:
         raise InputError(f"tolerance must lie between 0 and 1, got {tolerance}")
     if max_iterations < 1:
         raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
-    state = _cold_state(problem, mdp) if start is None else _warm_state(problem, mdp, start)
+    state = _cold_state(graph, problem, mdp) if start is None else _warm_state(graph, problem, mdp, start)
     chunk = max(1, CHUNK // problem.weight.size)
     pieces: list[FloatArray] = []
     iterations, done = 0, False
     while not done and iterations < max_iterations:
         piece = np.empty((min(chunk, max_iterations - iterations), 2))
-        used, done = _iterate(problem, state, tolerance, piece)
+        used, done = _iterate(graph, problem, state, tolerance, piece)
         pieces.append(piece[:used])
         iterations += used
     status = SaddleStatus.OPTIMAL if done else SaddleStatus.LIMIT
@@ -427,7 +425,7 @@ def _problem(
     explorer: Episodes | Samples,
     fixed: ArrayLike | None,
     policies: PolicySet | None,
-) -> _Problem:
+) -> tuple[Graph, _Problem]:
     """Everything checked and in its place."""
     n = np.asarray(counts, dtype=np.float64)
     if n.shape not in (mdp.shape, mdp.shape[1:]):
@@ -446,9 +444,10 @@ def _problem(
         reward = check_reward(policies.reward, mdp.shape)
         slack = feasibility_slack(reward, policies.floor)
         floor = policies.floor
-    n = np.ascontiguousarray(n.reshape(-1, *mdp.shape[1:]))
+    n = np.ascontiguousarray(n).reshape(-1, *mdp.shape[1:])
+    n.flags.writeable = False
     samples = isinstance(explorer, Samples)
-    return _Problem(graph, n, w, constant, reward, float(floor), slack, float(explorer.number), samples)
+    return graph, _Problem(n, w, constant, reward, float(floor), slack, float(explorer.number), samples)
 
 
 def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
@@ -459,7 +458,7 @@ def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
     return checked
 
 
-def _empty_state(problem: _Problem, mdp: MDP) -> _State:
+def _empty_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
     """Sums of nothing; with a policy set, the pair holds the best policy for its reward, which meets every floor."""
     shape, part = mdp.shape, problem.counts.shape
     explored = np.zeros(part)
@@ -480,7 +479,7 @@ def _empty_state(problem: _Problem, mdp: MDP) -> _State:
     )
     state.totals[UPPER] = state.totals[CHECKED] = state.totals[SOFTNESS] = 1.0
     if np.isfinite(problem.floor):
-        state.rewards[0] = reward_ceiling(problem.graph, problem.reward, state.pair[0], state.mass)
+        state.rewards[0] = reward_ceiling(graph, problem.reward, state.pair[0], state.mass)
         if problem.floor - state.rewards[0] > problem.slack:
             raise InputError(
                 f"the policy set is empty: its floor {problem.floor:.9g} is above the best value {state.rewards[0]:.9g}"
@@ -488,9 +487,9 @@ def _empty_state(problem: _Problem, mdp: MDP) -> _State:
     return state
 
 
-def _cold_state(problem: _Problem, mdp: MDP) -> _State:
+def _cold_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
     """The explorer begins with uniform actions, or with a uniform allocation."""
-    state = _empty_state(problem, mdp)
+    state = _empty_state(graph, problem, mdp)
     if problem.samples:
         state.explored[:] = 1.0 / problem.counts.size
     else:
@@ -507,16 +506,16 @@ def _set_explorer(problem: _Problem, state: _State, mu: FloatArray, weight: floa
     state.totals[EXPLORER] = weight
 
 
-def _warm_state(problem: _Problem, mdp: MDP, start: SaddleStart) -> _State:
+def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart) -> _State:
     """Both players begin with an earlier plan's policies, followed through this model."""
-    state = _cold_state(problem, mdp)
+    state = _cold_state(graph, problem, mdp)
     if start.adversary.shape != mdp.shape:
         raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
     if not problem.samples:
         if start.explorer.shape != mdp.shape:
             raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
         _set_explorer(problem, state, occupancy(mdp, _completed(start.explorer)), start.weight)
-    _set_adversary(problem, state, mdp, start)
+    _set_adversary(graph, problem, state, mdp, start)
     return state
 
 
@@ -526,15 +525,15 @@ def _completed(policy: FloatArray) -> FloatArray:
     return np.where(missing, 1.0 / policy.shape[-1], policy)
 
 
-def _set_adversary(problem: _Problem, state: _State, mdp: MDP, start: SaddleStart) -> None:
+def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, start: SaddleStart) -> None:
     """Begin with the earlier adversary, mixed with the reward's best policy until it meets the floor of this model."""
     mu = occupancy(mdp, _completed(start.adversary))
     if np.isfinite(problem.floor):
         reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
         share = 1.0 if reward >= problem.floor else max(0.0, (ceiling - problem.floor) / (ceiling - reward))
         mu *= share
-        push(problem.graph, state.pair[0], NOTHING, mdp.n_actions, state.mass)
-        add_occupancy(problem.graph, state.pair[0], state.mass, 1.0 - share, mu)
+        push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass)
+        add_occupancy(graph, state.pair[0], state.mass, 1.0 - share, mu)
     np.multiply(mu, start.weight, out=state.adversary)
     mu = state.adversary * problem.weight
     state.weighted[:] = mu if problem.counts.shape[0] == mdp.horizon else mu.sum(axis=0)

@@ -1,0 +1,30 @@
+"""What may be promised about what was recovered, for which accuracy, under which assumptions, and why."""
+
+from aceirl.certificates.betting import Forecast, Wealth, forecast, place
+from aceirl.certificates.kinds import (
+    KINDS,
+    Certificate,
+    Findings,
+    Terms,
+    certificate,
+    next_first_action,
+    transfer_certificate,
+    transfer_policy,
+    values,
+)
+
+__all__ = [
+    "KINDS",
+    "Certificate",
+    "Findings",
+    "Forecast",
+    "Terms",
+    "Wealth",
+    "certificate",
+    "forecast",
+    "next_first_action",
+    "place",
+    "transfer_certificate",
+    "transfer_policy",
+    "values",
+]

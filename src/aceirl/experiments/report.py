@@ -1,0 +1,343 @@
+"""One page that shows an experiment: tables, curves, maps and verdicts, in a single file that needs nothing else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from aceirl.envs import make
+from aceirl.errors import InputError
+from aceirl.experiments import plots
+from aceirl.experiments.analysis import Ratio, Results, Summary, Verdict, curve, efficiency, summary, verdicts
+from aceirl.experiments.published import TABLE1, Published
+from aceirl.experiments.specs import GENERATIVE, Setting, Spec
+from aceirl.experiments.store import Store
+
+REFERENCE = "random"  # what efficiency is measured against
+LIBRARIES = ("aceirl", "numpy", "numba", "scipy", "pyarrow", "matplotlib", "joblib")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A report on disk, and what it says in lines for a terminal."""
+
+    path: Path
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: ours, the paper's, and whether it is among the best without a generative model."""
+
+    strategy: str
+    ours: Summary | None
+    published: Published | None = None
+    ratio: Ratio | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting and its entries, one for each strategy."""
+
+    setting: Setting
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Map:
+    """Where one strategy looked, as a picture."""
+
+    strategy: str
+    svg: str
+
+
+@dataclass
+class Section:
+    """What the page shows of one spec."""
+
+    spec: Spec
+    rows: list[Row] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    panels: list[str] = field(default_factory=list)
+    maps: list[tuple[Setting, list[Map]]] = field(default_factory=list)
+    errors: list[tuple[Setting, str, int, str]] = field(default_factory=list)
+
+    @property
+    def published(self) -> bool:
+        """Whether the paper has numbers for this."""
+        return any(entry.published for row in self.rows for entry in row.entries)
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long the runs of a strategy took: in all, per run, and per iteration for planning and inferring."""
+
+    strategy: str
+    runs: int
+    total: float
+    per_run: float
+    planning: float
+    inferring: float
+
+
+def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str) -> Written:
+    """Write `report.html`, and every figure as SVG and PDF under `figures/`."""
+    from jinja2 import Environment, PackageLoader, select_autoescape
+
+    every = [Results.read(spec, store) for spec in specs]
+    gallery = Gallery(out / "figures")
+    try:
+        sections = [_section(results, gallery) for results in every]
+        page = (
+            Environment(
+                loader=PackageLoader("aceirl.experiments"),
+                autoescape=select_autoescape(),
+                trim_blocks=True,
+                lstrip_blocks=True,
+            )
+            .get_template("report.html")
+            .render(
+                sections=sections,
+                times=_times(every),
+                versions=_versions(),
+                command=command,
+                colours=_strategy_colours(),
+                colour_of=plots.strategy_colour,
+                ramp=plots.RAMP,
+                generative=GENERATIVE,
+                reference=REFERENCE,
+                runs=sum(len(runs) for results in every for runs in results.runs.values()),
+            )
+        )
+        path = out / "report.html"
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write the report to {out}: {error.strerror or error}; all runs are kept") from error
+    return Written(path, [line for section in sections for line in _lines(section)])
+
+
+class Gallery:
+    """Figures, each saved to a folder and handed back as a piece of the page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, name: str, label: str, saved: Figure, shown: Figure | None = None) -> str:
+        """Save a figure as SVG and PDF; the inline SVG is that of `shown`, if the page needs another."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        plots.save(saved, self.folder / name, formats=("svg", "pdf"))
+        return inline_svg(shown or saved, name, label)
+
+
+def inline_svg(figure: Figure, name: str, label: str) -> str:
+    """A figure as SVG to put into a page: as wide as its place, in the page's font and colours, with ids of its own."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _opening(label), svg, count=1, flags=re.DOTALL)
+    svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", svg)
+    for colour, variable in _variables().items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    return re.sub(r"\n\s*", "\n", svg)
+
+
+def _opening(label: str) -> str:
+    quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\\", "")
+    return rf'<svg viewBox="\1" role="img" aria-label="{quoted}">'
+
+
+def _variables() -> dict[str, str]:
+    """Colours of the figures that the page sets itself, so that they suit a light and a dark screen."""
+    fixed = {plots.INK: "ink", plots.MUTED: "muted", plots.RULE: "rule", plots.MARK: "mark"}
+    ramp = {colour: f"heat-{step}" for step, colour in enumerate(plots.RAMP)}
+    strategies = {colour: f"s{colour[1:]}" for colour in _strategy_colours()}
+    return fixed | ramp | strategies
+
+
+def _strategy_colours() -> dict[str, str]:
+    """Every colour that may stand for a strategy, and a brighter one for a dark screen."""
+    every = [*plots.STRATEGY_COLOURS.values(), *plots.OTHER_COLOURS]
+    return {colour: _brighter(colour) for colour in every}
+
+
+def _brighter(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{channel + (255 - channel) * 3 // 10:02x}" for channel in (red, green, blue))
+
+
+def _section(results: Results, gallery: Gallery) -> Section:
+    spec = results.spec
+    section = Section(spec, errors=list(results.errors))
+    if spec.thresholds:
+        section.panels = _threshold_panels(results, gallery)
+        return section
+    to_the_end = [setting for setting in spec.settings if setting.choices.get("until_regret") is None]
+    section.panels = [_curve_panel(results, setting, gallery) for setting in to_the_end]
+    known_figure = len(to_the_end) == len(spec.settings) and spec.name in ("figures", "reward-free")
+    if not known_figure and not any(setting.reward_free for setting in spec.settings):
+        section.rows = [_row(results, setting) for setting in spec.settings]
+        section.verdicts = verdicts(results)
+    section.maps = _maps(results, gallery)
+    return section
+
+
+def _row(results: Results, setting: Setting) -> Row:
+    threshold = results.spec.threshold
+    published = TABLE1.get(setting.name, {}) if results.spec.name.startswith("table1") else {}
+    reference = results.of(setting.name, REFERENCE)
+    entries = []
+    for strategy in results.spec.strategies:
+        runs = results.of(setting.name, strategy)
+        ratio = efficiency(runs, reference, threshold) if strategy != REFERENCE else None
+        entries.append(Entry(strategy, summary(runs, threshold), published.get(strategy), ratio))
+    return Row(setting, _marked(entries))
+
+
+def _marked(entries: list[Entry]) -> list[Entry]:
+    """The paper's rule for bold type: the best without a generative model, and all within its standard error."""
+    rivals = [entry.ours for entry in entries if entry.ours and entry.strategy not in GENERATIVE]
+    if len(rivals) < 2:
+        return entries
+    best = min(rivals, key=lambda ours: ours.mean)
+    return [
+        Entry(
+            entry.strategy,
+            entry.ours,
+            entry.published,
+            entry.ratio,
+            best=entry.ours is not None
+            and entry.strategy not in GENERATIVE
+            and entry.ours.mean <= best.mean + best.error,
+        )
+        for entry in entries
+    ]
+
+
+def _curve_panel(results: Results, setting: Setting, gallery: Gallery) -> str:
+    curves: dict[str, plots.Band] = {}
+    for strategy in results.spec.strategies:
+        found = curve(results.of(setting.name, strategy))
+        if found is not None:
+            curves[strategy] = (found.samples, found.mean, found.low, found.high)
+    threshold = None if setting.reward_free else results.spec.threshold
+    title, name = setting.title, f"{results.spec.name}-{setting.name}"
+    label = f"Mean regret over samples, {title}: {', '.join(curves)}"
+    return gallery.add(
+        name,
+        label,
+        plots.regret_curves(curves, title, threshold),
+        plots.regret_curves(curves, title, threshold, legend=False),
+    )
+
+
+def _threshold_panels(results: Results, gallery: Gallery) -> list[str]:
+    panels = []
+    for setting in results.spec.settings:
+        needed: dict[str, plots.Band] = {}
+        for strategy in results.spec.strategies:
+            runs = results.of(setting.name, strategy)
+            means = [(t, summary(runs, t)) for t in results.spec.thresholds]
+            known = [(t, found) for t, found in means if found is not None and not found.censored]
+            if known:
+                needed[strategy] = (
+                    np.array([t for t, _ in known]),
+                    np.array([found.mean for _, found in known]),
+                    np.array([found.low for _, found in known]),
+                    np.array([found.high for _, found in known]),
+                )
+        label = f"Samples to a regret, over regrets, {setting.title}"
+        panels.append(
+            gallery.add(
+                f"{results.spec.name}-{setting.name}",
+                label,
+                plots.threshold_curves(needed, setting.title),
+                plots.threshold_curves(needed, setting.title, legend=False),
+            )
+        )
+    return panels
+
+
+def _maps(results: Results, gallery: Gallery) -> list[tuple[Setting, list[Map]]]:
+    """One problem of each environment, that of the first seed in the first of its settings, through all strategies."""
+    shown: dict[str, Setting] = {}
+    for setting in results.spec.settings:
+        shown.setdefault(setting.environment, setting)
+    found = []
+    for setting in shown.values():
+        maps = []
+        problem = make(setting.environment, results.spec.seeds[0], **setting.parameters)
+        worth = problem.reward.mean(axis=(0, 2))
+        goals = np.flatnonzero(worth > 0.99).tolist() if (worth > 0.99).sum() == 1 else []
+        for strategy in results.spec.strategies:
+            run = next((r for r in results.of(setting.name, strategy) if r.cell.seed == results.spec.seeds[0]), None)
+            if run is not None:
+                figure = plots.looks(problem.layout, run.visits, goals)
+                name = f"{results.spec.name}-{setting.name}-looks-{strategy}"
+                maps.append(Map(strategy, gallery.add(name, f"Where {strategy} looked, {setting.title}", figure)))
+        if maps:
+            found.append((setting, maps))
+    return found
+
+
+def _times(every: Sequence[Results]) -> list[Times]:
+    by_strategy: dict[str, list[tuple[Mapping[str, float], int]]] = {}
+    for results in every:
+        for (_, strategy), runs in results.runs.items():
+            timed = [(run.seconds, len(run.samples)) for run in runs if run.seconds]
+            by_strategy.setdefault(strategy, []).extend(timed)
+    return [_time(strategy, timed) for strategy, timed in by_strategy.items() if timed]
+
+
+def _time(strategy: str, timed: Sequence[tuple[Mapping[str, float], int]]) -> Times:
+    iterations = sum(n for _, n in timed)
+    sums = {part: sum(seconds[part] for seconds, _ in timed) for part in ("total", "planning", "inferring")}
+    return Times(
+        strategy=strategy,
+        runs=len(timed),
+        total=sums["total"],
+        per_run=sums["total"] / len(timed),
+        planning=1e3 * sums["planning"] / iterations,
+        inferring=1e3 * sums["inferring"] / iterations,
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    found["cores"] = str(os.cpu_count())
+    return found | {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+def _lines(section: Section) -> list[str]:
+    """The table and the verdicts, for a terminal."""
+    if not section.rows:
+        return []
+    width = max(len(row.setting.title) for row in section.rows)
+    names = [entry.strategy for entry in section.rows[0].entries]
+    lines = ["", section.spec.title, " " * width + "".join(f"{name:>18}" for name in names)]
+    for row in section.rows:
+        ours = [str(entry.ours) if entry.ours else "–" for entry in row.entries]
+        lines.append(f"{row.setting.title:{width}}" + "".join(f"{text:>18}" for text in ours))
+        if any(entry.published for entry in row.entries):
+            paper = [f"{e.published.mean:,} ± {e.published.error:,}" if e.published else "" for e in row.entries]
+            lines.append(f"{'  published':{width}}" + "".join(f"{text:>18}" for text in paper))
+    lines += ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
+    return [*lines, ""]
+
+
+def _sentence(verdict: Verdict) -> str:
+    mark = "yes" if verdict.holds else "no "
+    return f"{mark} p={verdict.adjusted:<8.2g} {verdict.claim} – {verdict.where}: {verdict.effect}"

@@ -1,0 +1,26 @@
+"""`rf-ucrl`: go where the dynamics are most uncertain; no expert."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from aceirl.bounds import error_bound
+from aceirl.collect import Plan
+from aceirl.explore.base import Belief
+from aceirl.kernels import greedy_actions
+
+
+class RfUcrl:
+    """Reward-free UCRL (Kaufmann et al. 2021): greedy for the error bound of the dynamics alone, nobody asked.
+
+    Differs: the radii are those of the run's family and counts are pooled where the dynamics are stationary. Its
+    stopping rule is the certificate `dynamics`.
+    """
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """At each state the action with the largest bound on what the dynamics may hide."""
+        dynamics = replace(belief.radii, expert=np.zeros_like(belief.radii.expert))
+        actions = greedy_actions(error_bound(belief.estimate.mdp, dynamics).error, rng)
+        return Plan(policy=np.eye(belief.shape[2])[actions], ask=False)

@@ -1,0 +1,1 @@
+"""The interview: a page on which a person is the expert."""

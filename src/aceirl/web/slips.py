@@ -1,0 +1,39 @@
+"""People err: how often, judging by the questions that were asked twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.stats import beta
+
+# A slip takes any of the other actions; two slips agree by accident only, which is left out of the account.
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True)
+class Slips:
+    """How often a single answer is a slip: a guess, and an interval that holds it with 90 % confidence."""
+
+    repeated: int
+    contradicted: int
+    guess: float
+    low: float
+    high: float
+
+
+def slips(repeated: int, contradicted: int) -> Slips:
+    """From `repeated` questions asked again, of which `contradicted` were answered differently.
+
+    Two answers disagree if one of them is a slip, so with a rate of `e` they do with probability `1 - (1-e)²`. The
+    interval for that probability is the exact one for a binomial (Clopper and Pearson); the guess is the middle of a
+    uniform prior, which is not zero before anything was asked twice.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    low = float(beta.ppf(tail, contradicted, repeated - contradicted + 1)) if contradicted else 0.0
+    high = float(beta.ppf(1 - tail, contradicted + 1, repeated - contradicted)) if contradicted < repeated else 1.0
+    guess = (contradicted + 1) / (repeated + 2)
+    return Slips(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
+
+
+def _per_answer(disagreement: float) -> float:
+    return float(1 - (1 - disagreement) ** 0.5)

@@ -1,0 +1,81 @@
+"""The command line as a person meets it: one clear line for a mistake, exit code 2, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = ["--set", "arm_length=3", "--set", "horizon=6", "--episodes-per-iteration", "2"]
+
+
+def aceirl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "aceirl", *arguments], capture_output=True, text=True, check=False, cwd=cwd, timeout=120
+    )
+
+
+def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
+    ran = aceirl(
+        "run", "four-paths", *SMALL, "--strategy", "advice", "--max-samples", "120", "--out", "r", "--json", cwd=tmp_path
+    )
+    assert ran.returncode == 0, ran.stderr
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert {"samples", "iterations", "answers", "regret", "stopped", "bound", "seconds"} <= result.keys()
+    assert result["stopped"] in ("certificate", "regret", "budget")
+    assert 0 <= result["regret"] <= 1
+    again = aceirl("resume", "r", "--json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout.splitlines()[-1]) == result
+    shown = aceirl("show", "r", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    for name in ("learning", "bound", "visits", "reward", "policy"):
+        assert (tmp_path / "r" / "pictures" / f"{name}.svg").stat().st_size > 1000
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 5
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "four-path"], "unknown environment 'four-path'; did you mean 'four-paths'?"),
+        (["run", "chain", "--strategy", "advise"], "unknown strategy 'advise'; did you mean 'advice'?"),
+        (["run", "chain", "--irl", "max-entropy"], "unknown IRL algorithm 'max-entropy'"),
+        (["run", "chain", "--confidence", "kk"], "unknown confidence family 'kk'"),
+        (["run", "chain", "--delta", "1.5"], "delta: input should be less than 1, got 1.5"),
+        (["run", "chain", "--epsilon", "-1"], "epsilon: input should be greater than 0, got -1"),
+        (["run", "chain", "--max-samples", "0"], "max_samples: input should be greater than or equal to 1, got 0"),
+        (["run", "chain", "--set", "lenght=3"], "did you mean 'length'?"),
+        (["run", "chain", "--set", "horizon=0"], "horizon"),
+        (["run", "chain", "--set", "horizon"], "--set takes name=value"),
+        (["resume", "nowhere"], "nowhere is not a run"),
+        (["show", "nowhere"], "nowhere is not a run"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    ran = aceirl(*arguments, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lists_name_everything(tmp_path: Path) -> None:
+    from aceirl.envs import ENVIRONMENTS
+    from aceirl.explore import STRATEGIES
+
+    for verb, names in (("envs", ENVIRONMENTS), ("strategies", STRATEGIES)):
+        listed = aceirl(verb, cwd=tmp_path)
+        assert listed.returncode == 0
+        assert all(name in listed.stdout for name in names)
+
+
+def test_help_and_import_stay_light(tmp_path: Path) -> None:
+    """What takes long to load is loaded by the command that needs it."""
+    code = "import sys, aceirl, aceirl.cli; print(sorted({'numpy', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ran.stdout.strip() == "[]"

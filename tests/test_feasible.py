@@ -1,0 +1,498 @@
+"""The feasible reward set: two descriptions that must agree, and answers that no member may beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.irl import FeasibleRewardSet, projected
+from aceirl.irl.agreement import matched_loss, precision, recall, recall_of
+from aceirl.irl.base import infeasibility
+from aceirl.irl.feasible import Norm
+from aceirl.irl.feasible_point import feasible_point, made_feasible
+from aceirl.irl.max_causal_entropy import max_causal_entropy
+from aceirl.irl.polytope import EmptySetError, nearest_by_largest, nearest_by_sum
+from aceirl.kernels import evaluate, optimal_values
+from aceirl.mdp import MDP, FloatArray
+
+NORMS: tuple[Norm, Norm] = ("l1", "linf")
+NEAREST = {"l1": nearest_by_sum, "linf": nearest_by_largest}
+
+
+@dataclass(frozen=True, eq=False)
+class Small:
+    """A random problem, its reward and the exact feasible set."""
+
+    mdp: MDP
+    reward: FloatArray
+    exact: FeasibleRewardSet
+
+
+def random_mdp(rng: np.random.Generator, shape: tuple[int, int, int]) -> MDP:
+    horizon, n_states, n_actions = shape
+    lead = () if rng.random() < 0.5 else (horizon,)
+    weights = rng.random((*lead, n_states, n_actions, n_states)) * (rng.random((*lead, 1, 1, n_states)) < 0.7)
+    weights[..., 0] += 1e-3
+    transitions = weights / weights.sum(axis=-1, keepdims=True)
+    return MDP.from_dense(transitions, initial=rng.dirichlet(np.ones(n_states)), horizon=horizon)
+
+
+def random_small(rng: np.random.Generator) -> Small:
+    """Half of the rewards are zeros and ones, so that the expert has ties; it then takes all that is best."""
+    shape = (int(rng.integers(1, 4)), int(rng.integers(2, 5)), int(rng.integers(2, 4)))
+    mdp = random_mdp(rng, shape)
+    reward = rng.random(shape) if rng.random() < 0.5 else (rng.random(shape) < 0.3).astype(np.float64)
+    q, v = optimal_values(mdp, reward)
+    best = (q >= v[:, :, None] - 1e-12).astype(np.float64)
+    expert = best / best.sum(axis=2, keepdims=True) if rng.random() < 0.5 else np.eye(shape[2])[best.argmax(axis=2)]
+    return Small(mdp, reward, FeasibleRewardSet.of_problem(mdp, expert, 1.0))
+
+
+@pytest.fixture(scope="module")
+def problems() -> list[Small]:
+    rng = np.random.default_rng(4)
+    return [random_small(rng) for _ in range(500)]
+
+
+def implicit(problem: FeasibleRewardSet, reward: FloatArray) -> bool:
+    """The paper's implicit description, by the advantages of the expert's own policy."""
+    q, v = evaluate(problem.mdp, reward, problem.expert_policy)
+    advantage = q - v[:, :, None]
+    return bool((np.abs(advantage[problem.uses]) < 1e-9).all() and (advantage[~problem.uses] < 1e-9).all())
+
+
+def observed(
+    rng: np.random.Generator, shape: tuple[int, int, int], episodes: int, *, asked: float
+) -> tuple[Small, Estimate]:
+    """What a few episodes of a random problem tell, with the expert asked in a share of the states visited."""
+    mdp = random_mdp(rng, shape)
+    reward = rng.random(shape)
+    expert = np.eye(shape[2])[optimal_values(mdp, reward)[0].argmax(axis=2)]
+    moves = Simulator(mdp).rollout(np.full(shape, 1 / shape[2]), episodes, rng)
+    counts = Counts.of_moves(moves, shape)
+    questions = (counts.visits.sum(axis=2) > 0) & (rng.random(shape[:2]) < asked)
+    counts = counts.with_answers(questions[:, :, None] * expert.astype(np.int64))
+    estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=mdp.initial)
+    return Small(mdp, reward, FeasibleRewardSet.of_problem(mdp, expert, 1.0)), estimate
+
+
+def test_the_true_reward_is_a_member_of_every_exact_set(problems: list[Small]) -> None:
+    assert all(p.exact.contains(p.reward) for p in problems)
+    assert sum((p.exact.uses.sum(axis=2) > 1).any() for p in problems) > 50, "too few experts with ties"
+
+
+def test_implicit_and_explicit_descriptions_agree(problems: list[Small]) -> None:
+    rng = np.random.default_rng(0)
+    outside = 0
+    for p in problems:
+        advantage, values = rng.exponential(size=p.mdp.shape), rng.normal(size=p.mdp.shape[:2])
+        made = p.exact.from_parameters(advantage, values)
+        assert implicit(p.exact, made)
+        found, worth = p.exact.to_parameters(made)
+        np.testing.assert_allclose(found, np.where(p.exact.uses, 0.0, advantage), atol=1e-12)
+        np.testing.assert_allclose(worth, values, atol=1e-12)
+
+        behind, worth = p.exact.to_parameters(p.reward)
+        assert (behind >= 0).all()
+        np.testing.assert_allclose(p.exact.from_parameters(behind, worth), p.reward, atol=1e-12)
+
+        anything = rng.random(p.mdp.shape)
+        assert bool(p.exact.contains(anything, 1e-9)) == implicit(p.exact, anything)
+        if not p.exact.contains(anything):
+            outside += 1
+            with pytest.raises(InputError, match="the expert's action"):
+                p.exact.to_parameters(anything)
+    assert outside > 100
+
+
+def test_the_sign_the_paper_prints_describes_other_rewards() -> None:
+    problem = random_small(np.random.default_rng(7))
+    mdp, exact = problem.mdp, problem.exact
+    values = np.random.default_rng(1).random(mdp.shape[:2])
+    printed = 2 * values[:, :, None] - exact.from_parameters(np.zeros(mdp.shape), values)
+    assert not implicit(exact, printed)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_projections_are_idempotent_and_no_member_is_nearer(problems: list[Small], norm: Norm) -> None:
+    rng = np.random.default_rng(1)
+    moved = 0
+    for p in problems:
+        target = rng.uniform(-0.2, 1.2, p.mdp.shape)
+        answer = p.exact.project(target, norm)
+        assert p.exact.contains(answer.reward, 1e-7), str(answer.membership)
+        assert answer.gap < 1e-7
+        moved += answer.value > 1e-3
+        assert (p.exact.project(answer.reward, norm).reward == answer.reward).all()
+        # Not only because a member is handed back: the linear programme itself finds nothing nearer than 0.
+        assert NEAREST[norm](p.exact.programme(np.zeros(p.mdp.shape)), answer.reward).solve().objective < 1e-7
+        others = [p.reward, np.full(p.mdp.shape, 0.5), *p.exact.sample(rng, 2)]
+        # A step from the answer towards another member stays in the set, so it cannot be nearer either.
+        others += [0.95 * answer.reward + 0.05 * other for other in others]
+        change = np.abs(np.array(others) - target).reshape(len(others), -1)
+        assert (change.sum(axis=1) if norm == "l1" else change.max(axis=1)).min() >= answer.value - 1e-7
+    assert moved > 400
+
+
+def test_error_propagation_bounds_the_difference_of_matched_rewards(problems: list[Small]) -> None:
+    rng = np.random.default_rng(3)
+    tight = 0
+    for p in problems:
+        other = FeasibleRewardSet.of_problem(
+            random_mdp(rng, p.mdp.shape), rng.integers(p.mdp.n_actions, size=p.mdp.shape[:2]), 1.0
+        )
+        for reward in (p.reward, *p.exact.sample(rng, 1)):
+            match = p.exact.matched(other, reward)
+            bound = p.exact.error_propagation(other, reward)
+            assert implicit(other, match)
+            assert (np.abs(reward - match) <= bound + 1e-9).all()
+            assert (bound <= 3 * p.mdp.horizon).all(), "A and V are at most H·Rmax, and |P - P̂| at most 2"
+            tight += bool((bound > 1e-6).any())
+    assert tight > 900
+
+
+def test_the_printed_error_propagation_fails_for_stochastic_experts() -> None:
+    """`πᴱ = (1, 0)`, `π̂ᴱ = (0.9, 0.1)`, one state, one step: `r = (1, 0)` is `(½, ½)` away from all of `r̂ = (x, x)`."""
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
+    exact = FeasibleRewardSet.of_problem(mdp, [[[1.0, 0.0]]], 1.0)
+    other = FeasibleRewardSet.of_problem(mdp, [[[0.9, 0.1]]], 1.0)
+    reward = np.array([[[1.0, 0.0]]])
+    advantage, _ = exact.to_parameters(reward)
+    printed = (advantage * np.abs(exact.expert_policy - other.expert_policy)).max()
+    assert other.project(reward, "linf").bound == pytest.approx(0.5)
+    assert printed == pytest.approx(0.1)
+    assert exact.error_propagation(other, reward).max() == pytest.approx(1.0)
+
+
+def test_membership_names_the_constraint_that_fails(problems: list[Small]) -> None:
+    rng = np.random.default_rng(5)
+    for p in problems[:200]:
+        horizon, n_states, _ = p.mdp.shape
+        h, s = int(rng.integers(horizon)), int(rng.integers(n_states))
+        strict = np.where(p.exact.uses, 0.75, 0.25)
+        beaten = strict.copy()
+        unused = np.flatnonzero(~p.exact.uses[h, s])
+        if not unused.size:
+            continue
+        beaten[h, s, unused[0]] += 0.6
+        # The rival's successors may be better or worse than the expert's by what they can still earn: nothing here,
+        # since every state earns 0.75 a step.
+        verdict = p.exact.contains(beaten)
+        assert not verdict
+        assert verdict.constraint == "optimality"
+        assert verdict.place is not None
+        assert verdict.place[:2] == (h, s)
+        assert p.exact.uses[verdict.place]
+        assert verdict.better == unused[0]
+        assert verdict.violation == pytest.approx(0.1)
+
+        low = strict.copy()
+        low[h, s, unused[0]] = -0.5
+        assert (p.exact.contains(low).constraint, p.exact.contains(low).place) == ("lower", (h, s, unused[0]))
+        high = np.where(p.exact.uses, 1.0, 0.0)
+        high[h, s, p.exact.uses[h, s]] = 1.5
+        assert p.exact.contains(high).constraint == "upper"
+        assert p.exact.contains(high).violation == pytest.approx(0.5)
+    assert str(p.exact.contains(np.full(p.mdp.shape, 0.5))) == "in the set"
+
+
+def vertices(exact: FeasibleRewardSet) -> FloatArray:
+    """All vertices `[n, H·S·A]`, from halfspaces in `r` alone: bounds, and advantages of the expert's own policy."""
+    n = exact.uses.size
+    advantages = []
+    for unit in np.eye(n):
+        q, v = evaluate(exact.mdp, unit.reshape(exact.mdp.shape), exact.expert_policy)
+        advantages.append((q - v[:, :, None]).ravel())
+    behind = np.array(advantages).T[~exact.uses.ravel()]
+    rows = np.vstack([behind, np.eye(n), -np.eye(n)])
+    limits = np.concatenate([np.zeros(len(behind)), exact.upper.ravel(), -exact.lower.ravel()])
+    chosen = np.array([c for c in combinations(range(len(rows)), n) if _no_opposites(c, len(behind), n)])
+    systems = rows[chosen]
+    regular = np.abs(np.linalg.det(systems)) > 1e-9
+    points = np.linalg.solve(systems[regular], limits[chosen[regular]][:, :, None])[:, :, 0]
+    return points[(points @ rows.T <= limits + 1e-9).all(axis=1)]
+
+
+def _no_opposites(chosen: tuple[int, ...], first: int, n: int) -> bool:
+    bounds = [(k - first) % n for k in chosen if k >= first]
+    return len(bounds) == len(set(bounds))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_extremes_and_intervals_are_those_of_all_vertices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, (2, 2, 2))
+    exact = FeasibleRewardSet.of_problem(mdp, rng.integers(2, size=(2, 2)), 1.0)
+    exact = exact.restricted(lower=0.3 * rng.random(mdp.shape), upper=1 - 0.3 * rng.random(mdp.shape))
+    corners = vertices(exact)
+    for _ in range(20):
+        direction = rng.normal(size=mdp.shape)
+        answer = exact.extreme(direction)
+        assert answer.membership
+        assert answer.value == pytest.approx((corners @ direction.ravel()).max(), abs=1e-7)
+        assert answer.bound == pytest.approx(answer.value, abs=1e-7)
+    entries = list(np.ndindex(*mdp.shape))
+    expected = np.column_stack([corners.min(axis=0), corners.max(axis=0)])
+    np.testing.assert_allclose(exact.intervals(entries), expected, atol=1e-7)
+    plain = FeasibleRewardSet.of_problem(mdp, exact.expert_policy, 1.0)
+    np.testing.assert_allclose(plain.intervals(entries), np.tile([0.0, 1.0], (8, 1)), atol=1e-9)
+
+
+def test_an_expert_may_err_within_its_slack(problems: list[Small]) -> None:
+    rng = np.random.default_rng(6)
+    for p in problems[:60]:
+        erring = FeasibleRewardSet.of_problem(p.mdp, rng.integers(p.mdp.n_actions, size=p.mdp.shape[:2]), 1.0)
+        best = optimal_values(p.mdp, p.reward)[1][0]
+        own = evaluate(p.mdp, p.reward, erring.expert_policy)[1][0]
+        loss = float(p.mdp.initial @ (best - own))
+        assert erring.expert_loss(p.reward) == pytest.approx(loss, abs=1e-12)
+        assert erring.compatible(p.reward, loss + 1e-9)
+        if loss < 1e-3:
+            continue
+        refused = erring.compatible(p.reward, loss / 2)
+        assert not refused
+        assert refused.constraint == "slack"
+        assert refused.violation == pytest.approx(loss / 2)
+        distances = []
+        for slack in (0.0, loss / 2, 0.9 * loss, loss):
+            answer = erring.with_slack(slack).project(p.reward)
+            assert erring.expert_loss(answer.reward) <= slack + 1e-6
+            assert answer.gap < 1e-6
+            distances.append(answer.value)
+        assert distances == sorted(distances, reverse=True)
+        assert distances[0] <= erring.project(p.reward).value + 1e-7, "off its path the expert need not be right"
+        assert distances[-1] < 1e-6
+
+
+def test_an_empty_set_is_named_with_the_slack_it_needs() -> None:
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=2)
+    exact = FeasibleRewardSet.of_problem(mdp, np.array([[0], [0]]), 1.0)
+    bounded = exact.restricted(lower=[[0.0, 0.75]], upper=[[0.5, 1.0]])
+    for ask in (
+        lambda: bounded.project(np.zeros(mdp.shape)),
+        lambda: bounded.extreme(np.ones(mdp.shape)),
+        lambda: bounded.interval(0, 0, 0),
+        lambda: bounded.sample(np.random.default_rng(0), 1),
+    ):
+        with pytest.raises(EmptySetError, match=r"empty.*0\.5 or more"):
+            ask()
+    assert bounded.least_slack() == pytest.approx(0.5)
+    enough = bounded.with_slack(0.5)
+    assert enough.project(np.zeros(mdp.shape)).membership
+    assert enough.extreme(np.ones(mdp.shape)).value == pytest.approx(2.5)
+
+
+def test_bounds_without_an_inside_are_named() -> None:
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
+    exact = FeasibleRewardSet.of_problem(mdp, np.array([[0]]), 1.0)
+    pinned = exact.restricted(lower=[[0.5, 0.0]], upper=[[0.5, 1.0]])
+    assert pinned.interval(0, 0, 1) == pytest.approx((0.0, 0.5))
+    with pytest.raises(InputError, match="no inside"):
+        pinned.sample(np.random.default_rng(0), 1)
+
+
+def test_samples_are_uniform_over_the_set() -> None:
+    """Against draws from the cube that are kept if feasible. 24 means, each within 6 standard errors: P < 1e-7."""
+    rng = np.random.default_rng(8)
+    mdp = random_mdp(rng, (2, 2, 2))
+    exact = FeasibleRewardSet.of_problem(mdp, np.array([[0, 1], [1, 1]]), 1.0)
+    drawn = rng.random((60_000, *mdp.shape))
+    kept = np.array([r for r in drawn if not exact.losses(r)[exact.uses].any()])
+    chains = exact.sample(rng, 2000)
+    assert len(kept) > 2000
+    for moment in (lambda r: r, np.square, lambda r: r * r.mean(axis=(1, 2, 3), keepdims=True)):
+        ours, theirs = moment(chains), moment(kept)
+        error = np.sqrt(ours.var(axis=0) / len(ours) + theirs.var(axis=0) / len(theirs))
+        assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 6 * error).all()
+
+
+def test_samples_are_members_and_spread(problems: list[Small]) -> None:
+    rng = np.random.default_rng(9)
+    for p in problems[:100]:
+        samples = p.exact.sample(rng, 3)
+        assert all(p.exact.contains(r, 1e-9) for r in samples)
+        assert samples.std(axis=0).mean() > 0.05
+    bounded = p.exact.restricted(upper=np.full(p.mdp.shape, 0.4), lower=np.where(p.exact.uses, 0.2, 0.0))
+    assert all(bounded.contains(r, 1e-9) for r in bounded.sample(rng, 5))
+
+
+@pytest.mark.parametrize("neutral", [0.0, 0.3, 1.0])
+def test_what_is_unknown_asks_nothing(neutral: float) -> None:
+    rng = np.random.default_rng(10)
+    unknown_rows = unknown_experts = 0
+    for _ in range(40):
+        _, estimate = observed(rng, (3, 4, 3), episodes=3, asked=0.7)
+        recovered = FeasibleRewardSet.of_estimate(estimate, 1.0, neutral)
+        unknown_rows += not estimate.mdp.known.all()
+        unknown_experts += not recovered.known.all()
+        assert recovered.contains(np.full(estimate.mdp.shape, neutral))
+        members = recovered.sample(rng, 3)
+        assert all(recovered.contains(r, 1e-9) for r in members)
+        target = rng.random(estimate.mdp.shape)
+        for norm in NORMS:
+            answer = recovered.project(target, norm)
+            assert answer.membership
+            assert infeasibility(estimate, answer.reward, neutral) <= 1e-6
+            assert answer.value >= answer.bound - 1e-7
+            change = np.abs(members - target)
+            nearest = change.sum(axis=(1, 2, 3)).min() if norm == "l1" else change.max(axis=(1, 2, 3)).min()
+            assert nearest >= answer.bound - 1e-7
+    assert unknown_rows > 20
+    assert unknown_experts == 40
+
+
+def test_the_plain_feasible_point_is_a_member_of_what_it_was_made_from() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        _, estimate = observed(rng, (3, 4, 2), episodes=4, asked=0.8)
+        assert FeasibleRewardSet.of_estimate(estimate, 2.0).contains(feasible_point(estimate, 2.0).reward)
+
+
+def test_answers_lie_between_all_completions_and_the_bound() -> None:
+    """Every way the expert might act where it is unknown, one polytope each: the best of them is the truth."""
+    rng = np.random.default_rng(12)
+    exactly = 0
+    for _ in range(15):
+        mdp = random_mdp(rng, (2, 3, 2))
+        known = np.ones((2, 3), dtype=np.bool_)
+        known.ravel()[rng.choice(6, size=3, replace=False)] = False
+        whole = FeasibleRewardSet.of_problem(mdp, rng.integers(2, size=(2, 3)), 1.0)
+        partial = replace(whole, known=known)
+        direction = rng.normal(size=mdp.shape)
+        pieces = []
+        for guess in product(range(2), repeat=3):
+            actions = np.zeros((2, 3), dtype=np.int64)
+            actions[~known] = guess
+            pieces.append(partial.completed(actions).extreme(direction).value)
+        answer = partial.extreme(direction)
+        assert answer.membership
+        assert answer.value <= max(pieces) + 1e-7 <= answer.bound + 2e-7
+        exactly += answer.value > max(pieces) - 1e-7
+    assert exactly >= 10
+
+
+def test_recall_is_the_worst_member_and_precision_says_nothing() -> None:
+    rng = np.random.default_rng(13)
+    positive = 0
+    for _ in range(30):
+        mdp = replace(random_mdp(rng, (3, 3, 2)), initial=np.array([1.0, 0.0, 0.0]))
+        exact = FeasibleRewardSet.of_problem(mdp, rng.integers(2, size=(3, 3)), 1.0)
+        other = FeasibleRewardSet.of_problem(random_mdp(rng, (3, 3, 2)), rng.integers(2, size=(3, 3)), 1.0)
+        worst = recall(exact, other)
+        assert worst.high - worst.low < 1e-6
+        assert recall_of(exact, other, worst.reward) == pytest.approx(worst.low)
+        positive += worst.low > 0.1
+        for reward in (*exact.sample(rng, 3), exact.extreme(rng.normal(size=mdp.shape)).reward):
+            assert recall_of(exact, other, reward) <= worst.high + 1e-7
+            assert matched_loss(exact, exact, reward) < 1e-5
+        assert precision(exact, other).high == 0.0
+    assert positive > 20
+
+
+def test_recall_of_a_partly_known_expert_is_bounded_on_both_sides() -> None:
+    rng = np.random.default_rng(14)
+    for _ in range(15):
+        problem, estimate = observed(rng, (3, 3, 2), episodes=5, asked=0.8)
+        recovered = FeasibleRewardSet.of_estimate(estimate, 1.0)
+        found = recall(problem.exact, recovered)
+        assert 0 <= found.low <= found.high
+        assert recall_of(problem.exact, recovered, found.reward) == pytest.approx(found.low)
+        for reward in problem.exact.sample(rng, 5):
+            assert recall_of(problem.exact, recovered, reward) <= found.high + 1e-9
+
+
+def test_a_matched_reward_loses_little_in_a_similar_problem_and_much_in_another() -> None:
+    """The literal criterion looks at the expert's actions alone; a matched pair feels the dynamics as well."""
+    rng = np.random.default_rng(15)
+    near, far = [], []
+    for _ in range(30):
+        mdp = random_mdp(rng, (3, 4, 3))
+        exact = FeasibleRewardSet.of_problem(mdp, rng.integers(3, size=(3, 4)), 1.0)
+        mixed = 0.999 * _per_step(mdp) + 0.001 * _per_step(random_mdp(rng, (3, 4, 3)))
+        other = MDP.from_dense(mixed, initial=mdp.initial)
+        close = FeasibleRewardSet.of_problem(other, exact.expert_policy, 1.0)
+        stranger = FeasibleRewardSet.of_problem(other, rng.integers(3, size=(3, 4)), 1.0)
+        reward = exact.sample(rng, 1)[0]
+        near.append(matched_loss(exact, close, reward))
+        far.append(matched_loss(exact, stranger, reward))
+    assert max(near) < 0.02
+    assert np.mean(far) > 0.1
+
+
+def _per_step(mdp: MDP) -> FloatArray:
+    dense = mdp.dense()
+    return np.broadcast_to(dense, (mdp.horizon, *dense.shape[-3:]))
+
+
+def test_a_projection_changes_less_than_a_blend() -> None:
+    rng = np.random.default_rng(16)
+    changed = 0
+    for _ in range(20):
+        _, estimate = observed(rng, (4, 4, 3), episodes=6, asked=0.9)
+        recovered = max_causal_entropy(estimate, 1.0)
+        for norm in NORMS:
+            moved = projected(estimate, recovered, 1.0, norm)
+            assert moved.infeasibility <= 1e-6
+            assert moved.neutral == recovered.neutral
+        if recovered.infeasibility > 1e-3:
+            changed += 1
+            blended = made_feasible(estimate, recovered, 1.0)
+            moved = projected(estimate, recovered, 1.0)
+            assert np.abs(moved.reward - recovered.reward).sum() <= np.abs(blended.reward - recovered.reward).sum()
+    assert changed > 5
+
+
+def test_four_paths_answers_are_members() -> None:
+    problem = make("four-paths", 0)
+    exact = FeasibleRewardSet.of_problem(problem.mdp, problem.expert, problem.rmax)
+    target = np.random.default_rng(0).random(problem.mdp.shape)
+    assert exact.contains(problem.reward)
+    for answer in (exact.project(target), exact.project(target, "linf"), exact.extreme(target - 0.5)):
+        assert answer.membership
+        assert answer.gap < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rmax": 0.0}, "rmax must be a positive number, got 0"),
+        ({"neutral": 2.0}, "neutral must be between 0 and rmax = 1, got 2"),
+        ({"slack": -1.0}, "slack must be a number of at least 0, got -1"),
+        ({"known": np.ones(3)}, r"known must have shape \[1, 1\], got \[3\]"),
+        ({"lower": np.full((1, 1, 2), 2.0)}, r"bounds\[0, 0, 0\] are 2 to 1, not an interval in 0 to 1"),
+        ({"expert_policy": np.ones((1, 1, 2))}, "expert_policy.* not a distribution"),
+    ],
+)
+def test_a_set_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
+    exact = FeasibleRewardSet.of_problem(mdp, np.array([[0]]), 1.0)
+    with pytest.raises(InputError, match=message):
+        replace(exact, **change)  # type: ignore[arg-type]
+
+
+def test_questions_that_make_no_sense_are_refused() -> None:
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
+    exact = FeasibleRewardSet.of_problem(mdp, np.array([[0]]), 1.0)
+    longer = FeasibleRewardSet.of_problem(replace(mdp, horizon=2), np.array([[0], [0]]), 1.0)
+    rng = np.random.default_rng(0)
+    for ask, message in (
+        (lambda: exact.project(np.zeros((1, 1, 2)), "l2"), "norm must be 'l1' or 'linf', got 'l2'"),  # type: ignore[arg-type]
+        (lambda: exact.interval(0, 0, 2), r"entry \[0, 0, 2\] is outside rewards of shape \[1, 1, 2\]"),
+        (lambda: exact.interval(0, 0, -1), r"entry \[0, 0, -1\] is outside"),
+        (lambda: exact.sample(rng, 0), "n must be a whole number of at least 1, got 0"),
+        (lambda: exact.with_slack(0.1).sample(rng, 1), "this one has a slack"),
+        (lambda: exact.matched(longer, np.zeros((1, 1, 2))), r"other is a problem of shape \[2, 1, 2\]"),
+        (lambda: exact.from_parameters(np.full((1, 1, 2), -1.0), np.zeros((1, 1))), r"advantage\[0, 0, 0\] is -1"),
+        (lambda: exact.from_parameters(np.zeros((1, 1, 2)), np.zeros(3)), r"values must be finite, of shape \[1, 1\]"),
+        (lambda: recall(exact, longer), "recovered is a problem of shape"),
+        (lambda: recall_of(exact, exact, np.array([[[0.0, 1.0]]])), "not in the exact set"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ask()

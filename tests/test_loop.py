@@ -1,0 +1,303 @@
+"""The loop: one record a turn, the same run from the same seed, and no way for the truth to get in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aceirl.collect import Plan
+from aceirl.counts import Estimate
+from aceirl.envs import Problem, make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import AnswerError, InputError
+from aceirl.experts import FunctionExpert, PolicyExpert
+from aceirl.explore import Belief
+from aceirl.irl import Recovered
+from aceirl.loop import State, Turn, learn, random_streams
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.metrics import Truth, samples_to_threshold
+from aceirl.settings import Settings
+
+COUNTS = ("visits", "answers", "starts", "move_keys", "move_counts")
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return make("double-chain", seed=0, length=7, horizon=6)
+
+
+def turns(problem: Problem, state: State | None = None, regret: Any = None, **settings: Any) -> list[Turn]:
+    """A short run; nothing stops it early unless the settings say so."""
+    chosen = Settings(**{"max_samples": 30, "epsilon": 1e-9, **settings})
+    simulator = Simulator(problem.mdp, hide_start=True)
+    return list(learn(simulator, PolicyExpert(problem.expert, problem.mdp.shape), chosen, state=state, regret=regret))
+
+
+def timeless(turn: Turn) -> dict[str, Any]:
+    """A record without the seconds, which are nobody's choice."""
+    return {name: value for name, value in asdict(turn.record).items() if "seconds" not in name}
+
+
+def assert_same(first: list[Turn], second: list[Turn]) -> None:
+    assert [timeless(turn) for turn in first] == [timeless(turn) for turn in second]
+    for one, two in zip(first, second, strict=True):
+        for name in COUNTS:
+            np.testing.assert_array_equal(getattr(one.state.counts, name), getattr(two.state.counts, name))
+        assert one.state.recovered is not None
+        assert two.state.recovered is not None
+        np.testing.assert_array_equal(one.state.recovered.reward, two.state.recovered.reward)
+        np.testing.assert_array_equal(one.state.recovered.parameters, two.state.recovered.parameters)
+        np.testing.assert_array_equal(one.state.policy, two.state.policy)
+
+
+@pytest.mark.parametrize("strategy", ["random", "greedy", "advice", "uniform"])
+def test_each_turn_is_one_record_and_adds_its_samples(problem: Problem, strategy: str) -> None:
+    run = turns(problem, strategy=strategy, episodes_per_iteration=2, max_samples=40)
+    assert [turn.record.iteration for turn in run] == [1, 2, 3, 4]
+    assert [turn.record.samples for turn in run] == [12, 24, 36, 48]
+    assert [turn.record.episodes for turn in run] == [2, 4, 6, 8]
+    assert [turn.record.stopped for turn in run] == [None, None, None, "budget"]
+    for turn in run:
+        record, state = turn.record, turn.state
+        assert state.counts.samples == record.samples
+        assert state.counts.questions == record.answers
+        assert record.regret is None
+        assert record.bound >= 0
+        assert min(record.planning_seconds, record.inferring_seconds) >= 0
+        assert state.recovered is not None
+        assert 0 <= state.recovered.reward.min() <= state.recovered.reward.max() <= 1
+    answers = [turn.record.answers for turn in run]
+    assert answers == sorted(answers)
+
+
+def test_the_loop_waits_for_whoever_reads_it(problem: Problem) -> None:
+    asked = []
+
+    def expert(step: int, state: int) -> int:
+        asked.append((step, state))
+        return 1
+
+    run = learn(Simulator(problem.mdp), FunctionExpert(expert), Settings(epsilon=1e-9))
+    assert isinstance(run, Iterator)
+    assert not asked
+    next(run)
+    assert 0 < len(asked) <= problem.mdp.horizon
+
+
+@pytest.mark.parametrize("strategy", ["random", "greedy", "advice", "uniform"])
+@pytest.mark.parametrize("irl", ["max-causal-entropy", "feasible-point"])
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(problem: Problem, strategy: str, irl: str) -> None:
+    first, second, other = (turns(problem, strategy=strategy, irl=irl, seed=seed) for seed in (3, 3, 4))
+    assert_same(first, second)
+    assert any((a.state.counts.visits != b.state.counts.visits).any() for a, b in zip(first, other, strict=False))
+
+
+@pytest.mark.parametrize("settings", [{}, {"strategy": "greedy", "stationary_dynamics": False, "confidence": "hoeffding"}])
+def test_a_run_goes_on_from_any_of_its_states_as_if_nothing_had_happened(
+    problem: Problem, settings: dict[str, Any]
+) -> None:
+    whole = turns(problem, max_samples=36, **settings)
+    for k, turn in enumerate(whole[:-1]):
+        assert_same(turns(problem, state=turn.state, max_samples=36, **settings), whole[k + 1 :])
+
+
+def test_the_streams_of_an_iteration_have_names_and_do_not_repeat() -> None:
+    draws = {
+        (seed, iteration, name): tuple(rng.random(4))
+        for seed in (0, 1)
+        for iteration in (0, 1)
+        for name, rng in random_streams(seed, iteration).items()
+    }
+    assert len(set(draws.values())) == len(draws) == 12
+
+
+def test_a_generous_accuracy_is_certified_at_once(problem: Problem) -> None:
+    for kind in ("policy", "set"):
+        (turn,) = turns(problem, epsilon=1e6, certify=kind)
+        assert turn.record.stopped == "certificate"
+        assert turn.record.certificates[kind] <= 1e6
+    assert turns(problem, epsilon=1e6, certify=None)[-1].record.stopped == "budget"
+
+
+def test_a_run_stops_at_the_regret_asked_for(problem: Problem) -> None:
+    truth = Truth(problem.mdp, problem.reward)
+    run = turns(problem, regret=truth.regret, until_regret=0.1, max_samples=10_000)
+    assert run[-1].record.stopped == "regret"
+    regrets = [turn.record.regret for turn in run]
+    assert regrets[-1] is not None
+    assert regrets[-1] < 0.1
+    assert all(regret is not None and regret >= 0.1 for regret in regrets[:-1])
+    assert regrets[-1] == truth.regret(run[-1].state.policy)  # type: ignore[arg-type]
+
+
+def test_a_run_stops_at_its_budget(problem: Problem) -> None:
+    run = turns(problem, max_samples=13)
+    assert [turn.record.samples for turn in run] == [6, 12, 18]
+    assert run[-1].record.stopped == "budget"
+    assert turns(problem, max_answers=5, max_samples=10_000)[-1].record.answers == 5
+
+
+def test_the_naive_strategy_misses_what_advice_reaches() -> None:
+    """Double Chain, regret 0.4 within 100 samples: `random` never, `advice` always."""
+    reached = {}
+    for strategy in ("random", "advice"):
+        reached[strategy] = []
+        for seed in range(5):
+            chain = make("double-chain", seed=seed)
+            run = turns(
+                chain,
+                regret=Truth(chain.mdp, chain.reward).regret,
+                strategy=strategy,
+                until_regret=0.4,
+                max_samples=100,
+                seed=seed,
+            )
+            samples = [turn.record.samples for turn in run]
+            regrets = [turn.record.regret or 0.0 for turn in run]
+            reached[strategy].append(samples_to_threshold(samples, regrets, 0.4))
+    assert all(result.censored and result.samples == 100 for result in reached["random"])
+    assert all(not result.censored for result in reached["advice"])
+
+
+class Stay:
+    """A strategy of one's own: action 0, and a memory of how often it was asked."""
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        policy = np.zeros(belief.shape)
+        policy[:, :, 0] = 1.0
+        return Plan(policy=policy, memory={"turns": belief.memory.get("turns", np.zeros(1)) + 1}, evidence={"gap": 0.5})
+
+
+def test_a_strategy_and_an_algorithm_of_one_s_own(problem: Problem) -> None:
+    warm_starts = []
+
+    def infer(estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
+        warm_starts.append(warm)
+        constant = np.full(estimate.mdp.shape, float(len(warm_starts)))
+        return Recovered(np.zeros(estimate.mdp.shape), 0.0, 0.0, constant, iterations=1, residual=0.0)
+
+    settings = Settings(max_samples=18, epsilon=1e-9)
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+    run = list(learn(Simulator(problem.mdp), expert, settings, explorer=Stay(), infer=infer))
+    assert run[-1].state.counts.visits[:, :, 1].sum() == 0
+    assert [turn.state.memory["turns"][0] for turn in run] == [1, 2, 3]
+    assert [turn.record.planner_gap for turn in run] == [0.5] * 3
+    assert [warm if warm is None else warm[0, 0, 0] for warm in warm_starts] == [None, 1.0, 2.0]
+    # Whatever the algorithm said, the known answers of the expert are greedy in the end.
+    state = run[-1].state
+    known = state.counts.answers.any(axis=2)
+    assert state.policy is not None
+    np.testing.assert_array_equal(state.policy[known], problem.expert.argmax(axis=2)[known])
+
+
+def test_the_truth_reaches_the_record_and_nothing_else(problem: Problem) -> None:
+    truth = Truth(problem.mdp, problem.reward)
+    seen: list[IntArray] = []
+
+    def lie(policy: IntArray) -> float:
+        seen.append(policy)
+        return 0.123
+
+    without, honest, lying = (turns(problem, regret=regret) for regret in (None, truth.regret, lie))
+    assert_same_but_regret(without, honest)
+    assert_same_but_regret(without, lying)
+    assert [turn.record.regret for turn in lying] == [0.123] * len(lying)
+    assert len(seen) == len(lying)
+    assert all(policy.shape == problem.mdp.shape[:2] for policy in seen)
+
+
+def assert_same_but_regret(first: list[Turn], second: list[Turn]) -> None:
+    for one, two in zip(first, second, strict=True):
+        assert {**timeless(one), "regret": None} == {**timeless(two), "regret": None}
+        np.testing.assert_array_equal(one.state.policy, two.state.policy)
+        np.testing.assert_array_equal(one.state.counts.visits, two.state.counts.visits)
+
+
+class Bare:
+    """No more of an environment than the protocol has: whatever else the loop touched would be missing."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: Simulator) -> None:
+        object.__setattr__(self, "_inner", inner)
+
+    n_states = property(lambda self: self._inner.n_states)
+    n_actions = property(lambda self: self._inner.n_actions)
+    horizon = property(lambda self: self._inner.horizon)
+    initial = None
+
+    def reset(self, rng: np.random.Generator) -> int:
+        return self._inner.reset(rng)
+
+    def step(self, action: int) -> int:
+        return self._inner.step(action)
+
+
+def test_an_environment_of_one_s_own_needs_no_more_than_the_protocol(problem: Problem) -> None:
+    settings = Settings(max_samples=30, epsilon=1e-9)
+    run = list(learn(Bare(Simulator(problem.mdp)), FunctionExpert(lambda h, s: 1), settings))
+    assert run[-1].record.samples == 30
+    with pytest.raises(InputError, match="generative model"):
+        next(learn(Bare(Simulator(problem.mdp)), FunctionExpert(lambda h, s: 1), Settings(strategy="uniform")))
+
+
+@pytest.mark.parametrize("name", ["horizon", "n_states", "n_actions"])
+def test_an_environment_without_size_is_named(problem: Problem, name: str) -> None:
+    hollow = type("Hollow", (Bare,), {name: 0})(Simulator(problem.mdp))
+    with pytest.raises(InputError, match=f"{name} is 0"):
+        next(learn(hollow, FunctionExpert(lambda h, s: 0), Settings()))
+
+
+def test_an_expert_that_fails_stops_the_run_and_leaves_the_last_state(problem: Problem) -> None:
+    def expert(step: int, state: int) -> int:
+        if len(kept) == 2:
+            raise RuntimeError("gone home")
+        return 1
+
+    kept: list[Turn] = []
+    run = learn(
+        Bare(Simulator(problem.mdp)), FunctionExpert(expert, deterministic=False), Settings(epsilon=1e-9)
+    )
+    with pytest.raises(AnswerError, match="gone home"):
+        for turn in run:
+            kept.append(turn)  # noqa: PERF402 – one by one, so that the expert can see how many there are
+    assert [turn.record.iteration for turn in kept] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"delta": 0.0}, ["delta", "0.0"]),
+        ({"delta": 1.0}, ["delta", "1.0"]),
+        ({"delta": float("nan")}, ["delta", "nan"]),
+        ({"epsilon": -1.0}, ["epsilon", "-1.0"]),
+        ({"rmax": float("inf")}, ["rmax", "inf"]),
+        ({"episodes_per_iteration": 0}, ["episodes_per_iteration", "0"]),
+        ({"max_samples": 0}, ["max_samples", "0"]),
+        ({"until_regret": 1.5}, ["until_regret", "1.5"]),
+        ({"seed": -1}, ["seed", "-1"]),
+        ({"least_probability": 0.0}, ["least_probability", "0.0"]),
+        ({"strategy": "gredy"}, ["strategy", "'gredy'", "'greedy'"]),
+        ({"irl": "max-causal"}, ["IRL algorithm", "'max-causal'", "'max-causal-entropy'"]),
+        ({"confidence": "hoefding"}, ["confidence", "'hoefding'", "'hoeffding'"]),
+        ({"max_sample": 5}, ["setting", "'max_sample'", "'max_samples'"]),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        Settings(**settings)
+    message = str(caught.value)
+    assert all(part in message for part in named), message
+    assert "\n" not in message
+
+
+def test_samples_to_a_threshold_are_censored_never_dropped() -> None:
+    hit = samples_to_threshold([10, 20, 30], [0.9, 0.3, 0.5], 0.4)
+    assert (hit.samples, hit.censored) == (20, False)
+    miss = samples_to_threshold([10, 20, 30], [0.9, 0.4, 0.5], 0.4)
+    assert (miss.samples, miss.censored) == (30, True)
+    assert samples_to_threshold([], [], 0.4).censored

@@ -1,0 +1,190 @@
+"""A run on disk: what was killed goes on as if it had not been, and what is broken is said in one line."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aceirl.errors import AnswerError, InputError
+from aceirl.experts import FunctionExpert
+from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run, Source, open_task
+from aceirl.settings import Settings
+
+SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
+SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=1_600, epsilon=1e-6, seed=7)
+
+
+def finish(path: Path) -> None:
+    run = Run.open(path)
+    task = open_task(SOURCE)
+    for _ in run.go_on(task.environment, task.expert, regret=task.regret):
+        pass
+
+
+def deterministic_part(run: Run) -> tuple[list[dict[str, object]], dict[str, np.ndarray]]:
+    """Records without their timings, and all arrays of the state."""
+    records = [
+        {key: value for key, value in asdict(record).items() if "seconds" not in key} for record in run.records()
+    ]
+    with np.load(run.path / STATE) as file:
+        return records, dict(file)
+
+
+def assert_same(one: Run, other: Run) -> None:
+    records, arrays = deterministic_part(one)
+    other_records, other_arrays = deterministic_part(other)
+    assert records == other_records
+    assert arrays.keys() == other_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, other_arrays[name], err_msg=name, strict=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    path = tmp_path_factory.mktemp("runs") / "undisturbed"
+    Run.create(path, SETTINGS, SOURCE)
+    finish(path)
+    return Run.open(path)
+
+
+def test_a_run_killed_at_ten_random_moments_ends_as_the_undisturbed_one(undisturbed: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "killed"
+    Run.create(path, SETTINGS, SOURCE)
+    pause = sum(record.seconds for record in undisturbed.records()) / 12
+    context = multiprocessing.get_context("fork")
+    interrupted = 0
+    while interrupted < 10:
+        child = context.Process(target=finish, args=(path,))
+        child.start()
+        time.sleep(pause * rng.uniform(0.1, 1.5))
+        if child.is_alive():
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGKILL)
+            interrupted += 1
+        child.join()
+        if child.exitcode == 0:
+            break
+    finish(path)
+    assert interrupted >= 3, "the run ended before it could be killed; kill it sooner"
+    assert_same(undisturbed, Run.open(path))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7])
+def test_whatever_lies_beyond_the_state_is_done_anew(undisturbed: Run, tmp_path: Path, cut: int) -> None:
+    """As after a kill between the record and the state, or in the middle of a line."""
+    path = tmp_path / "cut"
+    run = Run.create(path, SETTINGS, SOURCE)
+    task = open_task(SOURCE)
+    for turn in run.go_on(task.environment, task.expert, regret=task.regret):
+        if turn.record.iteration == 5:
+            break
+    line = json.dumps({"iteration": 6, "samples": 1})
+    with (path / RECORDS).open("a") as file:
+        file.write(line[: len(line) - cut])
+    (path / (STATE + ".draft")).write_bytes(b"half a state")
+    finish(path)
+    assert_same(undisturbed, Run.open(path))
+
+
+def test_a_finished_run_stays_as_it_is(undisturbed: Run) -> None:
+    before = (undisturbed.path / STATE).read_bytes()
+    finish(undisturbed.path)
+    assert (undisturbed.path / STATE).read_bytes() == before
+    assert undisturbed.records()[-1].stopped == "budget"
+
+
+def test_nothing_in_a_state_needs_pickling(undisturbed: Run) -> None:
+    with np.load(undisturbed.path / STATE, allow_pickle=False) as file:
+        assert {"counts.visits", "recovered.reward", "policy", "iteration"} <= set(file)
+
+
+def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"exists and is not empty"):
+        Run.create(tmp_path, SETTINGS, SOURCE)
+    assert (tmp_path / "note.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (CONFIGURATION, "{", r"run\.json cannot be read as a run"),
+        (CONFIGURATION, '{"format": 99}', r"format 99"),
+        (CONFIGURATION, '{"format": 1, "settings": {"delta": 3}, "source": null}', r"delta.*got 3"),
+        (STATE, "not an archive", r"state\.npz cannot be read"),
+        (RECORDS, "nonsense\nnonsense\n", r"records\.jsonl, line 1 is not a record"),
+        (RECORDS, "", r"lacks records"),
+    ],
+)
+def test_a_broken_folder_is_named(
+    undisturbed: Run, tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    for file in (CONFIGURATION, RECORDS, STATE):
+        (tmp_path / file).write_bytes((undisturbed.path / file).read_bytes())
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        finish(tmp_path)
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run: it has no run\.json"):
+        Run.open(tmp_path)
+
+
+def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
+    task = open_task(SOURCE)
+    turns = run.go_on(task.environment, task.expert)
+    next(turns)
+    with pytest.raises(InputError, match="being written by another process"):
+        finish(run.path)
+    turns.close()  # type: ignore[attr-defined]
+
+
+def test_an_expert_who_fails_loses_nothing(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", Settings(strategy="random", max_samples=10_000), SOURCE)
+    task = open_task(SOURCE)
+    questions = 0
+
+    def moody(step: int, state: int) -> int:
+        nonlocal questions
+        questions += 1
+        if questions > 30:
+            raise RuntimeError("no more questions")
+        return 0
+
+    with pytest.raises(AnswerError, match="no more questions"):
+        for _ in run.go_on(task.environment, FunctionExpert(moody)):
+            pass
+    kept = Run.open(run.path).state()
+    assert kept is not None
+    assert kept.iteration == len(run.records()) > 0
+    resumed = next(run.go_on(task.environment, FunctionExpert(lambda step, state: 0)))
+    assert resumed.record.iteration == kept.iteration + 1
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
+    task = open_task(SOURCE)
+    turns = run.go_on(task.environment, task.expert)
+    next(turns)
+    before = (run.path / STATE).read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(InputError, match=r"cannot write to .*No space left on device.*earlier iterations are kept"):
+        next(turns)
+    assert (run.path / STATE).read_bytes() == before
+    monkeypatch.undo()
+    assert next(run.go_on(task.environment, task.expert)).record.iteration == 2
