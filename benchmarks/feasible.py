@@ -3,8 +3,10 @@
     python benchmarks/feasible.py [--seed N] [--repeat N]
 
 The set is exact (H=20, S=41, A=4: 3280 rewards, 820 values) unless the row says "estimated": then it comes from 200
-random episodes, with unknown rows and an expert asked only where they went. Each row: the median and the slowest of the
-repeats, with a new question each time, and the largest violation that a backward induction found in the answers.
+random episodes, with unknown rows and an expert asked only where they went. "Bounded": the goal is known to be worth
+at least 0.5, and everything else at most 0.2. Each row: the median and the slowest of the repeats, a new question each
+time, the median of the processor's time (which other work on the machine hardly changes), and the largest violation
+that a backward induction found in the answers.
 """
 
 from __future__ import annotations
@@ -32,15 +34,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
-    print(f"{'question':<42}{'median':>9}{'slowest':>9}   violation")
+    print(f"{'question':<42}{'median':>9}{'slowest':>9}{'processor':>11}   violation")
     for name, question in questions(arguments.seed, rng).items():
         question()
-        seconds, violations = [], []
+        seconds, processor, violations = [], [], []
         for _ in range(arguments.repeat):
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             violations.append(question())
             seconds.append(time.perf_counter() - began)
-        print(f"{name:<42}{np.median(seconds):>8.4f}s{max(seconds):>8.4f}s   {max(violations):.1e}")
+            processor.append(time.process_time() - busy)
+        clock = f"{np.median(seconds):>8.4f}s{max(seconds):>8.4f}s{np.median(processor):>10.4f}s"
+        print(f"{name:<42}{clock}   {max(violations):.1e}", flush=True)
 
 
 def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], float]]:
@@ -48,7 +52,7 @@ def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], flo
     problem = make("four-paths", seed)
     shape = problem.mdp.shape
     exact = FeasibleRewardSet.of_problem(problem.mdp, problem.expert, problem.rmax)
-    bounded = exact.restricted(upper=np.where(exact.uses, 1.0, rng.random(shape)), lower=0.2 * problem.reward)
+    bounded = exact.restricted(lower=0.5 * problem.reward, upper=np.maximum(0.2, problem.reward))
     moves = Simulator(problem.mdp).rollout(np.full(shape, 1 / shape[2]), 200, rng)
     counts = Counts.of_moves(moves, shape)
     asked = counts.visits.sum(axis=2, keepdims=True) > 0
@@ -92,9 +96,9 @@ def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], flo
         "extreme": lambda: exact.extreme(anything() - 0.5).membership.violation,
         "extreme, estimated": lambda: recovered.extreme(anything() - 0.5).membership.violation,
         "100 intervals": all_intervals,
-        "interval, tighter bounds": interval,
+        "interval, bounded": interval,
         "10 samples": samples,
-        "least slack, tighter bounds": lambda: compare(bounded.least_slack()),
+        "least slack, bounded": lambda: compare(bounded.least_slack()),
         "recall of one reward": lambda: compare(recall_of(exact, mistaken, problem.reward)),
         "loss of one matched pair": lambda: compare(matched_loss(exact, mistaken, problem.reward)),
         "recall, estimated": lambda: compare(recall(exact, recovered).high),

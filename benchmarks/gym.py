@@ -30,7 +30,6 @@ class Case:
     max_samples: int
     horizon: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    wrap: tuple[str, ...] = ()
 
     def source(self, seed: int) -> Source:
         """Where environment and expert come from."""
@@ -41,7 +40,6 @@ class Case:
             stationary_expert=True,
             expert="optimal",
             horizon=self.horizon,
-            wrap=self.wrap,
         )
 
 
@@ -52,9 +50,7 @@ CASES = {
     "CliffWalking, slippery": Case("CliffWalking", 5, 40_000, horizon=200, parameters={"is_slippery": True}),
     "Taxi": Case("Taxi", 50, 100_000),
     "Blackjack": Case("Blackjack-v1", 100, 60_000, horizon=12),
-    "MiniGrid-Empty-8x8": Case(
-        "MiniGrid-Empty-8x8-v0", 5, 20_000, horizon=60, wrap=("minigrid.wrappers:FullyObsWrapper",)
-    ),
+    "MiniGrid-Empty-8x8": Case("MiniGrid-Empty-8x8-v0", 5, 20_000, horizon=60),
 }
 STRATEGIES = ("guided", "random", "greedy", "ace")
 

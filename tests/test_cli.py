@@ -8,30 +8,44 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from aceirl.cli import app
 
 SMALL = ["--set", "arm_length=3", "--set", "horizon=6", "--episodes-per-iteration", "2"]
 
 
-def aceirl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "aceirl", *arguments], capture_output=True, text=True, check=False, cwd=cwd, timeout=120
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def aceirl(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_command_is_there() -> None:
+    """In a process of its own, as a person starts it."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "aceirl", "run", "four-path"], capture_output=True, text=True, check=False
     )
+    assert ran.returncode == 2
+    assert ran.stderr == "aceirl: unknown environment 'four-path'; did you mean 'four-paths'?\n"
 
 
 def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
-    ran = aceirl(
-        "run", "four-paths", *SMALL, "--strategy", "advice", "--max-samples", "120", "--out", "r", "--json", cwd=tmp_path
-    )
-    assert ran.returncode == 0, ran.stderr
+    ran = aceirl("run", "four-paths", *SMALL, "--strategy", "advice", "--max-samples", "120", "--out", "r", "--json")
+    assert ran.exit_code == 0, ran.stderr
     result = json.loads(ran.stdout.splitlines()[-1])
     assert {"samples", "iterations", "answers", "regret", "stopped", "bound", "seconds"} <= result.keys()
     assert result["stopped"] in ("certificate", "regret", "budget")
     assert 0 <= result["regret"] <= 1
-    again = aceirl("resume", "r", "--json", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = aceirl("resume", "r", "--json")
+    assert again.exit_code == 0, again.stderr
     assert json.loads(again.stdout.splitlines()[-1]) == result
-    shown = aceirl("show", "r", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
+    shown = aceirl("show", "r")
+    assert shown.exit_code == 0, shown.stderr
     for name in ("learning", "bound", "visits", "reward", "policy"):
         assert (tmp_path / "r" / "pictures" / f"{name}.svg").stat().st_size > 1000
     page = (tmp_path / "r" / "report.html").read_text()
@@ -57,25 +71,25 @@ def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = aceirl(*arguments, cwd=tmp_path)
-    assert ran.returncode == 2
+    ran = aceirl(*arguments)
+    assert ran.exit_code == 2
     assert message in ran.stderr
     assert len(ran.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lists_name_everything(tmp_path: Path) -> None:
+def test_the_lists_name_everything() -> None:
     from aceirl.envs import ENVIRONMENTS
     from aceirl.explore import STRATEGIES
 
     for verb, names in (("envs", ENVIRONMENTS), ("strategies", STRATEGIES)):
-        listed = aceirl(verb, cwd=tmp_path)
-        assert listed.returncode == 0
+        listed = aceirl(verb)
+        assert listed.exit_code == 0
         assert all(name in listed.stdout for name in names)
 
 
-def test_help_and_import_stay_light(tmp_path: Path) -> None:
+def test_help_and_import_stay_light() -> None:
     """What takes long to load is loaded by the command that needs it."""
     code = "import sys, aceirl, aceirl.cli; print(sorted({'numpy', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

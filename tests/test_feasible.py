@@ -132,7 +132,7 @@ def test_projections_are_idempotent_and_no_member_is_nearer(problems: list[Small
         moved += answer.value > 1e-3
         assert (p.exact.project(answer.reward, norm).reward == answer.reward).all()
         # Not only because a member is handed back: the linear programme itself finds nothing nearer than 0.
-        assert NEAREST[norm](p.exact.programme(np.zeros(p.mdp.shape)), answer.reward).solve().objective < 1e-7
+        assert NEAREST[norm](p.exact.programme(np.zeros(p.mdp.shape)), answer.reward).objective < 1e-7
         others = [p.reward, np.full(p.mdp.shape, 0.5), *p.exact.sample(rng, 2)]
         # A step from the answer towards another member stays in the set, so it cannot be nearer either.
         others += [0.95 * answer.reward + 0.05 * other for other in others]

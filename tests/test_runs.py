@@ -125,9 +125,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
         (RECORDS, "", r"lacks records"),
     ],
 )
-def test_a_broken_folder_is_named(
-    undisturbed: Run, tmp_path: Path, name: str, content: str, message: str
-) -> None:
+def test_a_broken_folder_is_named(undisturbed: Run, tmp_path: Path, name: str, content: str, message: str) -> None:
     for file in (CONFIGURATION, RECORDS, STATE):
         (tmp_path / file).write_bytes((undisturbed.path / file).read_bytes())
     (tmp_path / name).write_text(content)

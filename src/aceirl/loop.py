@@ -20,6 +20,7 @@ from aceirl.certificates import (
     forecast,
     next_first_action,
     place,
+    policy_value,
     values,
 )
 from aceirl.collect import Collected, Plan, collect, known_route
@@ -136,7 +137,9 @@ def learn(
         state = replace(state, policy=policy)
 
         measured = regret(policy) if regret else None
-        certificates = values(_findings(belief, expert, state), terms(settings, known.mdp.horizon))
+        certificates = {}
+        if settings.certify:
+            certificates = values(_findings(belief, expert, state), terms(settings, known.mdp.horizon))
         record = Record(
             iteration=state.iteration,
             samples=counts.samples,
@@ -218,8 +221,17 @@ def believe(known: Estimate, settings: Settings, state: State) -> Belief:
         rmax=settings.rmax,
         delta=settings.delta,
         episodes=settings.episodes_per_iteration,
+        iteration=state.iteration,
+        policy_certified=_policy_certified(settings, state),
         memory=state.memory,
     )
+
+
+def _policy_certified(settings: Settings, state: State) -> bool:
+    horizon = state.counts.shape[0]
+    if state.wealth is None:
+        return False
+    return policy_value(state.wealth, horizon, terms(settings, horizon)) <= target(settings, horizon)
 
 
 def random_streams(seed: int, iteration: int) -> dict[str, np.random.Generator]:

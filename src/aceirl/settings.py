@@ -26,7 +26,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strategy: str = "advice"
+    strategy: str = "guided"
     irl: str = "max-causal-entropy"
     confidence: str = "kl"
     episodes_per_iteration: Annotated[int, Field(ge=1)] = 1

@@ -31,13 +31,18 @@ if TYPE_CHECKING:
     from aceirl.envs.gymnasium import GymEnvironment
 
 
+# Families of ids that a library of their own registers, and the wrappers without which their observations hide the state.
+FAMILIES = {"MiniGrid": ("minigrid", ("minigrid.wrappers:FullyObsWrapper",))}
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a run's environment and expert come from, in words that can be written down.
 
     `environment` is one of ours, `package.module:function`, or a Gymnasium id; for the last two `expert` says whom to
     ask, `horizon` how long episodes are, `discretise` how continuous observations are cut (as `Bins.of` reads it, or a
-    function), and `wrap` which wrappers go around the environment, the innermost first.
+    function), and `wrap` which wrappers go around the environment, the innermost first (by default none, but a
+    MiniGrid is shown whole).
     """
 
     environment: str
@@ -100,14 +105,17 @@ def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
         if ":" in source.environment or "-v" in source.environment:
             raise InputError(f"{source.environment} needs Gymnasium: pip install 'aceirl[gym]'") from None
         raise unknown_name("environment", source.environment, ENVIRONMENTS) from None
+    family, wrappers = FAMILIES.get(source.environment.partition("-")[0], ("", ()))
     try:
         if _is_reference(source.environment):
             env = _named_object(source.environment)(**source.parameters)
         else:
+            if family:
+                import_module(family)
             env = gymnasium.make(
                 source.environment, max_episode_steps=source.horizon, disable_env_checker=True, **source.parameters
             )
-        for wrapper in source.wrap:
+        for wrapper in source.wrap or wrappers:
             env = _named_object(wrapper)(env)
     except InputError:
         raise

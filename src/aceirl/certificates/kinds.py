@@ -152,7 +152,8 @@ def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: 
     """(EB2) for the recovered reward and its partner, over the policies it calls at most `epsilon` below the best.
 
     The partner need not lie in `[0, Rmax]`, so its errors are followed through the true process: what that may do
-    beyond the estimate is added to the radius.
+    beyond the estimate is added to the radius. The worst good policy is searched for only if the best one promises
+    anything.
     """
     mdp = estimate.mdp
     start = radii.start if mdp.initial.any() else np.inf
@@ -163,8 +164,10 @@ def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: 
     spread, unseen = np.ascontiguousarray(radii.spread), np.ascontiguousarray(radii.unseen)
     _follow_truth(*rows, radius, spread, unseen, ceiling, cost, worst)
     value = float(mdp.initial @ worst[0])
+    best = action_values(estimate, recovered.reward, recovered.neutral).argmax(axis=2)
+    promising = (occupancy(mdp, np.eye(mdp.n_actions)[best]) * cost).sum() < radii.ceiling[0]
     policies = plausible_policies(estimate, recovered.reward, recovered.neutral, terms.epsilon / 10)
-    if policies is not None:
+    if promising and policies is not None:
         answer = solve_constrained(mdp, cost, policies.reward, policies.floor, max_evaluations=EVALUATIONS)
         value = min(value, answer.bound)
     return (1 if radii.guaranteed else 4) * min(value + start, float(ceiling[0]))

@@ -26,7 +26,7 @@ def run(
             help="Name of the environment (`aceirl envs` lists ours), a Gymnasium id, or package.module:function."
         ),
     ],
-    strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "advice",
+    strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "guided",
     episodes_per_iteration: Annotated[
         int | None, typer.Option(help="Episodes between two plans (N_E); by default the paper's for this environment.")
     ] = None,
@@ -135,7 +135,7 @@ def demo(
 
     if (out / "run.json").exists():
         shutil.rmtree(out)
-    settings = Settings(strategy="advice", episodes_per_iteration=1, max_samples=4_000)
+    settings = Settings(episodes_per_iteration=1)
     begun = Run.create(out, settings, Source("four-paths", {}, seed=0))
     print("Four corridors leave a room; one has something the expert wants. The software knows neither which corridor,")
     print("nor how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")

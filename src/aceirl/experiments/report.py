@@ -190,7 +190,7 @@ def _section(results: Results, gallery: Gallery) -> Section:
     known_figure = len(to_the_end) == len(spec.settings) and spec.name in ("figures", "reward-free")
     if not known_figure and not any(setting.reward_free for setting in spec.settings):
         section.rows = [_row(results, setting) for setting in spec.settings]
-        section.verdicts = verdicts(results)
+        section.verdicts = verdicts(results) if section.published else []
     section.maps = _maps(results, gallery)
     return section
 

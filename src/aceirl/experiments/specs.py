@@ -17,8 +17,8 @@ from aceirl.settings import Settings
 # Part of every run's name. Raise it when a change of the software changes what runs with the same settings give.
 RESULTS_VERSION = 1
 
-# No run of an experiment ends because it is certain enough: the curves shall have one length.
-NEVER_CERTAIN = 1e-9
+# No run of an experiment ends because something is certain: the curves shall have one length.
+UNCERTIFIED: dict[str, Any] = {"certify": None}
 
 
 class Frozen(BaseModel):
@@ -71,7 +71,7 @@ class Setting(Frozen):
 
     def cell(self, strategy: str, seed: int) -> Cell:
         """The run of one strategy from one seed."""
-        settings = Settings(strategy=strategy, seed=seed, **{"epsilon": NEVER_CERTAIN, **self.choices})
+        settings = Settings(strategy=strategy, seed=seed, **{**UNCERTIFIED, **self.choices})
         return Cell(
             environment=self.environment, parameters=self.parameters, settings=settings, reward_free=self.reward_free
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.errors import InputError, unknown_name
-from aceirl.experiments.specs import NEVER_CERTAIN, Setting, Spec
+from aceirl.experiments.specs import Setting, Spec
 from aceirl.explore import STRATEGIES
 from aceirl.settings import Settings
 
@@ -113,7 +113,7 @@ class _Reader:
                 title=", ".join([name, *(f"{key} = {value}" for key, value in varied.items())]),
                 environment=environment,
                 parameters=parameters,
-                choices={"epsilon": NEVER_CERTAIN, **choices, **varied},
+                choices={**choices, **varied},
                 reward_free=entry.get("reward_free", False),
             )
             for varied in _combinations(choices)

@@ -10,6 +10,7 @@ from aceirl.explore.ace import Ace, AceRF
 from aceirl.explore.advice import Advice
 from aceirl.explore.base import Belief, Strategy
 from aceirl.explore.greedy import Greedy
+from aceirl.explore.guided import Guided
 from aceirl.explore.random import Random
 from aceirl.explore.rf_ucrl import RfUcrl
 from aceirl.explore.travel import Travel
@@ -32,6 +33,7 @@ STRATEGIES: dict[str, StrategySpec] = {
     ),
     "advice": StrategySpec(Advice, "episodes", "follow the expert's answer in every state"),
     "greedy": StrategySpec(Greedy, "episodes", "go where the error bound is largest (paper: AceIRL Greedy)"),
+    "guided": StrategySpec(Guided, "episodes", "follow the expert until its way is certified, then explore as ace"),
     "random": StrategySpec(Random, "episodes", "any action, anywhere"),
     "rf-ucrl": StrategySpec(RfUcrl, "episodes, no expert", "go where the dynamics are most uncertain (paper: RF-UCRL)"),
     "travel": StrategySpec(Travel, "generative model", "spread the samples as ACE would (paper: TRAVEL)"),

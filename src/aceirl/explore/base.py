@@ -20,7 +20,8 @@ class Belief:
     """All that is known when a plan is made; a function of the counts, the last reward and the last plan.
 
     `reward [H, S, A]` is the last one recovered and `neutral` what a step of unknown consequence earns under it;
-    `accuracy` is the last `ε_k`, the bound that defines the set of plausible policies; `memory` holds what the
+    `accuracy` is the last `ε_k`, the bound that defines the set of plausible policies; `policy_certified` says whether
+    the policy certificate holds at the accuracy asked for; `memory` holds what the
     strategy's last plan asked to get back.
     """
 
@@ -33,6 +34,8 @@ class Belief:
     rmax: float
     delta: float
     episodes: int
+    iteration: int = 0
+    policy_certified: bool = False
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property

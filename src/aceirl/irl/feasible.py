@@ -227,7 +227,7 @@ class FeasibleRewardSet:
             change = np.abs(answer - target)
             return float(change.sum() if norm == "l1" else change.max())
 
-        return self._answer(lambda piece: nearest(piece.programme(np.zeros_like(target)), target).solve(), distance)
+        return self._answer(lambda piece: nearest(piece.programme(np.zeros_like(target)), target), distance)
 
     def extreme(self, direction: ArrayLike) -> Answer:
         """The member that goes furthest in a direction `[H, S, A]`: the largest `⟨direction, r⟩`."""

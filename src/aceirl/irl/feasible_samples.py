@@ -107,6 +107,7 @@ def gibbs(
     horizon, n_states, n_actions = reward.shape
     # What an action can earn at most without overtaking: v[h] - P·v[h+1]. Used actions earn exactly that.
     room = np.empty(reward.shape)
+    gaps = steps_with_unknown_rows(indptr, stride, reward.shape)
     for sweep in range(sweeps + 1):
         for h in range(horizon):
             for s in range(n_states):
@@ -124,7 +125,7 @@ def gibbs(
         if sweep == sweeps:
             return
         for h in range(horizon):
-            shift_until(indptr, stride, uses, lower, upper, h, rng, v, reward, room)
+            shift_until(indptr, stride, gaps, uses, lower, upper, h, rng, v, reward, room)
         for h in range(horizon - 1, -1, -1):
             block = 0 if stride == 0 else h - 1
             for s in range(n_states):
@@ -164,6 +165,7 @@ def own_interval(
 def shift_until(
     indptr: IntArray,
     stride: int,
+    gaps: BoolArray,
     uses: BoolArray,
     lower: FloatArray,
     upper: FloatArray,
@@ -177,6 +179,8 @@ def shift_until(
     _, n_states, n_actions = reward.shape
     low, high = -np.inf, np.inf
     for h in range(last + 1):
+        if h < last and not gaps[h]:
+            continue
         for s in range(n_states):
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
@@ -189,9 +193,22 @@ def shift_until(
         return
     change = low + (high - low) * rng.random()
     for h in range(last + 1):
+        v[h] += change
+        if h < last and not gaps[h]:
+            continue
         for s in range(n_states):
-            v[h, s] += change
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
                 if h == last or indptr[row] == indptr[row + 1]:
                     room[h, s, a] += change
+
+
+@compiled
+def steps_with_unknown_rows(indptr: IntArray, stride: int, shape: tuple[int, int, int]) -> BoolArray:
+    """`[H]`: whether any row of transitions of the step is unknown."""
+    horizon, n_states, n_actions = shape
+    found = np.zeros(horizon, dtype=np.bool_)
+    for h in range(horizon):
+        for k in range(n_states * n_actions):
+            found[h] |= indptr[h * stride + k] == indptr[h * stride + k + 1]
+    return found

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import NDArray
 
 from aceirl.counts import Estimate
 from aceirl.irl.base import Recovered, infeasibility, scaled
-from aceirl.kernels import occupancy, soft_values
-from aceirl.mdp import FloatArray
+from aceirl.kernels import compiled, occupancy, push_forward, soft_backward
+from aceirl.mdp import MDP, FloatArray, IntArray
 
 REGULARISATION = 0.01
 RESIDUAL = 1e-4
 MAX_ITERATIONS = 2000
+MEMORY = 8
+"""How many past steps the quasi-Newton direction remembers."""
 
 
 def max_causal_entropy(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
@@ -30,23 +30,10 @@ def max_causal_entropy(estimate: Estimate, rmax: float, warm: FloatArray | None 
     mdp = estimate.mdp
     expert = occupancy(mdp, estimate.expert_policy)
     scale = float(np.linalg.norm(expert))
-    start = np.zeros(mdp.shape) if warm is None else warm
+    parameters = np.zeros(mdp.shape) if warm is None else np.array(warm, dtype=np.float64, order="C")
     if scale == 0:
-        return Recovered(np.zeros(mdp.shape), 0.0, 0.0, start, iterations=0, residual=0.0)
-    objective = _Objective(estimate, expert)
-    flat, iterations = start.ravel(), 0
-    # A start that will do is kept: a step from there would follow rounding errors, and scaling would magnify them.
-    if np.linalg.norm(objective(flat)[1]) > RESIDUAL * scale:
-        answer = minimize(
-            objective,
-            flat,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "gtol": 0.0, "ftol": 0.0},
-            callback=partial(objective.stop_below, RESIDUAL * scale),
-        )
-        flat, iterations = answer.x, int(answer.nit)
-    parameters = flat.reshape(mdp.shape)
+        return Recovered(np.zeros(mdp.shape), 0.0, 0.0, parameters, iterations=0, residual=0.0)
+    iterations, norm = descend(*_problem(mdp, expert), parameters, RESIDUAL * scale)
     reward, neutral = scaled(parameters, rmax)
     return Recovered(
         reward=reward,
@@ -54,27 +41,107 @@ def max_causal_entropy(estimate: Estimate, rmax: float, warm: FloatArray | None 
         infeasibility=infeasibility(estimate, reward, neutral),
         parameters=parameters,
         iterations=iterations,
-        residual=float(np.linalg.norm(objective(flat)[1])) / scale,
+        residual=norm / scale,
     )
 
 
-class _Objective:
-    """The negative objective at `flat [H·S·A]` with its gradient, whose norm is the convergence criterion."""
+Problem = tuple[IntArray, NDArray[np.int32], FloatArray, int, FloatArray, FloatArray, FloatArray]
 
-    def __init__(self, estimate: Estimate, expert: FloatArray) -> None:
-        self.mdp, self.expert = estimate.mdp, expert
-        self.unknown = np.log(self.mdp.n_actions) * np.arange(self.mdp.horizon - 1, -1, -1.0)
-        self.norm = np.inf
 
-    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        mdp, parameters = self.mdp, flat.reshape(self.mdp.shape)
-        policy, value = soft_values(mdp, parameters, self.unknown)
-        loss = mdp.initial @ value[0] - np.vdot(self.expert, parameters) + REGULARISATION / 2 * (flat @ flat)
-        gradient = (occupancy(mdp, policy) - self.expert + REGULARISATION * parameters).ravel()
-        self.norm = float(np.linalg.norm(gradient))
-        return float(loss), gradient
+def _problem(mdp: MDP, expert: FloatArray) -> Problem:
+    """What the objective depends on besides the parameters."""
+    after = np.log(mdp.n_actions) * np.arange(mdp.horizon - 1, -1, -1.0)
+    return mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride, mdp.initial, after, expert
 
-    def stop_below(self, tolerance: float, flat: FloatArray) -> None:
-        """Called after each step; the last point evaluated is the one the step ended at."""
-        if self.norm <= tolerance:
-            raise StopIteration
+
+@compiled
+def loss(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    initial: FloatArray,
+    unknown: FloatArray,
+    expert: FloatArray,
+    parameters: FloatArray,
+    gradient: FloatArray,
+) -> float:
+    """Minus the objective at `parameters [H, S, A]`; its gradient `[H, S, A]` is written."""
+    horizon, n_states, _ = expert.shape
+    policy, v = np.empty_like(expert), np.zeros((horizon + 1, n_states))
+    soft_backward(indptr, successors, probabilities, stride, parameters, unknown, policy, v)
+    push_forward(indptr, successors, probabilities, stride, initial, policy, gradient)
+    total = dot(initial, v[0]) - dot(expert.ravel(), parameters.ravel())
+    gradient += REGULARISATION * parameters - expert
+    return total + REGULARISATION / 2 * dot(parameters.ravel(), parameters.ravel())
+
+
+@compiled
+def dot(a: FloatArray, b: FloatArray) -> float:
+    """The inner product, summed in one order: a threaded library's would depend on the number of cores."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def descend(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    initial: FloatArray,
+    unknown: FloatArray,
+    expert: FloatArray,
+    parameters: FloatArray,
+    tolerance: float,
+) -> tuple[int, float]:
+    """Minimise the loss from `parameters` on, in place, by L-BFGS; returns the iterations and the gradient's norm.
+
+    Nocedal & Wright, Algorithm 7.5, with halved steps until the loss falls enough. The loss curves at least `λ` in
+    every direction, so every step taken is one to learn the curvature from. A start that will do is kept: a step from
+    there would follow rounding errors, and scaling would magnify them.
+    """
+    point, size = parameters.reshape(-1), parameters.size
+    gradient, trial, trial_gradient = np.empty_like(expert), np.empty_like(expert), np.empty_like(expert)
+    slope, ahead = gradient.reshape(-1), trial.reshape(-1)
+    steps, turns = np.empty((MEMORY, size)), np.empty((MEMORY, size))
+    inverse, shares = np.empty(MEMORY), np.empty(MEMORY)
+    value = loss(indptr, successors, probabilities, stride, initial, unknown, expert, parameters, gradient)
+    for iteration in range(MAX_ITERATIONS):
+        norm = np.sqrt(dot(slope, slope))
+        if norm <= tolerance:
+            return iteration, norm
+
+        direction = -slope
+        oldest = max(0, iteration - MEMORY)
+        for k in range(iteration - 1, oldest - 1, -1):
+            i = k % MEMORY
+            shares[i] = inverse[i] * dot(steps[i], direction)
+            direction -= shares[i] * turns[i]
+        if iteration == 0:
+            direction /= max(1.0, norm)
+        else:
+            i = (iteration - 1) % MEMORY
+            direction /= inverse[i] * dot(turns[i], turns[i])
+        for k in range(oldest, iteration):
+            i = k % MEMORY
+            direction += (shares[i] - inverse[i] * dot(turns[i], direction)) * steps[i]
+
+        length, fall = 1.0, dot(direction, slope)
+        while True:
+            ahead[:] = point + length * direction
+            after = loss(indptr, successors, probabilities, stride, initial, unknown, expert, trial, trial_gradient)
+            if after <= value + 1e-4 * length * fall:
+                break
+            length /= 2
+            if length < 1e-10:
+                return iteration, norm
+
+        i = iteration % MEMORY
+        steps[i] = ahead - point
+        turns[i] = trial_gradient.reshape(-1) - slope
+        inverse[i] = 1 / dot(steps[i], turns[i])
+        point[:], slope[:], value = ahead, trial_gradient.reshape(-1), after
+    return MAX_ITERATIONS, np.sqrt(dot(slope, slope))

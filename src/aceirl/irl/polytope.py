@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -148,23 +148,33 @@ def tie_bounds(tied: BoolArray) -> tuple[FloatArray, FloatArray]:
     return np.zeros(flat.size), np.where(flat, 0.0, np.inf)
 
 
-def nearest_by_sum(base: Programme, target: FloatArray) -> Programme:
-    """Minimise `Σ p + q` with `r - p + q = target`, for rewards `r` that satisfy the base."""
+def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
+    """The rewards `r` that satisfy the base with the least `Σ |r - target|`.
+
+    Solved for `r = t + p - q` with `p, q ≥ 0`, where `t` is the target moved into the bounds: who is within them has
+    to make that move anyway. The unknowns `r` become `p`, and `q` is added at the end.
+    """
     n = target.size
-    each = sparse.eye_array(n, base.cost.size)
-    one = sparse.eye_array(n)
-    return Programme(
-        cost=np.concatenate([np.zeros_like(base.cost), np.ones(2 * n)]),
-        rows=sparse.block_array([[base.rows, None, None], [each, -one, one]]),
-        low=np.concatenate([base.low, target.ravel()]),
-        high=np.concatenate([base.high, target.ravel()]),
-        lower=np.concatenate([base.lower, np.zeros(2 * n)]),
-        upper=np.concatenate([base.upper, np.full(2 * n, np.inf)]),
-    )
+    lower, upper = base.lower[:n], base.upper[:n]
+    inside = np.clip(target.ravel(), lower, upper)
+    rows = sparse.csr_array(base.rows)
+    reached = np.asarray(rows[:, :n] @ inside)
+    solution = Programme(
+        cost=np.concatenate([np.ones(n), np.zeros(base.cost.size - n), np.ones(n)]),
+        rows=sparse.hstack([rows, -rows[:, :n]]),
+        low=base.low - reached,
+        high=base.high - reached,
+        lower=np.concatenate([np.zeros(n), base.lower[n:], np.zeros(n)]),
+        upper=np.concatenate([upper - inside, base.upper[n:], inside - lower]),
+    ).solve()
+    x = solution.x[: base.cost.size].copy()
+    x[:n] += inside - solution.x[base.cost.size :]
+    moved = float(np.abs(target.ravel() - inside).sum())
+    return replace(solution, x=x, objective=solution.objective + moved)
 
 
-def nearest_by_largest(base: Programme, target: FloatArray) -> Programme:
-    """Minimise `z` with `target - z ≤ r ≤ target + z`, for rewards `r` that satisfy the base."""
+def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
+    """The rewards `r` that satisfy the base with the least `z`, `target - z ≤ r ≤ target + z`."""
     n = target.size
     each = sparse.eye_array(n, base.cost.size)
     one = sparse.csr_array(np.ones((n, 1)))
@@ -176,7 +186,7 @@ def nearest_by_largest(base: Programme, target: FloatArray) -> Programme:
         high=np.concatenate([base.high, target.ravel(), never]),
         lower=np.append(base.lower, 0.0),
         upper=np.append(base.upper, np.inf),
-    )
+    ).solve()
 
 
 def with_most_room(base: Programme, n_rewards: int) -> Programme:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from aceirl.errors import InputError
 from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, check_reward
-from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, entry_cost, graph_of, push, respond
+from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, graph_of, push, respond
 
 FEASIBILITY = 1e-10
 """How far below the floor, relative to the size of the rewards' values, a policy still counts as meeting it."""
@@ -72,23 +72,27 @@ def values_of(
     graph: Graph, cost: Cost, actions: Actions, policy: FloatArray, mass: FloatArray
 ) -> tuple[float, float]:
     """`(⟨μ, c⟩, ⟨μ, r⟩)` of the actions or policy whose state distribution `push` has just written to `mass [H, S]`."""
-    value, reward = 0.0, 0.0
+    states, weight, root, fixed, reward = graph.states, cost.weight, cost.root, cost.fixed, cost.reward
+    n_actions = root.shape[2]
+    value, earned = 0.0, 0.0
     for h in range(mass.shape[0]):
+        step = h if root.shape[0] > 1 else 0
         for i in range(graph.first[h], graph.first[h + 1]):
-            s = graph.states[i]
+            s = states[i]
             if mass[h, s] == 0.0:
                 continue
-            if actions.size:
-                a = actions[h, s]
-                value += mass[h, s] * entry_cost(cost, 0.0, h, s, a)
-                reward += mass[h, s] * (cost.reward[h, s, a] if cost.reward.size else 0.0)
-            else:
-                for a in range(policy.shape[2]):
-                    flow = mass[h, s] * policy[h, s, a]
-                    if flow > 0.0:
-                        value += flow * entry_cost(cost, 0.0, h, s, a)
-                        reward += flow * (cost.reward[h, s, a] if cost.reward.size else 0.0)
-    return value, reward
+            low, high = (actions[h, s], actions[h, s] + 1) if actions.size else (0, n_actions)
+            for a in range(low, high):
+                flow = mass[h, s] if actions.size else mass[h, s] * policy[h, s, a]
+                entry = root[step, s, a]
+                if weight.size:
+                    entry *= weight[h, s, a]
+                if fixed.size:
+                    entry += fixed[h, s, a]
+                value += flow * entry
+                if reward.size:
+                    earned += flow * reward[h, s, a]
+    return value, earned
 
 
 @compiled

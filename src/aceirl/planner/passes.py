@@ -113,57 +113,6 @@ def block(start: int, stop: int, number: int, blocks: int) -> tuple[int, int]:
 
 
 @compiled
-def entry_cost(cost: Cost, multiplier: float, h: int, s: int, a: int) -> float:
-    """The cost of one entry, as the module's docstring writes it."""
-    total = cost.root[h if cost.root.shape[0] > 1 else 0, s, a]
-    if cost.weight.size:
-        total *= cost.weight[h, s, a]
-    if cost.fixed.size:
-        total += cost.fixed[h, s, a]
-    if multiplier != 0.0:
-        total += multiplier * cost.reward[h, s, a]
-    return total
-
-
-@compiled
-def soften(q: FloatArray, best: float, temperature: float) -> float:
-    """Replace values `q [A]` by the policy `argmax_π ⟨π, q⟩ - temperature/2·‖π‖²`; returns `⟨π, q⟩`.
-
-    That is the projection of `q/temperature` onto the simplex, `π = max(0, q - θ)/temperature`: actions that lag by the
-    temperature or more are not used at all. The threshold `θ` is found by Newton's method from below, in at most `A` steps.
-    """
-    n_actions = q.shape[0]
-    threshold = best - temperature
-    count = n_actions + 1
-    while True:
-        active, total = 0, 0.0
-        for a in range(n_actions):
-            if q[a] > threshold:
-                active += 1
-                total += q[a]
-        if active <= 1 or active >= count:
-            break
-        count = active
-        threshold = (total - temperature) / active
-    if active <= 1:
-        chosen = False
-        for a in range(n_actions):
-            first = q[a] == best and not chosen
-            chosen = chosen or first
-            q[a] = 1.0 if first else 0.0
-        return best
-    total = 0.0
-    for a in range(n_actions):
-        total += max(0.0, q[a] - threshold)
-    value = 0.0
-    for a in range(n_actions):
-        share = max(0.0, q[a] - threshold) / total
-        value += share * q[a]
-        q[a] = share
-    return value
-
-
-@compiled
 def _respond_block(
     graph: Graph,
     cost: Cost,
@@ -176,18 +125,33 @@ def _respond_block(
     actions: Actions,
     policy: FloatArray,
 ) -> None:
-    """One block of one layer of `respond`; `later` and `here` are `[S, 2]`, best and softened values."""
+    """One block of one layer of `respond`; `later` and `here` are `[S, 2]`, best and softened values.
+
+    One long loop, because a call per state or entry would cost more than the work: the compiler counts references to
+    every array that it passes on. The softened policy is the projection of `q/T` onto the simplex, `max(0, q - θ)/T`
+    with `T` the temperature; its threshold `θ` is found by Newton's method from below, in at most `A` steps.
+    """
     n_actions = cost.root.shape[2]
     indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
-    remaining = graph.first.shape[0] - 1 - h
+    states, weight, fixed, reward = graph.states, cost.weight, cost.fixed, cost.reward
+    root = cost.root[h if cost.root.shape[0] > 1 else 0]
+    weighted, offset, rewarded = weight.size > 0, fixed.size > 0, multiplier != 0.0
+    with_actions, with_policy = actions.size > 0, policy.size > 0
+    heat = temperature / (graph.first.shape[0] - 1 - h)
     q = np.empty(n_actions)
     start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     for i in range(start, stop):
-        s = graph.states[i]
+        s = states[i]
         best, chosen, best_soft = -np.inf, 0, -np.inf
         for a in range(n_actions):
             row = h * graph.stride + s * n_actions + a
-            hard = entry_cost(cost, multiplier, h, s, a)
+            hard = root[s, a]
+            if weighted:
+                hard *= weight[h, s, a]
+            if offset:
+                hard += fixed[h, s, a]
+            if rewarded:
+                hard += multiplier * reward[h, s, a]
             soft = hard
             for k in range(indptr[row], indptr[row + 1]):
                 hard += probabilities[k] * later[successors[k], 0]
@@ -197,12 +161,35 @@ def _respond_block(
                 best, chosen = hard, a
             best_soft = max(best_soft, soft)
         here[s, 0] = best
-        if actions.size:
+        if with_actions:
             actions[h, s] = chosen
-        if policy.size:
-            here[s, 1] = soften(q, best_soft, temperature * abs(best_soft) / remaining)
+        if not with_policy:
+            continue
+        threshold, count, active = best_soft - heat * abs(best_soft), n_actions + 1, n_actions
+        while active > 1 and active < count:
+            count, active, total = active, 0, -heat * abs(best_soft)
             for a in range(n_actions):
-                policy[h, s, a] = q[a]
+                if q[a] > threshold:
+                    active += 1
+                    total += q[a]
+            if active > 1:
+                threshold = total / active
+        total = 0.0
+        if active <= 1:
+            threshold = best_soft
+        for a in range(n_actions):
+            if active <= 1:
+                share = 1.0 if q[a] == best_soft and total == 0.0 else 0.0
+            else:
+                share = max(0.0, q[a] - threshold)
+            policy[h, s, a] = share
+            total += share
+        mean = 0.0
+        for a in range(n_actions):
+            share = policy[h, s, a] / total
+            policy[h, s, a] = share
+            mean += share * q[a]
+        here[s, 1] = mean
 
 
 @threaded
@@ -212,8 +199,9 @@ def respond(
     """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
 
     `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that attains it,
-    `policy [H, S, A]` (unless of size zero) a softened one: see `soften`. Its temperature at `(h, s)` is the given
-    one times the value per step that is left to earn there, so that it does not depend on units, step or state.
+    `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every `(h, s)`: actions
+    that lag by `T` or more are not used at all. `T` is the temperature times the value per step that is left to earn
+    at `(h, s)`, so that it does not depend on units, step or state.
     """
     n_states = graph.initial.shape[0]
     horizon = graph.first.shape[0] - 1

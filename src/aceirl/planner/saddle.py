@@ -222,28 +222,28 @@ def _set_price(graph: Graph, problem: _Problem, state: _State) -> tuple[float, f
 def _add_block(
     graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, number: int
 ) -> float:
-    """One block of one layer of `_add_answer`."""
-    step = h if problem.counts.shape[0] > 1 else 0
+    """One block of one layer of `_add_answer`; returns its `⟨μ̂, fixed⟩`."""
+    n_actions, step = problem.counts.shape[2], h if problem.counts.shape[0] > 1 else 0
+    states, policy, distribution, weight, fixed = graph.states, state.policy, state.mass, problem.weight, problem.fixed
+    pooled = state.weighted[step] if adversary else state.explored[step]
+    separate = adversary or state.explorer.shape[0] > problem.counts.shape[0]
+    whole = state.adversary if adversary else state.explorer
     start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     constant = 0.0
     for i in range(start, stop):
-        s = graph.states[i]
-        mass = share * state.mass[h, s]
+        s = states[i]
+        mass = share * distribution[h, s]
         if mass == 0.0:
             continue
-        for a in range(problem.counts.shape[2]):
-            flow = mass * (state.policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
+        for a in range(n_actions):
+            flow = mass * (policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
             if flow == 0.0:
                 continue
-            if adversary:
-                state.adversary[h, s, a] += flow
-                state.weighted[step, s, a] += flow * problem.weight[h, s, a]
-                if problem.fixed.size:
-                    constant += flow * problem.fixed[h, s, a]
-            else:
-                state.explored[step, s, a] += flow
-                if state.explorer.shape[0] > problem.counts.shape[0]:
-                    state.explorer[h, s, a] += flow
+            if separate:
+                whole[h, s, a] += flow
+            pooled[s, a] += flow * weight[h, s, a] if adversary else flow
+            if adversary and fixed.size:
+                constant += flow * fixed[h, s, a]
     return constant
 
 

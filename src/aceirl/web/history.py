@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aceirl.certificates.betting import Bet, Wealth
+from aceirl.certificates.betting import Bet, Forecast, Wealth
 from aceirl.counts import Counts
-from aceirl.mdp import IntArray
 from aceirl.web.log import Event
 
 # What a person does; everything else in a log is what the agent did on its own.
@@ -96,10 +95,10 @@ class History:
         self.names: list[str] = []
         self.stale = False
         self.met: Counter[int] = Counter()
+        self._first_met: dict[int, tuple[int, int]] = {}
         self._fresh: set[int] = set()
         self._worst = 1.0
-        self._skipped_at: tuple[int, int] | None = None
-        self._skipped_in: set[int] = set()
+        self._skipped: set[tuple[int, int]] = set()
         self._visits = np.zeros((self.horizon, 1, self.n_actions), dtype=np.int64)
         self._starts: Counter[int] = Counter()
         self._moves: Counter[tuple[int, int, int]] = Counter()
@@ -119,13 +118,9 @@ class History:
         found = {state: opinion.standing for state, opinion in self.opinions.items()}
         return {state: action for state, action in found.items() if action is not None}
 
-    def skipped_here(self) -> bool:
-        """Whether the person has just said that they do not know."""
-        return self.walk is not None and self._skipped_at == (self.walk.number, self.walk.step)
-
-    def skipped_in_episode(self, state: int) -> bool:
-        """Whether the person has said so of this state in this episode."""
-        return state in self._skipped_in
+    def skipped_in(self, episode: int, state: int) -> bool:
+        """Whether the person said in this episode that they do not know what they would do in a state."""
+        return (episode, state) in self._skipped
 
     def over(self) -> bool:
         """Whether no step is left in the episode."""
@@ -162,8 +157,7 @@ class History:
         assert self.walk is not None
         self.opinions.setdefault(state, Opinion()).skipped += 1
         self.skips += 1
-        self._skipped_at = (self.walk.number, self.walk.step)
-        self._skipped_in.add(state)
+        self._skipped.add((self.walk.number, state))
         self.episodes_since_deed = 0
 
     def _correct(self, state: int, action: int) -> None:
@@ -179,11 +173,11 @@ class History:
             self.stale |= before is not None
 
     def _walk_on(self, event: Event) -> None:
-        """`path` is a part of an episode: states and actions in turn, beginning and ending with a state."""
+        """`path` is a part of an episode: states and actions in turn; the first has the stake."""
         self.names.extend(event.get("names", ()))
         path = event["path"]
         states, actions = path[0::2], path[1::2]
-        if event["step"] == 0:
+        if "stake" in event:
             self._begin(Walk(event["episode"], [states[0]], [], event["stake"]))
         assert self.walk is not None
         first = self.walk.step
@@ -196,11 +190,9 @@ class History:
     def _begin(self, walk: Walk) -> None:
         self.walk = walk
         self._fresh.clear()
-        self._skipped_in.clear()
+        self._skipped.clear()
         self._starts[walk.states[0]] += 1
-        self._worst = 1.0
-        if self.starts_known is not None and all(self._on_route(state) for state in self.starts_known):
-            self._worst = 1 - 1 / self.horizon
+        self._worst = self.worst_next()
 
     def _on_route(self, state: int) -> bool:
         """Whether the answer in a state was known before the episode, and is still the one that counts."""
@@ -212,10 +204,11 @@ class History:
     def _finish(self, walk: Walk) -> None:
         self.episodes += 1
         self.episodes_since_deed += 1
-        self.met.update({state for state in walk.states[: walk.step] if state != self.end})
+        for step, state in enumerate(walk.states[: walk.step]):
+            self._first_met.setdefault(state, (walk.number, step))
+        self.met.update(set(walk.states[: walk.step]))
         exits = np.zeros(self.horizon + 1, dtype=np.int64)
         exits[self._first_exit(walk)] = 1
-        # A stake is never more than there is to lose; with a certain start, the first step is safe.
         self.wealth = self.wealth.after(0, Bet(walk.stake, self._worst, 0.0), exits)
 
     def _first_exit(self, walk: Walk) -> int:
@@ -248,31 +241,49 @@ class History:
         starts = np.zeros(n_states, dtype=np.int64)
         for state, times in self._starts.items():
             starts[state] = times
-        rows = sorted(((s * self.n_actions + a) * n_states + t, times) for (s, a, t), times in self._moves.items())
-        keys, times = (np.array(column, dtype=np.int64) for column in (zip(*rows, strict=True) if rows else ((), ())))
-        return Counts(True, visits, answers, starts, keys, times)
+        moves = [((s * self.n_actions + a) * n_states + t, times) for (s, a, t), times in self._moves.items()]
+        keys, counts = np.array(sorted(moves), dtype=np.int64).reshape(-1, 2).T
+        return Counts(True, visits, answers, starts, keys, counts)
 
-    def route(self, n_states: int) -> IntArray:
-        """`[H, S]`: what the person is known to do, -1 where that is not known."""
-        route = np.full((self.horizon, n_states), -1, dtype=np.int64)
-        for state, action in self.known().items():
-            route[:, state] = action
-        return route
+    def forecast(self) -> Forecast:
+        """What the next episode is expected to do on the person's route, judging by those before.
 
-    def expected_questions(self, possible: int | None) -> int | None:
-        """About how many states the person will still be asked about; None before the first episode is over.
-
-        From how many states were met in one episode only and in two only (Chao's estimate of the number of species not
-        yet seen), and at most what the environment has.
+        A state that one episode alone has met would have been new to it, had it come last: about as often as past
+        episodes have such a state will the next one meet something unknown (Good and Turing). States about which the
+        person has nothing to say are met as often as they were. Half an episode that leaves at once is added, since
+        even a long row of good ones proves little.
         """
-        if not self.episodes:
+        strays: dict[int, int] = {}
+        law = np.zeros(self.horizon + 1)
+        law[0] = 0.5
+        for state, times in self.met.items():
+            episode, step = self._first_met[state]
+            if self.standing(state) is None:
+                law[step] += times
+            elif times == 1:
+                strays[episode] = min(step, strays.get(episode, step))
+        for step in strays.values():
+            law[step] += 1
+        law[-1] = max(0.0, self.episodes + 1 - law[:-1].sum())
+        return Forecast(np.zeros((self.horizon, 1)), law / law.sum(), self.worst_next())
+
+    def worst_next(self) -> float:
+        """The largest share of the next episode that can be lost: less than all, if all its possible starts are known."""
+        known = self.starts_known is not None and all(self._on_route(state) for state in self.starts_known)
+        return 1 - 1 / self.horizon if known else 1.0
+
+    def expected_questions(self) -> int | None:
+        """About how many states the person will still be asked about; None before there are episodes to compare.
+
+        From how many states were met in one episode only and in two only (Chao's second estimate of the number of
+        species not yet seen), and those met about which nothing was said yet.
+        """
+        if self.episodes < 3:
             return None
         once = sum(times == 1 for times in self.met.values())
         twice = sum(times == 2 for times in self.met.values())
-        unseen = once * (once - 1) / (2 * (twice + 1))
-        waiting = sum(1 for state in self.met if self.open(state))
-        left = round(unseen) + waiting
-        return left if possible is None else max(0, min(left, possible - len(self.known())))
+        unseen = (1 - 1 / self.episodes) * once * (once - 1) / (2 * (twice + 1))
+        return round(unseen) + sum(self.open(state) for state in self.met)
 
 
 def effective(events: Iterable[Event]) -> tuple[list[Event], int]:

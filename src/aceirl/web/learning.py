@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates.betting import forecast, place
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.irl import action_values, made_feasible
 from aceirl.irl.feasible import FeasibleRewardSet
@@ -64,20 +63,15 @@ class Learnt:
 
 def estimate(environment: Environment, counts: Counts, delta: float) -> Estimate:
     """What the counts say of the environment and of the person."""
-    growing = isinstance(environment, GrowingEnvironment)
+    possible = environment.possible_states or math.inf if isinstance(environment, GrowingEnvironment) else None
     return Estimate.of(
         counts,
         kind=PERSON,
         delta=delta,
         initial=environment.initial,
         end=environment.end if isinstance(environment, EndingEnvironment) else None,
-        possible_states=(environment.possible_states or math.inf) if growing else None,
+        possible_states=possible,
     )
-
-
-def stake(known: Estimate, route: IntArray, target: float) -> float:
-    """The share of the wealth to bet on the next episode staying on the person's known `route [H, S]`."""
-    return place(forecast(known, route), target).stake
 
 
 def snapshot(

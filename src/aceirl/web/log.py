@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 
 class Log:
-    """Lines of JSON that are only ever appended. A last line that was cut off in writing is dropped when it is opened."""
+    """Lines of JSON that are only ever appended. A last line that was cut off is dropped when the log is opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

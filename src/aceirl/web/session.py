@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from aceirl.certificates import place
 from aceirl.errors import InputError
 from aceirl.protocols import EndingEnvironment, GrowingEnvironment
 from aceirl.tasks import Source
@@ -17,6 +18,7 @@ from aceirl.web import learning
 from aceirl.web.history import History, Walk, effective
 from aceirl.web.learning import Learnt, Snapshot
 from aceirl.web.log import Event, Log, replace_file
+from aceirl.web.slips import slips
 from aceirl.web.stage import open_stage
 
 CONFIGURATION, ANSWERS, REWARD, RESULT = "interview.json", "answers.jsonl", "reward.npz", "result.json"
@@ -44,7 +46,7 @@ class StaleError(Exception):
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of the certificate: to lose at most a share `epsilon` of an episode, with confidence `1 - delta`."""
+    """What is asked of the certificate: a loss of at most a share `epsilon`, with confidence `1 - delta`."""
 
     epsilon: float = 0.1
     delta: float = 0.1
@@ -135,7 +137,7 @@ class Interview:
         if history.over():
             return "walking"
         assert history.walk is not None
-        return "asking" if self._wants_answer(history.walk.states[-1]) else "walking"
+        return "asking" if self._wants_answer(history.walk.number, history.walk.states[-1]) else "walking"
 
     def walk_on(self, seconds: float) -> None:
         """Let the agent act on its own until the person is needed, all is done, or the time is up."""
@@ -180,7 +182,7 @@ class Interview:
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values."""
         history = self.history
-        erring = learning.slips(history.repeats, history.contradictions)
+        erring = slips(history.repeats, history.contradictions)
         return {
             "environment": self.source.environment,
             "certified": self.certified,
@@ -230,12 +232,9 @@ class Interview:
         if self.history.stale:
             self._rebuild()
 
-    def _wants_answer(self, state: int) -> bool:
-        history = self.history
-        if history.skipped_here():
-            return False
-        if history.open(state):
-            return not history.skipped_in_episode(state)
+    def _wants_answer(self, episode: int, state: int) -> bool:
+        if self.history.open(state):
+            return not self.history.skipped_in(episode, state)
         return self._is_due_again(state)
 
     def _is_due_again(self, state: int) -> bool:
@@ -250,29 +249,24 @@ class Interview:
         return history.answers - history.last_repeat >= gap
 
     def _stretch(self) -> Event:
-        """Go on by the known answers to the next question or the end of the episode."""
-        history, named = self.history, len(self.history.names)
-        walk = history.walk
-        if walk is None or history.over():
-            number = 0 if walk is None else walk.number + 1
-            state = self.environment.reset(self.generator(EPISODE, number))
-            step, path, stake = 0, [state], self._stake()
+        """Go on by the known answers to the next question or the end of the episode; begin one if there is none."""
+        environment, walk = self.environment, self.history.walk
+        event: Event = {"event": "walk"}
+        if walk is None or self.history.over():
+            number, first = (0 if walk is None else walk.number + 1), 0
+            event["stake"] = place(self.history.forecast(), self.terms.epsilon).stake
+            path = [environment.reset(self.generator(EPISODE, number))]
         else:
-            number, step, state, stake = walk.number, walk.step, walk.states[-1], walk.stake
-            path = [state]
-            path += self._step(number, step, state)
-        first = step
-        end = self.environment.end if isinstance(self.environment, EndingEnvironment) else None
-        while (step := first + len(path) // 2) < self.environment.horizon:
-            state = path[-1]
-            if state == end or self._wants_answer(state):
+            number, first = walk.number, walk.step
+            path = [walk.states[-1], *self._step(number, first, walk.states[-1])]
+        end = environment.end if isinstance(environment, EndingEnvironment) else None
+        while (step := first + len(path) // 2) < environment.horizon and path[-1] != end:
+            if self._wants_answer(number, path[-1]):
                 break
-            path += self._step(number, step, state)
-        event: Event = {"event": "walk", "episode": number, "step": first, "path": path}
-        if first == 0 and len(path) >= 1 and (walk is None or number != walk.number):
-            event["stake"] = stake
-        if isinstance(self.environment, GrowingEnvironment) and self.environment.n_states > named:
-            event["names"] = list(self.environment.names[named:])
+            path += self._step(number, step, path[-1])
+        event |= {"episode": number, "step": first, "path": path}
+        if isinstance(environment, GrowingEnvironment) and environment.n_states > len(self.history.names):
+            event["names"] = list(environment.names[len(self.history.names) :])
         return event
 
     def _step(self, number: int, step: int, state: int) -> tuple[int, int]:
@@ -282,17 +276,6 @@ class Interview:
             action = int(self.generator(GUESS, number, step).integers(self.environment.n_actions))
         return action, self.environment.step(action)
 
-    def _stake(self) -> float:
-        """How much to bet on the next episode; thought over when the answers have changed or much has been seen."""
-        history = self.history
-        thought_of, episodes = self._bet_moment
-        if thought_of != self.turn or history.episodes - episodes >= max(5, history.episodes // 5):
-            n_states = self.environment.n_states
-            known = learning.estimate(self.environment, history.counts(n_states), self.terms.delta)
-            self._bet = learning.stake(known, history.route(n_states), self.terms.epsilon)
-            self._bet_moment = (self.turn, history.episodes)
-        return self._bet
-
     def _rebuild(self) -> None:
         """Compute everything from the log again, and bring the environment back to where the log ends."""
         events, self.turn = effective(self.log)
@@ -301,7 +284,6 @@ class Interview:
         if self.history.stale:
             final = {state: opinion.standing for state, opinion in self.history.opinions.items()}
             self.history = self._replayed(events, final)
-        self._bet, self._bet_moment = 0.0, (-1, 0)
         if isinstance(self.environment, GrowingEnvironment):
             self.environment.recall(tuple(self.history.names))
         if not self.history.over():

@@ -233,7 +233,7 @@ RESERVED_KEYS = "ur?"
 
 
 def with_keys(actions: list[tuple[str, tuple[float, float]]]) -> list[Action]:
-    """Arrow keys for the actions that point somewhere, each once; first letters for the others, or digits if these clash."""
+    """Arrow keys for the actions that point somewhere, others have first letters or, if these clash, digits."""
     aims = [(round(x, 6) + 0.0, round(y, 6) + 0.0) for _, (x, y) in actions]
     keys = [ARROW_KEYS.get(aim, "") if aim not in aims[:number] else "" for number, aim in enumerate(aims)]
     rest = [number for number, key in enumerate(keys) if not key]
