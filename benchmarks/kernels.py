@@ -169,7 +169,9 @@ def row(name: str, seconds: list[float], target: float | None, against: list[flo
         print(f"{name:<48}{'absent':>10}")
         return
     rivals = against or []
-    pairs = zip(seconds, rivals, strict=True) if len(seconds) == len(rivals) else ((seconds[0], ours) for ours in rivals)
+    pairs = (
+        zip(seconds, rivals, strict=True) if len(seconds) == len(rivals) else ((seconds[0], ours) for ours in rivals)
+    )
     ratio = f"{statistics.median(theirs / ours for theirs, ours in pairs):,.1f}×" if rivals else ""
     times = f"{written(statistics.median(seconds)):>10}{written(min(seconds)):>10}"
     print(f"{name:<48}{times}{written(target) if target else '':>10}{ratio:>20}")

@@ -93,7 +93,9 @@ def best_by_enumeration(
     horizon, n_states, n_actions = reward.shape
     identity = np.eye(n_actions)
     return max(
-        float(initial @ policy_values(P, known, reward, identity[np.reshape(actions, (horizon, n_states))], unknown)[1][0])
+        float(
+            initial @ policy_values(P, known, reward, identity[np.reshape(actions, (horizon, n_states))], unknown)[1][0]
+        )
         for actions in itertools.product(range(n_actions), repeat=horizon * n_states)
     )
 

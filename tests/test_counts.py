@@ -50,7 +50,9 @@ def test_the_empty_counts_are_zero(some: Counts) -> None:
 
 
 @given(shapes(), st.booleans(), SEEDS, st.integers(0, 20))
-def test_counts_of_two_batches_are_the_counts_of_both_together(shape: Any, stationary: bool, seed: int, cut: int) -> None:
+def test_counts_of_two_batches_are_the_counts_of_both_together(
+    shape: Any, stationary: bool, seed: int, cut: int
+) -> None:
     moves = random_moves(np.random.default_rng(seed), shape, 20)
 
     def part(chosen: slice, starts: Any) -> Counts:

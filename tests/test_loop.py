@@ -96,7 +96,9 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(problem: Prob
     assert any((a.state.counts.visits != b.state.counts.visits).any() for a, b in zip(first, other, strict=False))
 
 
-@pytest.mark.parametrize("settings", [{}, {"strategy": "greedy", "stationary_dynamics": False, "confidence": "hoeffding"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"strategy": "greedy", "stationary_dynamics": False, "confidence": "hoeffding"}]
+)
 def test_a_run_goes_on_from_any_of_its_states_as_if_nothing_had_happened(
     problem: Problem, settings: dict[str, Any]
 ) -> None:
@@ -259,9 +261,7 @@ def test_an_expert_that_fails_stops_the_run_and_leaves_the_last_state(problem: P
         return 1
 
     kept: list[Turn] = []
-    run = learn(
-        Bare(Simulator(problem.mdp)), FunctionExpert(expert, deterministic=False), Settings(epsilon=1e-9)
-    )
+    run = learn(Bare(Simulator(problem.mdp)), FunctionExpert(expert, deterministic=False), Settings(epsilon=1e-9))
     with pytest.raises(AnswerError, match="gone home"):
         for turn in run:
             kept.append(turn)  # noqa: PERF402 – one by one, so that the expert can see how many there are

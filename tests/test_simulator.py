@@ -431,7 +431,9 @@ def test_an_answer_that_is_no_action_is_named(mdp: MDP, answer: Any, plan: str) 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_an_expert_with_nothing_to_say_leaves_no_answer(mdp: MDP, deterministic: bool) -> None:
     expert = FunctionExpert(lambda h, s: 1 if s == 2 else None, deterministic=deterministic)  # type: ignore[arg-type]
-    plan = Plan(policy=np.eye(3)[np.zeros(mdp.shape[:2], dtype=np.int64)], follow=np.ones(mdp.shape[:2], dtype=np.bool_))
+    plan = Plan(
+        policy=np.eye(3)[np.zeros(mdp.shape[:2], dtype=np.int64)], follow=np.ones(mdp.shape[:2], dtype=np.bool_)
+    )
     seen = collect(Simulator(mdp), expert, plan, 50, Counts.empty(mdp.shape), np.random.default_rng(0))
     assert seen.answers[:, 2, 1].sum() == seen.questions > 0
     assert (seen.visits[:, 2, 1] == seen.visits[:, 2].sum(axis=1)).all()

@@ -128,7 +128,7 @@ def learn(
         recovered = made_feasible(known, infer(known, settings.rmax, warm), settings.rmax)
         inferring = time.perf_counter() - began
 
-        # The state keeps the accuracy from before this turn: what is believed now is recomputed from it when a run goes on.
+        # Kept is the accuracy from before this turn: what is believed now is recomputed from it when a run goes on.
         names = environment.names if isinstance(environment, GrowingEnvironment) else ()
         state = State(state.iteration + 1, counts, recovered, None, belief.accuracy, state.memory, names, wealth)
         belief = believe(known, settings, state)

@@ -137,8 +137,8 @@ def demo(
         shutil.rmtree(out)
     settings = Settings(episodes_per_iteration=1)
     begun = Run.create(out, settings, Source("four-paths", {}, seed=0))
-    print("Four corridors leave a room; one has something the expert wants. The software knows neither which corridor,")
-    print("nor how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
+    print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
+    print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
     _carry_on(begun, as_json=False, summary=False)
     print(in_words(begun))
     for picture in draw(begun):

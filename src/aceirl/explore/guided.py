@@ -13,11 +13,11 @@ from aceirl.explore.base import Belief
 class Guided:
     """Do as the expert says until what it does on its own way is certified; then explore with ACE. The default.
 
-    The certificate `policy` is about the states the expert meets, and only episodes that do what the expert does bear on
-    it, so until it holds at the accuracy asked for every episode follows the expert. All other certificates are about
-    the dynamics and about states off that way, where following the expert again teaches nothing and (ACE) plans best.
-    The first phase takes as many samples as the policy certificate, a vanishing share of what the others need. An
-    expert who draws its actions has no such certificate: it is followed in every other iteration.
+    The certificate `policy` is about the states the expert meets, and only episodes that do what the expert does bear
+    on it, so until it holds at the accuracy asked for every episode follows the expert. All other certificates are
+    about the dynamics and about states off that way, where following the expert again teaches nothing and (ACE) plans
+    best. The first phase takes as many samples as the policy certificate, a vanishing share of what the others need.
+    An expert who draws its actions has no such certificate: it is followed in every other iteration.
     """
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -15,9 +15,9 @@ from aceirl.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_sad
 def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     """`(weight [H, S, A], counts)` of the radius `weight/√(counts + x)` that `x` more visits would leave.
 
-    Specification §5: the paper's radius without its `min(1, ·)`, so that the problem is convex, with counts pooled over
-    steps (`[S, A]`) where the dynamics are stationary. Its factor 2 is the sum of a part for the dynamics and one for the
-    expert; the second is gone where the expert is known. Behind an unknown row everything is unknown, so such a row
+    The paper's radius without its `min(1, ·)`, so that the problem is convex, with counts pooled over steps (`[S, A]`)
+    where the dynamics are stationary. Its factor 2 is the sum of a part for the dynamics and one for the expert; the
+    second is gone where the expert is known. Behind an unknown row everything is unknown, so such a row
     carries the radii of all the steps that follow it. This steers the exploration and promises nothing.
     """
     horizon, n_states, n_actions = belief.shape
@@ -34,7 +34,7 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
 def solved(
     belief: Belief, explorer: Episodes | Samples, *, mdp: MDP | None = None, all_policies: bool = False
 ) -> SaddlePlan:
-    """The exploration problem at this belief, started from the last plan; in the estimated process unless another is given."""
+    """The exploration problem at this belief, started from the last plan; in the estimated process or the one given."""
     weight, visits = expected_radius(belief)
     policies = (
         None if all_policies else plausible_policies(belief.estimate, belief.reward, belief.neutral, belief.accuracy)

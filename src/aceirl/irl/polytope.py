@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray
 
-# HiGHS's interior point with crossover is the quicker on the large ones; the simplex is asked when it gives up.
-METHODS = ("highs-ipm", "highs-ds")
+# HiGHS's dual simplex; its interior point is asked when that gives up.
+METHODS = ("highs-ds", "highs-ipm")
 
 
 class EmptySetError(InputError):

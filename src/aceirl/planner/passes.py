@@ -38,13 +38,13 @@ NOTHING: FloatArray = np.empty((0, 0, 0))
 NOTHING.flags.writeable = False
 
 
-PRANGE_ONLY = dict.fromkeys(("comprehension", "inplace_binop", "reduction", "setitem", "numpy", "stencil", "fusion"), False)
-"""Numba would also run array expressions in parallel: that costs small instances more than the whole pass."""
-
-
 def threaded(function: F) -> F:
-    """Compile like `compiled`, with `prange` loops, and nothing else, over several cores."""
-    return cast(F, numba.njit(cache=True, nogil=True, parallel={"prange": True, **PRANGE_ONLY})(function))
+    """Compile like `compiled`, with `prange` loops over several cores.
+
+    For functions that hold such a loop and nothing else: waking the threads costs a small instance more than its pass,
+    and Numba would wake them for every array expression too.
+    """
+    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
 
 
 class Graph(NamedTuple):
@@ -193,6 +193,22 @@ def _respond_block(
 
 
 @threaded
+def _respond_blocks(
+    graph: Graph,
+    cost: Cost,
+    multiplier: float,
+    temperature: float,
+    h: int,
+    later: FloatArray,
+    here: FloatArray,
+    actions: Actions,
+    policy: FloatArray,
+) -> None:
+    for b in numba.prange(graph.blocks):
+        _respond_block(graph, cost, multiplier, temperature, h, b, later, here, actions, policy)
+
+
+@compiled
 def respond(
     graph: Graph, cost: Cost, multiplier: float, temperature: float, actions: Actions, policy: FloatArray
 ) -> float:
@@ -210,8 +226,7 @@ def respond(
         if graph.blocks == 1:
             _respond_block(graph, cost, multiplier, temperature, h, 0, later, here, actions, policy)
         else:
-            for b in numba.prange(graph.blocks):
-                _respond_block(graph, cost, multiplier, temperature, h, b, later, here, actions, policy)
+            _respond_blocks(graph, cost, multiplier, temperature, h, later, here, actions, policy)
         later, here = here, later
     value = 0.0
     for i in range(graph.first[1]):
@@ -259,6 +274,16 @@ def _collect_block(graph: Graph, h: int, number: int, parts: FloatArray, into: F
 
 
 @threaded
+def _push_blocks(
+    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, here: FloatArray, parts: FloatArray, after: FloatArray
+) -> None:
+    for b in numba.prange(graph.blocks):
+        _push_block(graph, actions, policy, n_actions, h, b, here, parts[b])
+    for b in numba.prange(graph.blocks):
+        _collect_block(graph, h + 1, b, parts, after)
+
+
+@compiled
 def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
     """The state distribution `mass [H, S]` under `actions [H, S]`, or, if these are of size zero, under `policy [H, S, A]`.
 
@@ -274,7 +299,4 @@ def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mas
             _push_block(graph, actions, policy, n_actions, h, 0, mass[h], parts[0])
             _collect_block(graph, h + 1, 0, parts, mass[h + 1])
         else:
-            for b in numba.prange(graph.blocks):
-                _push_block(graph, actions, policy, n_actions, h, b, mass[h], parts[b])
-            for b in numba.prange(graph.blocks):
-                _collect_block(graph, h + 1, b, parts, mass[h + 1])
+            _push_blocks(graph, actions, policy, n_actions, h, mass[h], parts, mass[h + 1])

@@ -181,13 +181,18 @@ def _root_block(graph: Graph, problem: _Problem, state: _State, number: int) -> 
 
 
 @threaded
+def _root_blocks(graph: Graph, problem: _Problem, state: _State) -> None:
+    for b in numba.prange(graph.blocks):
+        _root_block(graph, problem, state, b)
+
+
+@compiled
 def _set_root(graph: Graph, problem: _Problem, state: _State) -> None:
     """`1/√(n + x)` for the averaged explorer."""
     if graph.blocks == 1:
         _root_block(graph, problem, state, 0)
     else:
-        for b in numba.prange(graph.blocks):
-            _root_block(graph, problem, state, b)
+        _root_blocks(graph, problem, state)
 
 
 @compiled
@@ -207,14 +212,19 @@ def _price_block(graph: Graph, problem: _Problem, state: _State, number: int, su
 
 
 @threaded
+def _price_blocks(graph: Graph, problem: _Problem, state: _State, sums: FloatArray) -> None:
+    for b in numba.prange(graph.blocks):
+        _price_block(graph, problem, state, b, sums)
+
+
+@compiled
 def _set_price(graph: Graph, problem: _Problem, state: _State) -> tuple[float, float]:
     """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
     sums = np.empty((graph.blocks, 2))
     if graph.blocks == 1:
         _price_block(graph, problem, state, 0, sums)
     else:
-        for b in numba.prange(graph.blocks):
-            _price_block(graph, problem, state, b, sums)
+        _price_blocks(graph, problem, state, sums)
     return sums[:, 0].sum(), sums[:, 1].sum()
 
 
@@ -248,16 +258,24 @@ def _add_block(
 
 
 @threaded
-def _add_answer(graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool) -> None:
+def _add_blocks(
+    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, sums: FloatArray
+) -> None:
+    for b in numba.prange(graph.blocks):
+        sums[b] += _add_block(graph, problem, state, actions, share, adversary, h, b)
+
+
+@compiled
+def _add_answer(
+    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
+) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
-    blocks = graph.blocks
-    constants = np.zeros(blocks)
+    constants = np.zeros(graph.blocks)
     for h in range(state.mass.shape[0]):
-        if blocks == 1:
+        if graph.blocks == 1:
             constants[0] += _add_block(graph, problem, state, actions, share, adversary, h, 0)
         else:
-            for b in numba.prange(blocks):
-                constants[b] += _add_block(graph, problem, state, actions, share, adversary, h, b)
+            _add_blocks(graph, problem, state, actions, share, adversary, h, constants)
     if adversary:
         state.totals[ADVERSARY] += share
         state.totals[CONSTANT] += constants.sum()

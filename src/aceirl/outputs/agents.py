@@ -1,0 +1,59 @@
+"""The way back into Gymnasium: an environment that pays the recovered reward, and a policy that lives by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from aceirl.outputs.learned import Learned
+
+
+class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The environment with the recovered reward in the place of its own; train any agent on it.
+
+    The environment's own reward stays in `info["original_reward"]`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned) -> None:
+        super().__init__(env)
+        self._learned = learned
+        self._observation: Any = None
+        self._step = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._observation, info = self.env.reset(seed=seed, options=options)
+        self._step = 0
+        return self._observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take an action; it is paid by the observation it was taken in."""
+        observation, original, terminated, truncated, info = self.env.step(action)
+        reward = self._learned(self._observation, action, self._step)
+        self._observation, self._step = observation, self._step + 1
+        return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
+
+
+class GreedyPolicy:
+    """The greedy policy of a recovered reward, with the `predict` that Stable-Baselines3 and imitation know.
+
+    It depends on the step, and the `state` that `predict` takes and returns is that step, one for each environment.
+    """
+
+    def __init__(self, learned: Learned) -> None:
+        self._learned = learned
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """The actions for one observation or a batch of them, and the steps that come next."""
+        space = self._learned.states.space
+        single = space.contains(observation) or np.ndim(observation) == len(space.shape or ())
+        batch = [observation] if single else list(observation)
+        steps = np.zeros(len(batch), dtype=np.int64) if state is None else np.asarray(state[0])
+        if episode_start is not None:
+            steps = np.where(episode_start, 0, steps)
+        actions = [self._learned.act(seen, int(step)) for seen, step in zip(batch, steps, strict=True)]
+        return (np.asarray(actions[0]) if single else np.asarray(actions)), (steps + 1,)

@@ -1,0 +1,107 @@
+"""What a run has learned about a Gymnasium environment, in the environment's own observations and actions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.observations import END, States, plain
+from aceirl.errors import InputError
+from aceirl.experts import Demonstration
+from aceirl.loop import State
+from aceirl.mdp import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A recovered reward and its greedy policy, for observations instead of numbers of states.
+
+    `reward [H, S, A]` is the run's, moved so that nothing is earned after the end of an episode: from each step the same
+    is taken everywhere, and as every episode has `H` steps, with those after its end, all policies lose alike. `neutral
+    [H]` is what a state that was never met earns.
+    """
+
+    reward: FloatArray
+    neutral: FloatArray
+    policy: IntArray
+    answers: IntArray
+    states: States
+    actions: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, state: State, environment: GymEnvironment) -> Learned:
+        """From the state of a run in that environment."""
+        if state.recovered is None or state.policy is None:
+            raise InputError("the run has no finished iteration yet")
+        if not state.names:
+            raise InputError("the run was not made in a Gymnasium environment")
+        states = States(environment.states.space, environment.states.discretise, state.names)
+        after_end = state.recovered.reward[:, END].max(axis=1)
+        return cls(
+            reward=state.recovered.reward - after_end[:, None, None],
+            neutral=state.recovered.neutral - after_end,
+            policy=state.policy,
+            answers=state.counts.answers,
+            states=states,
+            actions=tuple(environment.action(number) for number in range(environment.n_actions)),
+        )
+
+    @property
+    def horizon(self) -> int:
+        """How many steps an episode has."""
+        return self.reward.shape[0]
+
+    @cached_property
+    def numbers(self) -> dict[Any, int]:
+        """The number of each of the environment's own actions."""
+        return {_hashable(action): number for number, action in enumerate(self.actions)}
+
+    def __call__(self, observation: Any, action: Any, step: int) -> float:
+        """The reward of an action; beyond the horizon that of the last step."""
+        step, state = min(step, self.horizon - 1), self.states.find(observation)
+        if state is None:
+            return float(self.neutral[step])
+        return float(self.reward[step, state, self.numbers[_hashable(action)]])
+
+    def act(self, observation: Any, step: int) -> Any:
+        """The greedy action; where a state was never met, the first."""
+        state = self.states.find(observation)
+        return self.actions[0 if state is None else self.policy[min(step, self.horizon - 1), state]]
+
+    def demonstrations(self) -> list[Demonstration]:
+        """The expert's answers, each once for every time it was given."""
+        return [
+            Demonstration(self.states.observation(state), self.actions[action], int(step))
+            for step, state, action in np.argwhere(self.answers)
+            for _ in range(self.answers[step, state, action])
+        ]
+
+    def save_demonstrations(self, path: Path) -> None:
+        """The answers as lines of JSON, which `DemonstrationExpert` can replay."""
+        lines = [
+            {"step": entry.step, "observation": plain(entry.observation), "action": plain(entry.action)}
+            for entry in self.demonstrations()
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def save_table(self, path: Path) -> None:
+        """The reward as a table: step, observation, action, reward, and whether the greedy policy takes it."""
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("step", "observation", "action", "reward", "greedy"))
+            for step, state, action in np.ndindex(*self.reward.shape):
+                if state != END:
+                    place = (step, self.states.names[state], plain(self.actions[action]))
+                    chosen = int(self.policy[step, state] == action)
+                    writer.writerow((*place, f"{self.reward[step, state, action]:.6g}", chosen))
+
+
+def _hashable(action: Any) -> Any:
+    return tuple(np.asarray(action).ravel().tolist())

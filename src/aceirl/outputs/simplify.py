@@ -1,0 +1,125 @@
+"""Rewards that a person can read, for which the same policies are best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from aceirl.errors import InputError
+from aceirl.kernels import optimal_values
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
+
+# A difference in value below this share of the largest value is rounding.
+TOLERANCE = 1e-7
+
+
+def shaped(mdp: MDP, reward: FloatArray, potential: FloatArray) -> FloatArray:
+    """`r - φ_h(s) + Σ P(s'|s,a)·φ_{h+1}(s')`, with `φ [H, S]` and nothing after the last step.
+
+    Every action value falls by `φ_h(s)`, so in each state the actions keep their order and the distances between them:
+    the same policies are best, by the same margin (Ng, Harada & Russell 1999, for a finite horizon).
+    """
+    mdp.require_complete()
+    later = np.concatenate((potential[1:], np.zeros((1, mdp.n_states))))
+    return check_reward(reward, mdp.shape) - potential[:, :, None] + expected(mdp, later)
+
+
+def price_of_actions(mdp: MDP, reward: FloatArray) -> FloatArray:
+    """The reward shaped by its own values: 0 for whatever is best, and else minus what the action costs in the end."""
+    return shaped(mdp, reward, optimal_values(mdp, check_reward(reward, mdp.shape))[1][:-1])
+
+
+def expected(mdp: MDP, values: FloatArray) -> FloatArray:
+    """`[H, S, A]`: `Σ P(s'|s,a)·values[h, s']`."""
+    transitions = transition_matrix(mdp)
+    steps = range(mdp.horizon)
+    rows = mdp.n_states * mdp.n_actions
+    parts = [transitions[h * mdp.stride : h * mdp.stride + rows] @ values[h] for h in steps]
+    return np.asarray(parts).reshape(mdp.shape)
+
+
+def transition_matrix(mdp: MDP) -> csr_array:
+    """`[rows, S]`, sparse."""
+    return csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
+
+
+@dataclass(frozen=True, eq=False)
+class StateReward:
+    """A reward `[S]` for being in a state, and the proof that it will do.
+
+    `policy [H, S]` is best under it. `margin [H, S]` is by how much it is better than any other action, 0 where another
+    is as good: there the simple reward leaves the choice open, and it always does in the last step.
+    """
+
+    reward: FloatArray
+    policy: IntArray
+    margin: FloatArray
+
+    @property
+    def decided(self) -> BoolArray:
+        """`[H, S]`: where the policy is the only best one."""
+        return np.asarray(self.margin > 0)
+
+
+def state_only(mdp: MDP, policy: IntArray, *, price: float = 0.01, where: BoolArray | None = None) -> StateReward | None:
+    """The sparsest reward `[S]` in `[-1, 1]` under which `policy [H, S]` is best, or None if there is none but constants.
+
+    A linear programme: `g` and its values `V`, with `Σ (P_π - P_a)·V_{h+1} ≥ 0` for every other action (Ng & Russell
+    2000, equation for finite horizons), maximising the sum of those margins less `price·‖g‖₁` for each of the `H` steps.
+    `where [H, S]` restricts what is demanded, say to the states that were met. The answer is checked by backward
+    induction, not believed.
+    """
+    mdp.require_complete()
+    if not mdp.stationary:
+        raise InputError("state_only needs dynamics that are the same at every step")
+    demanded = np.ones(mdp.shape[:2], dtype=np.bool_) if where is None else where
+    solution = _sparsest(mdp, policy, demanded, price)
+    largest = np.abs(solution).max()
+    if largest < TOLERANCE:
+        return None
+    reward = np.where(np.abs(solution) < TOLERANCE * largest, 0.0, solution)
+    q, v = optimal_values(mdp, np.broadcast_to(reward[None, :, None], mdp.shape))
+    chosen = np.take_along_axis(q, policy[:, :, None], axis=2)[:, :, 0]
+    others = np.where(np.arange(mdp.n_actions) == policy[:, :, None], -np.inf, q).max(axis=2)
+    rounding = TOLERANCE * max(1.0, float(np.abs(v).max()))
+    if (demanded & (chosen < others - rounding)).any():
+        return None
+    return StateReward(reward, policy, np.where(chosen > others + rounding, chosen - others, 0.0))
+
+
+def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> FloatArray:
+    """`g [S]` of the linear programme; variables are `g⁺, g⁻ [S]` and `V [H, S]`."""
+    horizon, n_states, n_actions = mdp.shape
+    transitions, states = transition_matrix(mdp), np.arange(n_states)
+    count = (2 + horizon) * n_states
+    equalities, margins = _Rows(count), _Rows(count)
+    for h in range(horizon):
+        here = (2 + h) * n_states
+        followed = transitions[states * n_actions + policy[h]]
+        later = None if h + 1 == horizon else here + n_states
+        equalities.add(states, ((0, -_one(n_states)), (n_states, _one(n_states)), (here, _one(n_states))))
+        if later is not None:
+            equalities.extend(later, -followed)
+            for a in range(n_actions):
+                chosen = demanded[h] & (policy[h] != a)
+                margins.add(states[chosen], ())
+                margins.extend(later, (transitions[states * n_actions + a] - followed)[states[chosen]])
+    bonus = -margins.matrix().sum(axis=0)
+    cost = -np.asarray(bonus).ravel()
+    cost[: 2 * n_states] += price * horizon
+    bounds = [(0.0, 1.0)] * (2 * n_states) + [(None, None)] * (horizon * n_states)
+    answer = linprog(
+        cost,
+        A_ub=margins.matrix(),
+        b_ub=np.zeros(margins.count),
+        A_eq=equalities.matrix(),
+        b_eq=np.zeros(equalities.count),
+        bounds=bounds,
+        method="highs",
+    )
+    if answer.x is None:
+        raise InputError(f"the linear programme for a simple reward failed: {answer.message}")
+    return np.asarray(answer.x[:n_states] - answer.x[n_states : 2 * n_states])
