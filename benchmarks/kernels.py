@@ -3,7 +3,7 @@
     uv run --group bench python benchmarks/kernels.py
 
 Times are the median and the best over rounds; on a busy machine the best is the one to believe. A ratio is the median
-of the ratios within a round, so that other work on the machine hits both sides alike. Without QuantEcon its rows say so.
+of the ratios within a round, so that other work on the machine hits both sides alike. QuantEcon may be absent.
 """
 
 from __future__ import annotations
@@ -168,11 +168,10 @@ def row(name: str, seconds: list[float], target: float | None, against: list[flo
     if not seconds:
         print(f"{name:<48}{'absent':>10}")
         return
-    rivals = against or []
-    pairs = (
-        zip(seconds, rivals, strict=True) if len(seconds) == len(rivals) else ((seconds[0], ours) for ours in rivals)
-    )
-    ratio = f"{statistics.median(theirs / ours for theirs, ours in pairs):,.1f}×" if rivals else ""
+    ratio = ""
+    if against is not None:
+        theirs = seconds if len(seconds) == len(against) else [seconds[0]] * len(against)
+        ratio = f"{statistics.median(their / our for their, our in zip(theirs, against, strict=True)):,.1f}×"
     times = f"{written(statistics.median(seconds)):>10}{written(min(seconds)):>10}"
     print(f"{name:<48}{times}{written(target) if target else '':>10}{ratio:>20}")
 

@@ -6,12 +6,15 @@ All take `P [H, S, A, S]` (stationary dynamics repeated) and `known [H, S, A]`; 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from aceirl.mdp import MDP, BoolArray, FloatArray
+
+Backup = Callable[[int, FloatArray], FloatArray]
 
 
 def unrolled(mdp: MDP) -> tuple[FloatArray, BoolArray]:
@@ -53,7 +56,9 @@ def policy_values(
     return _induction(P, known, reward, unknown, last, lambda h, q: (policy[h] * q).sum(axis=1))
 
 
-def _induction(P, known, reward, unknown, last, backup):
+def _induction(
+    P: FloatArray, known: BoolArray, reward: FloatArray, unknown: FloatArray, last: FloatArray | None, backup: Backup
+) -> tuple[FloatArray, FloatArray]:
     horizon, n_states, _ = reward.shape
     q = np.zeros(reward.shape)
     v = np.zeros((horizon + 1, n_states))

@@ -90,7 +90,7 @@ def random_policy(rng: np.random.Generator, shape: tuple[int, int, int], kind: s
     if kind == "uniform":
         return np.full(shape, 1.0 / shape[2])
     if kind == "deterministic":
-        return np.eye(shape[2])[rng.integers(shape[2], size=shape[:2])]
+        return np.asarray(np.eye(shape[2])[rng.integers(shape[2], size=shape[:2])])
     weights = rng.exponential(size=shape)
     if kind == "sparse":
         weights *= rng.random(shape) < 0.5

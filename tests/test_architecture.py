@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "loop": LOOP,
     "runs": RUNS,
     "__init__": RUNS | {"runs"},
-    "outputs": LOOP | {"loop", "envs"},
+    "outputs": LOOP | {"loop", "envs", "experts"},
     "experiments": RUNS | {"runs", "outputs", "__init__"},
     "web": RUNS | {"runs", "experiments", "__init__"},
     "cli": RUNS | {"runs", "outputs", "experiments", "web", "__init__"},

@@ -37,7 +37,7 @@ def test_eb1_is_its_twin(data: st.DataObject, mdp: MDP, start: float) -> None:
 
 def test_eb1_by_hand() -> None:
     # Two states; action 0 of state 0 leads to either alike, action 1 to itself; state 1 stays. C is 0.1 and, in 1, 0.4.
-    mdp = MDP.from_dense([[[0.5, 0.5], [1, 0]], [[0, 1], [0, 1]]], initial=0, horizon=3)
+    mdp = MDP.from_dense([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]], initial=0, horizon=3)
     cost = np.full(mdp.shape, 0.1)
     cost[:, 1] = 0.4
     bound = error_bound(mdp, radii_of(cost))
@@ -103,7 +103,8 @@ def check_promise(
         return float(truth.initial @ oracles.policy_values(P, known, reward, policy, nothing)[1][0])
 
     def best(P: FloatArray, reward: FloatArray) -> FloatArray:
-        return np.eye(truth.n_actions)[oracles.backward_induction(P, known, reward, nothing)[0].argmax(axis=2)]
+        q, _ = oracles.backward_induction(P, known, reward, nothing)
+        return np.asarray(np.eye(truth.n_actions)[q.argmax(axis=2)])
 
     candidates = [best(P, r), best(P_hat, r_hat), best(P, -r), best(P_hat, -r_hat)]
     candidates += [random_policy(rng, truth.shape, "deterministic") for _ in range(5)]

@@ -31,7 +31,7 @@ def seen_everywhere(times: int, *, stationary: bool = True, shape: tuple[int, in
     keys = np.arange(n_rows) * n_states
     none = np.zeros(0, dtype=np.int64)
     moved = (keys, np.full(n_rows, per_row)) if times else (none, none)
-    return Counts(stationary, visits, np.zeros_like(visits), np.zeros(n_states), *moved)
+    return Counts(stationary, visits, np.zeros_like(visits), visits[0, :, 0] * 0, *moved)
 
 
 def estimated(some: Counts, initial: FloatArray | None = None, **kind: Any) -> Estimate:
@@ -51,14 +51,14 @@ def test_the_kl_radius_by_hand() -> None:
         seen_everywhere(1000, stationary=False),
         stationary=True,
         visits=np.array([np.full((2, 2), v) for v in (1000, 0, 0)]),
-        move_keys=[0, 2, 4, 6],
-        move_counts=[1000] * 4,
-        answers=np.ones((3, 2, 2)),
+        move_keys=np.array([0, 2, 4, 6]),
+        move_counts=np.full(4, 1000),
+        answers=np.ones((3, 2, 2), dtype=np.int64),
     )
     radii = kl(estimated(some, initial=np.array([1.0, 0.0])), 1.0, 0.1)
     np.testing.assert_allclose(radii.total[:, 0, 0], [0.159350, 0.0796751, 0.0], rtol=1e-5)
     # Per step the union is over three times as many rows.
-    apart = replace(seen_everywhere(1000, stationary=False), answers=np.ones((3, 2, 2)))
+    apart = replace(seen_everywhere(1000, stationary=False), answers=np.ones((3, 2, 2), dtype=np.int64))
     beta = math.log(12 / (0.1 / 3)) + math.log(math.e * 1001)
     radii = kl(estimated(apart, initial=np.array([1.0, 0.0])), 1.0, 0.1)
     np.testing.assert_allclose(radii.transition[:, 0, 0], np.array([2, 1, 0]) * math.sqrt(beta / 2000), rtol=1e-12)
@@ -143,7 +143,7 @@ def test_an_unseen_row_is_worth_everything() -> None:
 
 def test_an_estimated_start_has_a_radius_of_its_own() -> None:
     # 50 resets, a third of δ=0.1: β = log(1/0.0333) + log(e·51), 3·sqrt(β/100) = 0.866009.
-    some = replace(seen_everywhere(10), starts=[20, 30])
+    some = replace(seen_everywhere(10), starts=np.array([20, 30]))
     assert kl(estimated(some), 1.0, 0.1).start == pytest.approx(0.866009, rel=1e-5)
     assert kl(estimated(some, initial=np.array([0.4, 0.6])), 1.0, 0.1).start == 0.0
     assert kl(estimated(seen_everywhere(10)), 1.0, 0.1).start == 3.0

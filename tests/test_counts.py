@@ -56,8 +56,8 @@ def test_counts_of_two_batches_are_the_counts_of_both_together(
     moves = random_moves(np.random.default_rng(seed), shape, 20)
 
     def part(chosen: slice, starts: Any) -> Counts:
-        columns = (getattr(moves, name)[chosen] for name in ("step", "state", "action", "successor", "count"))
-        return Counts.of_moves(Moves(*columns, starts), shape, stationary=stationary)
+        columns = {name: getattr(moves, name)[chosen] for name in ("step", "state", "action", "successor", "count")}
+        return Counts.of_moves(Moves(**columns, starts=starts), shape, stationary=stationary)
 
     whole = part(slice(None), moves.starts)
     assert_same(part(slice(cut), moves.starts) + part(slice(cut, None), 0 * moves.starts), whole)
@@ -107,7 +107,7 @@ def test_a_count_that_is_none_is_named(name: str, value: float) -> None:
     ],
 )
 def test_parts_that_do_not_fit_are_named(changes: dict[str, Any], named: str) -> None:
-    good = replace(Counts.empty((2, 3, 2)), move_keys=[4, 17], move_counts=[1, 2])
+    good = replace(Counts.empty((2, 3, 2)), move_keys=np.array([4, 17]), move_counts=np.array([1, 2]))
     with pytest.raises(InputError) as caught:
         replace(good, **changes)
     assert named in str(caught.value)
@@ -182,7 +182,7 @@ def test_pooling_mixes_the_steps_and_the_per_step_estimate_does_not() -> None:
 
 def test_a_told_start_is_taken_over_the_seen_one() -> None:
     told = np.array([0.5, 0.5])
-    some = replace(Counts.empty((1, 2, 1)), starts=[3, 0])
+    some = replace(Counts.empty((1, 2, 1)), starts=np.array([3, 0]))
     estimate = Estimate.of(some, kind=ExpertKind(), delta=0.1, initial=told)
     np.testing.assert_array_equal(estimate.mdp.initial, told)
     assert estimate.start_known

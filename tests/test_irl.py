@@ -21,12 +21,12 @@ from aceirl.irl.base import action_values, expert_uses, infeasibility, scaled
 from aceirl.irl.feasible_point import MARGIN, feasible_point
 from aceirl.irl.max_causal_entropy import REGULARISATION, RESIDUAL, _problem, loss, max_causal_entropy
 from aceirl.kernels import greedy_actions, occupancy, optimal_values, soft_values
-from aceirl.mdp import MDP, FloatArray
+from aceirl.mdp import MDP, BoolArray, FloatArray
 from aceirl.metrics import Truth
 
 
-def informed(mdp: MDP, policy: FloatArray, asked: FloatArray | None = None) -> Estimate:
-    """An estimate that happens to be the truth: `mdp`, and the expert `policy [H, S, A]` where it was `asked [H, S]`."""
+def informed(mdp: MDP, policy: FloatArray, asked: BoolArray | None = None) -> Estimate:
+    """An estimate that happens to be the truth: `mdp`, and the expert `policy [H, S, A]` where `asked [H, S]`."""
     deterministic = bool(np.isin(policy, (0.0, 1.0)).all())
     answers = (policy > 0).astype(np.int64)
     if asked is not None:
@@ -236,7 +236,7 @@ def test_without_a_known_start_there_is_nothing_to_learn_yet() -> None:
 
 
 def test_an_unknown_algorithm_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match="'max-causal-entropi'.*'max-causal-entropy'"):
+    with pytest.raises(InputError, match=r"'max-causal-entropi'.*'max-causal-entropy'"):
         algorithm("max-causal-entropi")
 
 
@@ -268,9 +268,8 @@ def test_the_feasible_point_is_feasible_whatever_the_dynamics(
     q, v = optimal_values(anywhere, recovered.reward)
     uses = expert_uses(estimate)
     np.testing.assert_allclose(q[uses], np.broadcast_to(v[:, :, None], q.shape)[uses], rtol=1e-12)
-    asked = uses.any(axis=2)
-    rest = q[asked[:, :, None] & ~uses]
-    assert (rest <= np.broadcast_to(v[:, :, None], q.shape)[asked[:, :, None] & ~uses] - 2.0 + 1e-9).all()
+    others = uses.any(axis=2, keepdims=True) & ~uses
+    assert (q[others] <= np.broadcast_to(v[:, :, None], q.shape)[others] - 2.0 + 1e-9).all()
 
 
 def margin(estimate: Estimate, reward: FloatArray, neutral: float) -> float:

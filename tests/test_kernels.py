@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import oracles
 import pytest
@@ -13,10 +15,10 @@ from strategies import SEEDS, from_rows, mdps, policies, random_mdp, rewards, sh
 from aceirl import kernels
 from aceirl.mdp import MDP, FloatArray
 
-CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}
 
 
-def worths(draw: st.DrawFn, mdp: MDP) -> FloatArray:
+def worths(draw: Any, mdp: MDP) -> FloatArray:
     """`[H]`: what follows an unknown row."""
     return np.random.default_rng(draw(SEEDS)).normal(scale=3.0, size=mdp.horizon)
 
@@ -165,7 +167,7 @@ def test_relabelling_states_and_actions_permutes_the_answers(data: st.DataObject
 @given(st.data(), mdps())
 def test_inputs_stay_unchanged_and_may_be_read_only(data: st.DataObject, mdp: MDP) -> None:
     reward, policy, unknown = data.draw(rewards(mdp.shape)), data.draw(policies(mdp.shape)), worths(data.draw, mdp)
-    inputs = [reward, policy, unknown, mdp.indptr, mdp.successors, mdp.probabilities, mdp.initial]
+    inputs: list[Any] = [reward, policy, unknown, mdp.indptr, mdp.successors, mdp.probabilities, mdp.initial]
     before = [array.copy() for array in inputs]
     for array in inputs:
         array.flags.writeable = False

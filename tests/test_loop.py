@@ -19,7 +19,7 @@ from aceirl.explore import Belief
 from aceirl.irl import Recovered
 from aceirl.loop import State, Turn, learn, random_streams
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.metrics import Truth, samples_to_threshold
+from aceirl.metrics import Threshold, Truth, samples_to_threshold
 from aceirl.settings import Settings
 
 COUNTS = ("visits", "answers", "starts", "move_keys", "move_counts")
@@ -145,7 +145,7 @@ def test_a_run_stops_at_its_budget(problem: Problem) -> None:
 
 def test_the_naive_strategy_misses_what_advice_reaches() -> None:
     """Double Chain, regret 0.4 within 100 samples: `random` never, `advice` always."""
-    reached = {}
+    reached: dict[str, list[Threshold]] = {}
     for strategy in ("random", "advice"):
         reached[strategy] = []
         for seed in range(5):
@@ -225,7 +225,7 @@ class Bare:
     __slots__ = ("_inner",)
 
     def __init__(self, inner: Simulator) -> None:
-        object.__setattr__(self, "_inner", inner)
+        self._inner = inner
 
     n_states = property(lambda self: self._inner.n_states)
     n_actions = property(lambda self: self._inner.n_actions)
@@ -262,9 +262,10 @@ def test_an_expert_that_fails_stops_the_run_and_leaves_the_last_state(problem: P
 
     kept: list[Turn] = []
     run = learn(Bare(Simulator(problem.mdp)), FunctionExpert(expert, deterministic=False), Settings(epsilon=1e-9))
+    kept.append(next(run))
+    kept.append(next(run))
     with pytest.raises(AnswerError, match="gone home"):
-        for turn in run:
-            kept.append(turn)  # noqa: PERF402 – one by one, so that the expert can see how many there are
+        next(run)
     assert [turn.record.iteration for turn in kept] == [1, 2]
 
 

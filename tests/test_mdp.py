@@ -198,7 +198,9 @@ def test_a_start_may_be_a_state() -> None:
 
 
 def test_the_arrays_inside_are_read_only_and_nobody_elses() -> None:
-    parts = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in PARTS.items()}
+    parts: dict[str, Any] = {
+        name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in PARTS.items()
+    }
     mdp = MDP(**parts)
     for name in ("indptr", "successors", "probabilities", "initial"):
         inside = getattr(mdp, name)

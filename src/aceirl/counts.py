@@ -105,7 +105,7 @@ class Counts:
 
     def grown(self, n_states: int) -> Counts:
         """The same observations of a problem in which more states are known; the new ones come last."""
-        horizon, before, n_actions = self.shape
+        _, before, n_actions = self.shape
         if n_states == before:
             return self
         row, successor = np.divmod(self.move_keys, before)

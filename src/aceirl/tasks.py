@@ -137,7 +137,7 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
 
     model = exact_model(env, environment.horizon, environment.n_actions)
     truth = Truth(model.mdp, model.reward)
-    best = model.expert()
+    best = model.stationary_expert()[None] if stationary else model.expert()
 
     def answer(step: int, state: int) -> int:
         here = model.states.find(environment.observation(state))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
+from scipy.sparse import csr_array
 
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.observations import END, States
 from aceirl.envs.problem import from_moves
 from aceirl.errors import InputError
-from aceirl.kernels import optimal_values
-from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
+from aceirl.kernels import evaluate, optimal_values
+from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 # One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
 Outcome = tuple[float, Any, float, bool]
@@ -34,15 +36,35 @@ class ExactModel:
     states: States
 
     def expert(self) -> IntArray:
-        """`[H, S]`: the best action for the horizon that is left; of several, the first."""
+        """`[H, S]`: the best action for the steps that are left; of several, the one that gets there soonest."""
         q, _ = optimal_values(self.mdp, self.reward)
         # Values that differ by rounding alone are equal, else a tie would be broken differently at every step.
-        best = q.max(axis=2, keepdims=True)
-        return np.asarray(np.argmax(q >= best - 1e-9 * max(1.0, float(np.abs(q).max())), axis=2))
+        rounding = 1e-9 * max(1.0, float(np.abs(q).max()))
+        best = q >= q.max(axis=2, keepdims=True) - rounding
+        return np.asarray(np.where(best, self._discounted(1 - 1 / self.mdp.horizon), -np.inf).argmax(axis=2))
 
     def stationary_expert(self) -> IntArray:
-        """`[S]`: the best first action for an episode of this horizon, to be taken at every step."""
-        return np.asarray(self.expert()[0])
+        """`[S]`: the best of a few policies that do not look at the step.
+
+        They are the best first actions for this horizon, and the best ones for discounts of about its length.
+        """
+        discounts = [1 - share / self.mdp.horizon for share in (0.1, 0.3, 1.0, 3.0) if share < self.mdp.horizon]
+        policies = [self.expert()[0], *(self._discounted(discount).argmax(axis=1) for discount in discounts)]
+        return max(policies, key=self._value)
+
+    def _value(self, actions: IntArray) -> float:
+        policy = check_policy(actions, self.mdp.shape)
+        return float(self.mdp.initial @ evaluate(self.mdp, self.reward, policy)[1][0])
+
+    def _discounted(self, discount: float) -> FloatArray:
+        """`Q [S, A]` of an endless episode in which later rewards count less."""
+        mdp = self.mdp
+        transitions = csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
+        reward = self.reward.mean(axis=0)
+        q = reward
+        for _ in range(math.ceil(math.log(1e-12) / math.log(max(discount, 1e-12)))):
+            q = reward + discount * (transitions @ q.max(axis=1)).reshape(reward.shape)
+        return q
 
     def spread(self, policy: IntArray, states: States) -> FloatArray:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""

@@ -127,7 +127,7 @@ def threshold_curves(needed: Mapping[str, Band], title: str, *, legend: bool = T
 
 
 def looks(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figure:
-    """Where a strategy looked: each state's share of `visits [S]`, in nine steps from 0.01 % to all.
+    """Where a strategy looked: each state's share of `visits [S]`, in nine steps from 0.03 % to 30 %.
 
     States never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
     """
@@ -143,7 +143,7 @@ def looks(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figur
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.axis("off")
     for s, (x, y) in enumerate(layout.positions):
-        step = int(np.clip(np.round(8 + 2 * np.log10(max(share[s], 1e-9))), 0, 8))
+        step = int(np.clip(np.round((np.log10(max(share[s], 1e-9)) + 3.5) / 3 * 8), 0, 8))
         colour = RAMP[step] if share[s] > 0 else "none"
         axes.add_patch(_blob(layout, x, y, facecolor=colour, edgecolor=RULE, linewidth=0.5))
         if s in goals:

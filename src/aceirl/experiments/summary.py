@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.certificates import KINDS
 from aceirl.errors import InputError
-from aceirl.loop import Record, State, target
+from aceirl.loop import Record, State, certify, target
 from aceirl.runs import Run, Task, open_task
 
 STOPPED = {
@@ -54,7 +55,8 @@ def in_words(run: Run) -> str:
             f"Acting on it loses {last.regret:.1%} of what lies between the best and the worst behaviour "
             "(measured against the truth, which the software did not see)."
         )
-    lines.append(_what_is_certain(run, last, state))
+    if task is not None:
+        lines += _what_is_certain(run, task, state)
     return "\n".join(lines)
 
 
@@ -66,7 +68,9 @@ def draw(run: Run) -> list[Path]:
     task = None if run.source is None else open_task(run.source)
     folder = run.path / "pictures"
     samples = [record.samples for record in records]
-    figures = {"bound": plots.bound_curve(samples, [record.bound for record in records])}
+    asked = run.settings.certify
+    promised = [record.certificates[asked] if asked else record.bound for record in records]
+    figures = {"bound": plots.bound_curve(samples, promised, target(run.settings, state.counts.shape[0]))}
     if records[-1].regret is not None:
         figures["learning"] = plots.learning_curve(
             samples, [record.regret or 0.0 for record in records], run.settings.until_regret
@@ -98,13 +102,12 @@ def _where_the_reward_is(state: State, task: Task) -> str:
     return f"The recovered reward is largest in {names}{' and others' if len(best) > 4 else ''}."
 
 
-def _what_is_certain(run: Run, last: Record, state: State) -> str:
-    goal = target(run.settings, state.counts.shape[0])
-    parts = []
-    for kind, value in last.certificates.items():
-        verdict = "holds" if value <= goal else "does not hold yet"
-        parts.append(f"{kind}: at most {value:.3g}, asked for {goal:.3g}, {verdict}")
-    return "Certificates (how wrong it may be, in units of reward over an episode): " + "; ".join(parts) + "."
+def _what_is_certain(run: Run, task: Task, state: State) -> list[str]:
+    """The certificate that was asked for in full; the others, where they hold, in a line each."""
+    asked = run.settings.certify
+    certificates = [certify(kind, task.environment, task.expert, run.settings, state) for kind in KINDS]
+    lines = [certificate.in_words() for certificate in certificates if certificate.kind == asked]
+    return lines + [c.in_words() for c in certificates if c.holds and c.kind != asked]
 
 
 def _page(run: Run, pictures: list[Path]) -> Path:

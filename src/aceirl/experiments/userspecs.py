@@ -16,6 +16,7 @@ from aceirl.settings import Settings
 
 TOP = ("title", "strategies", "seeds", "threshold", "settings", "setting")
 OWN = ("name", "environment", "parameters", "reward_free")
+SYMBOLS = {"episodes_per_iteration": "N_E"}
 CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy", "seed"))
 
 
@@ -110,7 +111,7 @@ class _Reader:
         return [
             Setting(
                 name="-".join([name, *(str(value) for value in varied.values())]),
-                title=", ".join([name, *(f"{key} = {value}" for key, value in varied.items())]),
+                title=", ".join([name, *(f"{SYMBOLS.get(key, key)} = {value}" for key, value in varied.items())]),
                 environment=environment,
                 parameters=parameters,
                 choices={**choices, **varied},

@@ -10,14 +10,15 @@ import numpy as np
 from aceirl.outputs.learned import Learned
 
 
-class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """The environment with the recovered reward in the place of its own; train any agent on it.
 
     The environment's own reward stays in `info["original_reward"]`.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned) -> None:
-        super().__init__(env)
+        gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned)
+        gymnasium.Wrapper.__init__(self, env)
         self._learned = learned
         self._observation: Any = None
         self._step = 0

@@ -22,11 +22,12 @@ class Episode:
     terminated: bool = False
 
 
-class EpisodeLog(gymnasium.Wrapper[Any, Any, Any, Any]):
+class EpisodeLog(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """Keeps all that happens in an environment; put it around the environment before a run."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        super().__init__(env)
+        gymnasium.utils.RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
         self.episodes: list[Episode] = []
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

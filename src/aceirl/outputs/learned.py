@@ -23,9 +23,9 @@ from aceirl.mdp import FloatArray, IntArray
 class Learned:
     """A recovered reward and its greedy policy, for observations instead of numbers of states.
 
-    `reward [H, S, A]` is the run's, moved so that nothing is earned after the end of an episode: from each step the same
-    is taken everywhere, and as every episode has `H` steps, with those after its end, all policies lose alike. `neutral
-    [H]` is what a state that was never met earns.
+    `reward [H, S, A]` is the run's, moved so that nothing is earned after the end of an episode: from each step the
+    same is taken everywhere, and as every episode has `H` steps, with those after its end, all policies lose alike.
+    `neutral [H]` is what a state that was never met earns.
     """
 
     reward: FloatArray
@@ -56,7 +56,7 @@ class Learned:
     @property
     def horizon(self) -> int:
         """How many steps an episode has."""
-        return self.reward.shape[0]
+        return len(self.reward)
 
     @cached_property
     def numbers(self) -> dict[Any, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from aceirl.errors import InputError
 from aceirl.kernels import optimal_values
@@ -41,9 +41,9 @@ def expected(mdp: MDP, values: FloatArray) -> FloatArray:
     return np.asarray(parts).reshape(mdp.shape)
 
 
-def transition_matrix(mdp: MDP) -> csr_array:
+def transition_matrix(mdp: MDP) -> sparse.csr_array:
     """`[rows, S]`, sparse."""
-    return csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
+    return sparse.csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,13 @@ class StateReward:
         return np.asarray(self.margin > 0)
 
 
-def state_only(mdp: MDP, policy: IntArray, *, price: float = 0.01, where: BoolArray | None = None) -> StateReward | None:
-    """The sparsest reward `[S]` in `[-1, 1]` under which `policy [H, S]` is best, or None if there is none but constants.
+def state_only(
+    mdp: MDP, policy: IntArray, *, price: float = 0.01, where: BoolArray | None = None
+) -> StateReward | None:
+    """The sparsest reward `[S]` in `[-1, 1]` under which `policy [H, S]` is best, or None if only constants do.
 
-    A linear programme: `g` and its values `V`, with `Σ (P_π - P_a)·V_{h+1} ≥ 0` for every other action (Ng & Russell
-    2000, equation for finite horizons), maximising the sum of those margins less `price·‖g‖₁` for each of the `H` steps.
+    A linear programme: `g` and its values `V`, with `Σ (P_π - P_a)·V_{h+1} ≥ 0` for every other action (as Ng & Russell
+    2000, for a finite horizon), maximising the sum of those margins less `price·‖g‖₁` for each of the `H` steps.
     `where [H, S]` restricts what is demanded, say to the states that were met. The answer is checked by backward
     induction, not believed.
     """
@@ -91,35 +93,45 @@ def state_only(mdp: MDP, policy: IntArray, *, price: float = 0.01, where: BoolAr
 
 
 def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> FloatArray:
-    """`g [S]` of the linear programme; variables are `g⁺, g⁻ [S]` and `V [H, S]`."""
-    horizon, n_states, n_actions = mdp.shape
-    transitions, states = transition_matrix(mdp), np.arange(n_states)
-    count = (2 + horizon) * n_states
-    equalities, margins = _Rows(count), _Rows(count)
-    for h in range(horizon):
-        here = (2 + h) * n_states
-        followed = transitions[states * n_actions + policy[h]]
-        later = None if h + 1 == horizon else here + n_states
-        equalities.add(states, ((0, -_one(n_states)), (n_states, _one(n_states)), (here, _one(n_states))))
-        if later is not None:
-            equalities.extend(later, -followed)
-            for a in range(n_actions):
-                chosen = demanded[h] & (policy[h] != a)
-                margins.add(states[chosen], ())
-                margins.extend(later, (transitions[states * n_actions + a] - followed)[states[chosen]])
-    bonus = -margins.matrix().sum(axis=0)
-    cost = -np.asarray(bonus).ravel()
+    """`g [S]` of the linear programme; its variables are `g⁺ [S]`, `g⁻ [S]` and `V [H, S]`."""
+    horizon, n_states, _ = mdp.shape
+    size = horizon * n_states
+    followed, worse = _constraints(mdp, policy, demanded)
+    paid = sparse.kron(np.ones((horizon, 1)), sparse.eye_array(n_states))
+    values = sparse.hstack([-paid, paid, sparse.eye_array(size) - followed], format="csr")
+    margins = sparse.hstack([sparse.csr_array((worse.shape[0], 2 * n_states)), worse], format="csr")
+    cost = np.asarray(margins.sum(axis=0)).ravel()
     cost[: 2 * n_states] += price * horizon
-    bounds = [(0.0, 1.0)] * (2 * n_states) + [(None, None)] * (horizon * n_states)
     answer = linprog(
         cost,
-        A_ub=margins.matrix(),
-        b_ub=np.zeros(margins.count),
-        A_eq=equalities.matrix(),
-        b_eq=np.zeros(equalities.count),
-        bounds=bounds,
+        A_ub=margins,
+        b_ub=np.zeros(margins.shape[0]),
+        A_eq=values,
+        b_eq=np.zeros(size),
+        bounds=[(0.0, 1.0)] * (2 * n_states) + [(None, None)] * size,
         method="highs",
     )
     if answer.x is None:
         raise InputError(f"the linear programme for a simple reward failed: {answer.message}")
     return np.asarray(answer.x[:n_states] - answer.x[n_states : 2 * n_states])
+
+
+def _constraints(mdp: MDP, policy: IntArray, demanded: BoolArray) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """`P_π` and the rows of `P_a - P_π` for every other action, both from `V [H, S]` of the next step."""
+    horizon, n_states, n_actions = mdp.shape
+    transitions, states = transition_matrix(mdp), np.arange(n_states)
+    followed = [transitions[states * n_actions + policy[h]] for h in range(horizon - 1)]
+    worse = []
+    for h, taken in enumerate(followed):
+        chosen = [states[demanded[h] & (policy[h] != a)] for a in range(n_actions)]
+        rows = [transitions[some * n_actions + a] - taken[some] for a, some in enumerate(chosen)]
+        worse.append(sparse.vstack(rows))
+    size, later = horizon * n_states, (horizon - 1) * n_states
+    shift = sparse.eye_array(later, size, k=n_states, format="csr")
+    pad = sparse.csr_array((n_states, size))
+    if horizon == 1:
+        return pad, sparse.csr_array((0, size))
+    return (
+        sparse.vstack([sparse.block_diag(followed) @ shift, pad], format="csr"),
+        sparse.csr_array(sparse.block_diag(worse) @ shift),
+    )

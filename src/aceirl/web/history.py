@@ -10,6 +10,7 @@ import numpy as np
 
 from aceirl.certificates.betting import Bet, Forecast, Wealth
 from aceirl.counts import Counts
+from aceirl.mdp import IntArray
 from aceirl.web.log import Event
 
 # What a person does; everything else in a log is what the agent did on its own.
@@ -63,6 +64,33 @@ class Opinion:
         """Whether the standing answer has no more votes than another."""
         ranked = Counter(self.votes).most_common(2)
         return len(ranked) == 2 and ranked[0][1] == ranked[1][1]
+
+
+@dataclass(frozen=True, eq=False)
+class Tallies:
+    """What was seen and said, as it was written down; `visits [H, S', A]` may have room for more states or fewer."""
+
+    n_states: int
+    visits: IntArray
+    moves: dict[tuple[int, int, int], int]
+    starts: dict[int, int]
+    answers: list[tuple[int, int, int]]
+
+    def counts(self) -> Counts:
+        """The same as the learner wants it."""
+        horizon, room, n_actions = self.visits.shape
+        shape = (horizon, self.n_states, n_actions)
+        visits, answers = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        width = min(self.n_states, room)
+        visits[:, :width] = self.visits[:, :width]
+        for place in self.answers:
+            answers[place] = 1
+        starts = np.zeros(self.n_states, dtype=np.int64)
+        for state, times in self.starts.items():
+            starts[state] = times
+        moves = [((s * n_actions + a) * self.n_states + t, times) for (s, a, t), times in self.moves.items()]
+        keys, times_each = np.array(sorted(moves), dtype=np.int64).reshape(-1, 2).T
+        return Counts(True, visits, answers, starts, keys, times_each)
 
 
 class History:
@@ -229,21 +257,10 @@ class History:
             self._visits[first + offset, state, action] += 1
             self._moves[state, action, states[offset + 1]] += 1
 
-    def counts(self, n_states: int) -> Counts:
-        """All observations and the answers that count, for a problem of that many states."""
-        shape = (self.horizon, n_states, self.n_actions)
-        visits = np.zeros(shape, dtype=np.int64)
-        width = min(n_states, self._visits.shape[1])
-        visits[:, :width] = self._visits[:, :width]
-        answers = np.zeros(shape, dtype=np.int64)
-        for state, action in self.known().items():
-            answers[self.opinions[state].step, state, action] = 1
-        starts = np.zeros(n_states, dtype=np.int64)
-        for state, times in self._starts.items():
-            starts[state] = times
-        moves = [((s * self.n_actions + a) * n_states + t, times) for (s, a, t), times in self._moves.items()]
-        keys, counts = np.array(sorted(moves), dtype=np.int64).reshape(-1, 2).T
-        return Counts(True, visits, answers, starts, keys, counts)
+    def tallies(self, n_states: int) -> Tallies:
+        """A copy of all observations and of the answers that count, for a problem of that many states."""
+        said = [(self.opinions[state].step, state, action) for state, action in self.known().items()]
+        return Tallies(n_states, self._visits.copy(), dict(self._moves), dict(self._starts), said)
 
     def forecast(self) -> Forecast:
         """What the next episode is expected to do on the person's route, judging by those before.
@@ -268,7 +285,7 @@ class History:
         return Forecast(np.zeros((self.horizon, 1)), law / law.sum(), self.worst_next())
 
     def worst_next(self) -> float:
-        """The largest share of the next episode that can be lost: less than all, if all its possible starts are known."""
+        """The largest share of the next episode that can be lost: less than all, if all possible starts are known."""
         known = self.starts_known is not None and all(self._on_route(state) for state in self.starts_known)
         return 1 - 1 / self.horizon if known else 1.0
 

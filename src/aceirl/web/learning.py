@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.counts import Estimate, ExpertKind
 from aceirl.irl import action_values, made_feasible
 from aceirl.irl.feasible import FeasibleRewardSet
 from aceirl.irl.max_causal_entropy import max_causal_entropy
 from aceirl.kernels import greedy_actions, occupancy
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import EndingEnvironment, Environment, GrowingEnvironment
-from aceirl.web.history import History
+from aceirl.web.history import History, Tallies
 from aceirl.web.slips import Slips, slips
 
 RMAX = 1.0
@@ -26,13 +26,49 @@ PERSON = ExpertKind(deterministic=True, stationary=True)
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known at one moment of an interview; `version` names the moment, `warm` is where inference starts."""
+    """What is known at one moment of an interview; `version` names the moment, `warm` is where inference starts.
+
+    `initial`, `end` and `possible_states` are what the environment says of itself, as in `Estimate.of`.
+    """
 
     version: tuple[int, int]
-    estimate: Estimate
+    tallies: Tallies
     slips: Slips
     states_met: float
+    delta: float
+    initial: FloatArray | None
+    end: int | None
+    possible_states: float | None
     warm: FloatArray | None
+
+    @classmethod
+    def of(
+        cls, environment: Environment, history: History, version: tuple[int, int], delta: float, warm: FloatArray | None
+    ) -> Snapshot:
+        """A copy of what is known now; quick, since nobody can answer meanwhile."""
+        possible = environment.possible_states or math.inf if isinstance(environment, GrowingEnvironment) else None
+        return cls(
+            version=version,
+            tallies=history.tallies(environment.n_states),
+            slips=slips(history.repeats, history.contradictions),
+            states_met=sum(history.met.values()) / max(1, history.episodes),
+            delta=delta,
+            initial=environment.initial,
+            end=environment.end if isinstance(environment, EndingEnvironment) else None,
+            possible_states=possible,
+            warm=warm,
+        )
+
+    def estimate(self) -> Estimate:
+        """What was seen says of the environment and of the person."""
+        return Estimate.of(
+            self.tallies.counts(),
+            kind=PERSON,
+            delta=self.delta,
+            initial=self.initial,
+            end=self.end,
+            possible_states=self.possible_states,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,38 +91,10 @@ class Learnt:
     gentle_loss: float
     slack: float
 
-    @property
-    def gentle_is_possible(self) -> bool:
-        """Whether the gentle reward explains the answers up to slips."""
-        return self.gentle_loss <= self.slack
-
-
-def estimate(environment: Environment, counts: Counts, delta: float) -> Estimate:
-    """What the counts say of the environment and of the person."""
-    possible = environment.possible_states or math.inf if isinstance(environment, GrowingEnvironment) else None
-    return Estimate.of(
-        counts,
-        kind=PERSON,
-        delta=delta,
-        initial=environment.initial,
-        end=environment.end if isinstance(environment, EndingEnvironment) else None,
-        possible_states=possible,
-    )
-
-
-def snapshot(
-    environment: Environment, history: History, version: tuple[int, int], delta: float, warm: FloatArray | None
-) -> Snapshot:
-    """A copy of what is known now."""
-    counts = history.counts(environment.n_states)
-    met = sum(history.met.values()) / max(1, history.episodes)
-    known = estimate(environment, counts, delta)
-    return Snapshot(version, known, slips(history.repeats, history.contradictions), met, warm)
-
 
 def learn(seen: Snapshot) -> Learnt:
     """The reward behind the answers. A function of the snapshot alone, so it may run anywhere."""
-    known = seen.estimate
+    known = seen.estimate()
     gentle = max_causal_entropy(known, RMAX, _fitting(seen.warm, known.mdp.shape))
     recovered = made_feasible(known, gentle, RMAX)
     q = action_values(known, recovered.reward, recovered.neutral)

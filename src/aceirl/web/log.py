@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)
             self._keep_whole_lines()
             _sync_folder(path.parent)
         except OSError as error:
@@ -30,12 +31,14 @@ class Log:
     def append(self, events: Iterable[Event], *, wait: bool = True) -> None:
         """Hand events to the system and, unless told otherwise, wait until they and all before them are on the disk."""
         lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+        size = self.path.stat().st_size
         try:
-            self._file.write(lines.encode())
-            self._file.flush()
+            _write_all(self._file, lines.encode())
             if wait:
                 os.fsync(self._file.fileno())
         except OSError as error:
+            # What a full disk has left of a line must not spoil the next.
+            self._file.truncate(size)
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def __iter__(self) -> Iterator[Event]:
@@ -55,6 +58,12 @@ class Log:
             whole = sum(len(line) for line in file if line.endswith(b"\n"))
         if whole != self.path.stat().st_size:
             self._file.truncate(whole)
+
+
+def _write_all(file: io.FileIO, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
 
 
 def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:

@@ -170,7 +170,7 @@ class Interview:
     def snapshot(self) -> Snapshot:
         """A copy of what is known now, to learn from."""
         warm = None if self.learnt is None else self.learnt.parameters
-        return learning.snapshot(self.environment, self.history, self.version, self.terms.delta, warm)
+        return Snapshot.of(self.environment, self.history, self.version, self.terms.delta, warm)
 
     def adopt(self, learnt: Learnt) -> None:
         """Take over what was learnt from a snapshot, and leave it in the folder if it is the last word."""
@@ -205,6 +205,10 @@ class Interview:
                 if opinion.contradictory
             },
         }
+
+    def episode_generator(self, number: int) -> np.random.Generator:
+        """All the chance of an episode, as it was when the episode was played."""
+        return self.generator(EPISODE, number)
 
     def generator(self, *name: int) -> np.random.Generator:
         """A stream of chance of that name; the same whenever it is asked for."""
@@ -255,7 +259,7 @@ class Interview:
         if walk is None or self.history.over():
             number, first = (0 if walk is None else walk.number + 1), 0
             event["stake"] = place(self.history.forecast(), self.terms.epsilon).stake
-            path = [environment.reset(self.generator(EPISODE, number))]
+            path = [environment.reset(self.episode_generator(number))]
         else:
             number, first = walk.number, walk.step
             path = [walk.states[-1], *self._step(number, first, walk.states[-1])]
@@ -307,7 +311,7 @@ class Interview:
         return history
 
     def _walk_again(self, walk: Walk) -> None:
-        states = [self.environment.reset(self.generator(EPISODE, walk.number))]
+        states = [self.environment.reset(self.episode_generator(walk.number))]
         states += [self.environment.step(action) for action in walk.actions]
         if states != walk.states:
             raise InputError(

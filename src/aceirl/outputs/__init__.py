@@ -1,0 +1,19 @@
+"""What a run gives back: a reward to train on, a policy to act by, datasets, and forms that a person can read."""
+
+from aceirl.outputs.agents import GreedyPolicy, RecoveredReward
+from aceirl.outputs.datasets import EpisodeLog, imitation_trajectories, save_minari
+from aceirl.outputs.learned import Learned
+from aceirl.outputs.simplify import StateReward, price_of_actions, shaped, state_only
+
+__all__ = [
+    "EpisodeLog",
+    "GreedyPolicy",
+    "Learned",
+    "RecoveredReward",
+    "StateReward",
+    "imitation_trajectories",
+    "price_of_actions",
+    "save_minari",
+    "shaped",
+    "state_only",
+]

@@ -1,0 +1,250 @@
+"""The interview as a local web page: one interview, one page, any number of tabs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import secrets
+import socket
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from aceirl.errors import InputError
+from aceirl.protocols import GrowingEnvironment
+from aceirl.web import learning
+from aceirl.web.film import film, replay
+from aceirl.web.security import Guard
+from aceirl.web.session import PUBLIC_FILES, Interview, StaleError
+from aceirl.web.view import about, tag, view
+
+# How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
+AT_ONCE, IN_BETWEEN, PAUSE = 0.03, 0.02, 0.005
+
+# The stream of chance from which films of the policy are drawn.
+FILM = 3
+
+
+class Conductor:
+    """Keeps an interview going: the agent walks between questions, and a reward is inferred, while the page is free.
+
+    Everything that changes the interview runs on the event loop's own thread, in pieces of some milliseconds; only
+    inference and films run in threads of their own, on copies.
+    """
+
+    def __init__(self, interview: Interview) -> None:
+        self.interview = interview
+        self.thinking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
+        self.filming = ThreadPoolExecutor(max_workers=1, thread_name_prefix="film")
+        self._walking: asyncio.Task[None] | None = None
+        self._learning: asyncio.Task[None] | None = None
+        self.trouble: str | None = None
+
+    def carry_on(self) -> None:
+        """Do at once what can be done at once, and see that the rest gets done."""
+        self.interview.walk_on(AT_ONCE)
+        if self._walking is None or self._walking.done():
+            self._walking = asyncio.create_task(self._walk())
+        if self._learning is None or self._learning.done():
+            self._learning = asyncio.create_task(self._learn())
+
+    async def stop(self) -> None:
+        """Give up whatever is under way; the log has all that matters."""
+        for task in (self._walking, self._learning):
+            if task is not None:
+                task.cancel()
+        self.thinking.shutdown(wait=False, cancel_futures=True)
+        self.filming.shutdown(wait=False, cancel_futures=True)
+
+    async def _walk(self) -> None:
+        while self.interview.phase == "walking":
+            try:
+                self.interview.walk_on(IN_BETWEEN)
+            except InputError as error:
+                self.trouble = str(error)
+                return
+            await asyncio.sleep(PAUSE)
+        self.carry_on_learning()
+
+    def carry_on_learning(self) -> None:
+        """See that the last word gets learnt."""
+        if self._learning is None or self._learning.done():
+            self._learning = asyncio.create_task(self._learn())
+
+    async def _learn(self) -> None:
+        """Infer again for as long as there is something new to infer from."""
+        loop = asyncio.get_running_loop()
+        while self._has_news():
+            learnt = await loop.run_in_executor(self.thinking, learning.learn, self.interview.snapshot())
+            self.interview.adopt(learnt)
+
+    def _has_news(self) -> bool:
+        interview, learnt = self.interview, self.interview.learnt
+        if not interview.history.answers:
+            return False
+        if learnt is None or learnt.version[0] != interview.turn:
+            return True
+        return interview.phase == "done" and learnt.version != interview.version
+
+    async def replay(self) -> list[dict[str, Any]]:
+        """The episode up to now, picture by picture."""
+        interview, walk = self.interview, self.interview.history.walk
+        if walk is None:
+            return []
+        rng, actions = interview.episode_generator(walk.number), list(walk.actions)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.filming, replay, interview.source, rng, actions)
+
+    async def film(self, number: int) -> list[dict[str, Any]]:
+        """An episode of what was learnt; another one for each number."""
+        interview, learnt = self.interview, self.interview.learnt
+        if learnt is None:
+            return []
+        environment = interview.environment
+        names = environment.names if isinstance(environment, GrowingEnvironment) else ()
+        rng = interview.generator(FILM, number)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.filming, film, interview.source, rng, learnt.policy, names)
+
+
+def application(interview: Interview, token: str, port: int, *, public: bool = False) -> ASGIApp:
+    """The page and its requests, behind the guard."""
+    conductor = Conductor(interview)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        conductor.carry_on()
+        yield
+        await conductor.stop()
+
+    pages = _Pages(conductor)
+    routes = [
+        Route("/", pages.page),
+        Route("/view", pages.view),
+        Route("/replay", pages.replay),
+        Route("/film", pages.film),
+        Route("/everything.zip", pages.everything),
+        *(Route(f"/{name}", pages.change(name), methods=["POST"]) for name in ("answer", "skip", "undo", "correct")),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, public=public)
+
+
+class _Pages:
+    """What each address answers."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self.conductor, self.interview = conductor, conductor.interview
+
+    def _view(self) -> dict[str, Any]:
+        return view(self.interview) | {"trouble": self.conductor.trouble}
+
+    async def page(self, request: Request) -> Response:
+        nonce = secrets.token_urlsafe(16)
+        content = _template().render(
+            nonce=nonce,
+            style=_text("page.css"),
+            script=_text("page.js"),
+            about=about(self.interview),
+            view=self._view(),
+        )
+        policy = (
+            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
+            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return HTMLResponse(content, headers={"content-security-policy": policy})
+
+    async def view(self, request: Request) -> Response:
+        if request.query_params.get("have") == tag(self.interview):
+            return Response(status_code=204)
+        return JSONResponse(self._view())
+
+    async def replay(self, request: Request) -> Response:
+        return JSONResponse({"frames": await self.conductor.replay()})
+
+    async def film(self, request: Request) -> Response:
+        number = request.query_params.get("number", "0")
+        if not number.isdigit() or len(number) > 6:
+            return JSONResponse({"error": "number must be a whole number"}, status_code=422)
+        return JSONResponse({"frames": await self.conductor.film(int(number))})
+
+    async def everything(self, request: Request) -> Response:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in PUBLIC_FILES:
+                path = self.interview.folder / name
+                if path.is_file():
+                    archive.writestr(name, path.read_bytes())
+        headers = {"content-disposition": 'attachment; filename="interview.zip"'}
+        return Response(packed.getvalue(), media_type="application/zip", headers=headers)
+
+    def change(self, name: str) -> Callable[[Request], Any]:
+        """The request that lets the person do one thing; the answer is what the page shows next."""
+        fields = {"answer": ("turn", "action"), "correct": ("turn", "state", "action")}.get(name, ("turn",))
+
+        async def changed(request: Request) -> Response:
+            try:
+                sent = json.loads(await request.body())
+                values = [sent[field] for field in fields]
+            except (ValueError, KeyError, TypeError):
+                return JSONResponse({"error": f"{name} needs {' and '.join(fields)}"}, status_code=422)
+            if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+                return JSONResponse({"error": f"{' and '.join(fields)} must be whole numbers"}, status_code=422)
+            try:
+                getattr(self.interview, name)(*values)
+                self.conductor.carry_on()
+            except StaleError:
+                return JSONResponse(self._view(), status_code=409)
+            except InputError as error:
+                return JSONResponse({"error": str(error)}, status_code=422)
+            return JSONResponse(self._view())
+
+        return changed
+
+
+@cache
+def _text(name: str) -> str:
+    return (files("aceirl.web") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    # tojson escapes <, > and & so that no name of an environment can end the script it stands in.
+    return jinja2.Environment(autoescape=True).from_string(_text("page.html"))
+
+
+def listening_socket(host: str, port: int | None, preferred: int) -> socket.socket:
+    """A socket on the port asked for or, if none was, on the preferred one or any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in (preferred, 0) if port is None else (port,):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, candidate))
+            return listening
+        except OSError as error:
+            listening.close()
+            reason = error.strerror or str(error)
+    raise InputError(f"cannot listen on {host}, port {candidate}: {reason}")
+
+
+def serve(app: ASGIApp, listening: socket.socket) -> None:
+    """Answer requests until interrupted. No access log: it would hold the token."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, access_log=False, log_level="warning", server_header=False, limit_concurrency=64, timeout_keep_alive=30,
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listening])

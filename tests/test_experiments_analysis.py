@@ -1,0 +1,163 @@
+"""What is said about runs: means, intervals, censoring and tests, against answers known beforehand."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from aceirl.experiments.analysis import (
+    Results,
+    Verdict,
+    adjusted,
+    bootstrap,
+    curve,
+    efficiency,
+    sign_flip_test,
+    summary,
+    verdicts,
+)
+from aceirl.experiments.specs import Setting, Spec
+from aceirl.experiments.store import RunResult
+
+BATCHES = {"small": 50, "large": 200}
+SETTINGS = tuple(
+    Setting(
+        name=name,
+        title=f"Paths, N_E = {batch}",
+        environment="four-paths",
+        choices={"episodes_per_iteration": batch, "max_samples": 1000},
+    )
+    for name, batch in BATCHES.items()
+)
+
+
+def run(
+    samples: list[int], regret: list[float], *, strategy: str = "ace", seed: int = 0, setting: int = 0
+) -> RunResult:
+    none = np.zeros(len(samples), dtype=np.int64)
+    return RunResult(
+        SETTINGS[setting].cell(strategy, seed), np.array(samples), np.array(regret), none, none, {"total": 1.0}
+    )
+
+
+def reaching(samples: int, **names: int | str) -> RunResult:
+    """A run whose regret falls below 0.4 after that many samples."""
+    return run([1, samples], [0.9, 0.1], **names)  # type: ignore[arg-type]
+
+
+def results(needed: dict[tuple[str, str], list[int]]) -> Results:
+    runs = {
+        (setting, strategy): [
+            reaching(n, strategy=strategy, seed=seed, setting=list(BATCHES).index(setting))
+            for seed, n in enumerate(samples)
+        ]
+        for (setting, strategy), samples in needed.items()
+    }
+    strategies = tuple(dict.fromkeys(strategy for _, strategy in needed))
+    spec = Spec(name="paths", title="", summary="", settings=SETTINGS, strategies=strategies, seeds=tuple(range(20)))
+    return Results(spec, runs, [])
+
+
+def test_a_summary_is_the_mean_with_its_standard_error_and_interval() -> None:
+    found = summary([reaching(n) for n in (100, 200, 300, 400)], 0.4)
+    assert found is not None
+    assert (found.mean, found.runs, found.censored) == (250, 4, 0)
+    assert found.error == pytest.approx(np.std([100, 200, 300, 400], ddof=1) / 2)
+    assert found.low < found.mean < found.high
+    assert str(found) == "250 ± 65"
+
+
+def test_a_run_that_never_got_there_is_counted_with_what_it_spent_and_shown() -> None:
+    found = summary([reaching(100), run([1, 1000], [0.9, 0.5])], 0.4)
+    assert found is not None
+    assert (found.mean, found.censored) == (550, 1)
+    assert str(found).startswith("≥ 550")
+    assert summary([], 0.4) is None
+
+
+def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        low, high = bootstrap(rng.normal(3, 1, size=50), lambda draws: draws.mean(axis=-1))
+        covered += low <= 3 <= high
+    # Deterministic by its seed; for any other seed, with a true coverage of 0.9 or more, this fails once in a million.
+    assert stats.binom.cdf(154, 200, 0.9) < 1e-6
+    assert covered >= 155
+
+
+def test_efficiency_is_the_ratio_of_means_over_common_seeds() -> None:
+    own = [reaching(100, seed=0), reaching(300, seed=1), reaching(999, seed=7)]
+    other = [reaching(400, seed=0, strategy="random"), reaching(1200, seed=1, strategy="random")]
+    found = efficiency(own, other, 0.4)
+    assert found is not None
+    assert found.value == 4
+    assert (found.low, found.high) == (4, 4)
+    assert str(found) == "4×"
+    censored = efficiency(own[:2], [other[0], run([1200], [0.9], seed=1)], 0.4)
+    assert str(censored) == "≥ 4×"
+    assert efficiency(own, [], 0.4) is None
+
+
+def test_a_curve_holds_the_last_regret_of_a_run_that_ended() -> None:
+    found = curve([run([10, 20], [0.8, 0.2]), run([10, 20, 30], [0.6, 0.4, 0.0])])
+    assert found is not None
+    assert found.samples.tolist() == [10, 20, 30]
+    assert found.mean == pytest.approx([0.7, 0.3, 0.1])
+    assert (found.low <= found.mean).all()
+    assert (found.mean <= found.high).all()
+    assert curve([]) is None
+
+
+def test_a_sign_flip_test_counts_sign_patterns() -> None:
+    differences = np.array([3.0, 1.0, -0.5, 2.0])
+    patterns = [np.dot(signs, np.abs(differences)) for signs in product((1, -1), repeat=4)]
+    assert sign_flip_test(differences) == np.mean(np.array(patterns) >= differences.sum() - 1e-9)
+    assert sign_flip_test(np.ones(10)) == 2.0**-10
+    assert sign_flip_test(np.zeros(5)) == 1.0
+
+
+def test_a_sign_flip_test_of_many_pairs_agrees_with_the_t_test() -> None:
+    differences = np.random.default_rng(1).normal(0.3, 1, size=50)
+    assert sign_flip_test(differences) == pytest.approx(
+        stats.ttest_1samp(differences, 0, alternative="greater").pvalue, rel=0.1
+    )
+    assert sign_flip_test(-differences) > 0.9
+
+
+def test_holms_correction_within_a_claim() -> None:
+    found = adjusted([Verdict("a", "", "", p) for p in (0.04, 0.01, 0.03)] + [Verdict("b", "", "", 0.04)])
+    assert [verdict.adjusted for verdict in found] == pytest.approx([0.06, 0.03, 0.06, 0.04])
+    assert [verdict.holds for verdict in found] == [False, True, False, True]
+
+
+def test_the_papers_claims_hold_where_they_are_built_in_and_not_where_they_are_not() -> None:
+    rng = np.random.default_rng(2)
+
+    def around(mean: int) -> list[int]:
+        return (mean * rng.uniform(0.8, 1.2, size=20)).astype(int).tolist()
+
+    needed = {
+        ("small", "ace"): around(100),
+        ("large", "ace"): around(150),
+        ("small", "random"): around(300),
+        ("large", "random"): around(300),
+        ("small", "greedy"): around(200),
+        ("large", "greedy"): around(900),
+        ("small", "advice"): around(50),
+        ("large", "advice"): around(300),
+    }
+    claims: dict[str, list[bool]] = {}
+    for verdict in verdicts(results(needed)):
+        claims.setdefault(verdict.claim, []).append(verdict.holds)
+    assert claims == {
+        "AceIRL needs the fewest samples of all strategies without a generative model": [True] * 4,
+        "AceIRL needs fewer samples with smaller batches": [True],
+        "AceIRL's advantage over random exploration grows as batches get smaller": [True],
+        "Large batches hurt AceIRL Greedy": [True],
+        "Large batches hurt AceIRL Greedy more than AceIRL": [True],
+        "Not in the paper: advice needs fewer samples than AceIRL": [True, False],
+    }
