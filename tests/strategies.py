@@ -95,7 +95,7 @@ def random_policy(rng: np.random.Generator, shape: tuple[int, int, int], kind: s
     if kind == "sparse":
         weights *= rng.random(shape) < 0.5
         weights[:, :, 0] += weights.sum(axis=2) == 0
-    return weights / weights.sum(axis=2, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
 
 
 @st.composite

@@ -116,7 +116,7 @@ def test_steps_of_one_batch_hang_together_as_those_of_real_episodes(episodes: in
     mean = oracles.occupancy(P, mdp.initial, policy).ravel()
     expected = episodes * (together - np.outer(mean, mean))
 
-    simulator, batches = Simulator(mdp), 3000
+    simulator, batches = Simulator(mdp), 2000
     visits = np.array(
         [table(simulator.rollout(policy, episodes, rng), mdp).sum(axis=3).ravel() for _ in range(batches)]
     )

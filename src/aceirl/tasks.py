@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aceirl.envs.gymnasium import GymEnvironment
 
 
-# Families of ids that a library of their own registers, and the wrappers without which their observations hide the state.
+# Families of ids that a library of their own registers, and the wrappers without which observations hide the state.
 FAMILIES = {"MiniGrid": ("minigrid", ("minigrid.wrappers:FullyObsWrapper",))}
 
 

@@ -43,12 +43,13 @@ def interview(
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
     from aceirl.web.log import alone
-    from aceirl.web.session import CONFIGURATION, Interview, Terms
+    from aceirl.web.session import Interview, Terms
 
     folder = out or Path("runs") / f"interview-{env.replace('/', '-').replace(':', '-')}"
     source = Source(env, read_parameters(parameter or []), seed, stationary_expert=True, horizon=horizon)
-    opened = Interview.open(folder, source, Terms(epsilon, delta))
-    with alone(folder / CONFIGURATION):
+    terms = Terms(epsilon, delta)
+    with alone(folder):
+        opened = Interview.open(folder, source, terms)
         listening = listening_socket(host, port, PREFERRED_PORT)
         address, bound = listening.getsockname()[:2]
         public = not is_loopback(address)

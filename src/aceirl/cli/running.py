@@ -91,7 +91,7 @@ def run(
         stationary_dynamics=not per_step,
         seed=seed,
     )
-    parameters = _parameters(parameter or [])
+    parameters = read_parameters(parameter or [])
     source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
     open_task(source)  # what is wrong with it is said before a folder is made
     folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
@@ -195,7 +195,7 @@ def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
         print(f"Pictures: aceirl show {begun.path}")
 
 
-def _parameters(assignments: list[str]) -> dict[str, Any]:
+def read_parameters(assignments: list[str]) -> dict[str, Any]:
     """`name=value` pairs, with numbers read as numbers."""
     from aceirl.errors import InputError
 

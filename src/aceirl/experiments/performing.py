@@ -30,9 +30,9 @@ CELL = b"aceirl.cell"
 # One row an iteration. What names the run is in every row, so that many files read as one table; `stopped` and
 # `visits`, the observations in each state, are in the last row only.
 NAMES = [
-    ("run", pa.dictionary(pa.int8(), pa.string())),
-    ("environment", pa.dictionary(pa.int8(), pa.string())),
-    ("strategy", pa.dictionary(pa.int8(), pa.string())),
+    ("run", pa.string()),
+    ("environment", pa.string()),
+    ("strategy", pa.string()),
     ("episodes_per_iteration", pa.int64()),
     ("seed", pa.int64()),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
@@ -111,8 +112,14 @@ class Processes:
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered", batch_size=1)
-            with closing(pool(delayed(perform)(cell) for cell in cells)) as outcomes:
-                yield from outcomes
+            outcomes = pool(delayed(perform)(cell) for cell in cells)
+            try:
+                for outcome in outcomes:  # noqa: UP028 - `yield from` would close the pool itself, and aloud
+                    yield outcome
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # runs under way are given up: that is meant
+                    outcomes.close()
 
 
 def compile_once(cells: list[Cell]) -> None:

@@ -111,10 +111,5 @@ def _columns(observations: list[Any]) -> Any:
 
 
 def _known_answers(episode: Episode, learned: Learned) -> list[int]:
-    known = []
-    for step, observation in enumerate(episode.observations):
-        state = learned.states.find(observation)
-        asked = state is not None and step < learned.horizon and learned.answers[step, state].any()
-        action = learned.actions[learned.answers[step, state].argmax()] if asked else -1
-        known.append(int(action) if np.ndim(action) == 0 else -1)
-    return known
+    answers = (learned.expert_action(seen, step) for step, seen in enumerate(episode.observations))
+    return [-1 if action is None or np.ndim(action) else int(action) for action in answers]

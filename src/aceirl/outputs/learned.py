@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.counts import ExpertKind
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import END, States, plain
 from aceirl.errors import InputError
@@ -32,12 +33,13 @@ class Learned:
     neutral: FloatArray
     policy: IntArray
     answers: IntArray
+    kind: ExpertKind
     states: States
     actions: tuple[Any, ...]
 
     @classmethod
-    def of(cls, state: State, environment: GymEnvironment) -> Learned:
-        """From the state of a run in that environment."""
+    def of(cls, state: State, environment: GymEnvironment, *, stationary_expert: bool = False) -> Learned:
+        """From the state of a run in that environment; an answer of a stationary expert counts at every step."""
         if state.recovered is None or state.policy is None:
             raise InputError("the run has no finished iteration yet")
         if not state.names:
@@ -49,6 +51,7 @@ class Learned:
             neutral=state.recovered.neutral - after_end,
             policy=state.policy,
             answers=state.counts.answers,
+            kind=ExpertKind(stationary=stationary_expert),
             states=states,
             actions=tuple(environment.action(number) for number in range(environment.n_actions)),
         )
@@ -75,10 +78,23 @@ class Learned:
         state = self.states.find(observation)
         return self.actions[0 if state is None else self.policy[min(step, self.horizon - 1), state]]
 
+    def expert_action(self, observation: Any, step: int) -> Any:
+        """What the expert is known to do, most often if it varies; None where it was not asked."""
+        state = self.states.find(observation)
+        if state is None or step >= self.horizon or not self._known[step, state].any():
+            return None
+        return self.actions[self._known[step, state].argmax()]
+
+    @cached_property
+    def _known(self) -> IntArray:
+        return self.kind.pooled(self.answers)
+
     def demonstrations(self) -> list[Demonstration]:
         """The expert's answers, each once for every time it was given."""
         return [
-            Demonstration(self.states.observation(state), self.actions[action], int(step))
+            Demonstration(
+                self.states.observation(state), self.actions[action], None if self.kind.stationary else int(step)
+            )
             for step, state, action in np.argwhere(self.answers)
             for _ in range(self.answers[step, state, action])
         ]

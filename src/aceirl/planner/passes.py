@@ -113,83 +113,83 @@ def block(start: int, stop: int, number: int, blocks: int) -> tuple[int, int]:
 
 
 @compiled
-def _respond_block(
+def _respond_layers(
     graph: Graph,
     cost: Cost,
     multiplier: float,
     temperature: float,
-    h: int,
+    first: int,
+    last: int,
     number: int,
-    later: FloatArray,
-    here: FloatArray,
+    values: FloatArray,
     actions: Actions,
     policy: FloatArray,
 ) -> None:
-    """One block of one layer of `respond`; `later` and `here` are `[S, 2]`, best and softened values.
+    """One block of `respond` from step `last - 1` back to step `first`.
 
-    One long loop, because a call per state or entry would cost more than the work: the compiler counts references to
-    every array that it passes on. The softened policy is the projection of `q/T` onto the simplex, `max(0, q - θ)/T`
-    with `T` the temperature; its threshold `θ` is found by Newton's method from below, in at most `A` steps.
+    `values [2, S, 2]` holds the best and the softened values of even and of odd steps. All layers in one loop, because a
+    call per layer, state or entry would cost more than the work: the compiler counts references to every array that it
+    passes on. The softened policy is the projection of `q/T` onto the simplex, `max(0, q - θ)/T` with `T` the
+    temperature; its threshold `θ` is found by Newton's method from below, in at most `A` steps.
     """
-    n_actions = cost.root.shape[2]
+    horizon, n_actions = graph.first.shape[0] - 1, cost.root.shape[2]
     indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
-    states, weight, fixed, reward = graph.states, cost.weight, cost.fixed, cost.reward
-    root = cost.root[h if cost.root.shape[0] > 1 else 0]
+    states, root, weight, fixed, reward = graph.states, cost.root, cost.weight, cost.fixed, cost.reward
     weighted, offset, rewarded = weight.size > 0, fixed.size > 0, multiplier != 0.0
     with_actions, with_policy = actions.size > 0, policy.size > 0
-    heat = temperature / (graph.first.shape[0] - 1 - h)
     q = np.empty(n_actions)
-    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-    for i in range(start, stop):
-        s = states[i]
-        best, chosen, best_soft = -np.inf, 0, -np.inf
-        for a in range(n_actions):
-            row = h * graph.stride + s * n_actions + a
-            hard = root[s, a]
-            if weighted:
-                hard *= weight[h, s, a]
-            if offset:
-                hard += fixed[h, s, a]
-            if rewarded:
-                hard += multiplier * reward[h, s, a]
-            soft = hard
-            for k in range(indptr[row], indptr[row + 1]):
-                hard += probabilities[k] * later[successors[k], 0]
-                soft += probabilities[k] * later[successors[k], 1]
-            q[a] = soft
-            if hard > best:
-                best, chosen = hard, a
-            best_soft = max(best_soft, soft)
-        here[s, 0] = best
-        if with_actions:
-            actions[h, s] = chosen
-        if not with_policy:
-            continue
-        threshold, count, active = best_soft - heat * abs(best_soft), n_actions + 1, n_actions
-        while active > 1 and active < count:
-            count, active, total = active, 0, -heat * abs(best_soft)
+    for h in range(last - 1, first - 1, -1):
+        step, here, later = h if root.shape[0] > 1 else 0, h % 2, (h + 1) % 2
+        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
+        for i in range(start, stop):
+            s = states[i]
+            best, chosen, best_soft = -np.inf, 0, -np.inf
             for a in range(n_actions):
-                if q[a] > threshold:
-                    active += 1
-                    total += q[a]
-            if active > 1:
-                threshold = total / active
-        total = 0.0
-        if active <= 1:
-            threshold = best_soft
-        for a in range(n_actions):
-            if active <= 1:
-                share = 1.0 if q[a] == best_soft and total == 0.0 else 0.0
-            else:
-                share = max(0.0, q[a] - threshold)
-            policy[h, s, a] = share
-            total += share
-        mean = 0.0
-        for a in range(n_actions):
-            share = policy[h, s, a] / total
-            policy[h, s, a] = share
-            mean += share * q[a]
-        here[s, 1] = mean
+                row = h * graph.stride + s * n_actions + a
+                hard = root[step, s, a]
+                if weighted:
+                    hard *= weight[h, s, a]
+                if offset:
+                    hard += fixed[h, s, a]
+                if rewarded:
+                    hard += multiplier * reward[h, s, a]
+                soft = hard
+                for k in range(indptr[row], indptr[row + 1]):
+                    hard += probabilities[k] * values[later, successors[k], 0]
+                    soft += probabilities[k] * values[later, successors[k], 1]
+                q[a] = soft
+                if hard > best:
+                    best, chosen = hard, a
+                best_soft = max(best_soft, soft)
+            values[here, s, 0] = best
+            if with_actions:
+                actions[h, s] = chosen
+            if not with_policy:
+                continue
+            heat = temperature * abs(best_soft) / (horizon - h)
+            threshold, count, active = best_soft - heat, n_actions + 1, n_actions
+            while 1 < active < count:
+                count, active, total = active, 0, -heat
+                for a in range(n_actions):
+                    if q[a] > threshold:
+                        active += 1
+                        total += q[a]
+                if active > 1:
+                    threshold = total / active
+            total = 0.0
+            for a in range(n_actions):
+                if active > 1:
+                    share = max(0.0, q[a] - threshold)
+                else:
+                    share = 1.0 if q[a] == best_soft and total == 0.0 else 0.0
+                policy[h, s, a] = share
+                total += share
+            mean, scale = 0.0, 1.0 / total
+            for a in range(n_actions):
+                share = scale * policy[h, s, a]
+                policy[h, s, a] = share
+                mean += share * q[a]
+            values[here, s, 1] = mean
 
 
 @threaded
@@ -199,13 +199,13 @@ def _respond_blocks(
     multiplier: float,
     temperature: float,
     h: int,
-    later: FloatArray,
-    here: FloatArray,
+    values: FloatArray,
     actions: Actions,
     policy: FloatArray,
 ) -> None:
+    """One layer of `respond`, its blocks on several cores."""
     for b in numba.prange(graph.blocks):
-        _respond_block(graph, cost, multiplier, temperature, h, b, later, here, actions, policy)
+        _respond_layers(graph, cost, multiplier, temperature, h, h + 1, b, values, actions, policy)
 
 
 @compiled
@@ -219,50 +219,62 @@ def respond(
     that lag by `T` or more are not used at all. `T` is the temperature times the value per step that is left to earn
     at `(h, s)`, so that it does not depend on units, step or state.
     """
-    n_states = graph.initial.shape[0]
     horizon = graph.first.shape[0] - 1
-    later, here = np.zeros((n_states, 2)), np.zeros((n_states, 2))
-    for h in range(horizon - 1, -1, -1):
-        if graph.blocks == 1:
-            _respond_block(graph, cost, multiplier, temperature, h, 0, later, here, actions, policy)
-        else:
-            _respond_blocks(graph, cost, multiplier, temperature, h, later, here, actions, policy)
-        later, here = here, later
+    values = np.zeros((2, graph.initial.shape[0], 2))
+    if graph.blocks == 1:
+        _respond_layers(graph, cost, multiplier, temperature, 0, horizon, 0, values, actions, policy)
+    else:
+        for h in range(horizon - 1, -1, -1):
+            _respond_blocks(graph, cost, multiplier, temperature, h, values, actions, policy)
     value = 0.0
     for i in range(graph.first[1]):
         s = graph.states[i]
-        value += graph.initial[s] * later[s, 0]
+        value += graph.initial[s] * values[0, s, 0]
     return value
 
 
 @compiled
-def _push_block(
-    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, number: int, here: FloatArray, after: FloatArray
+def _push_layers(
+    graph: Graph,
+    actions: Actions,
+    policy: FloatArray,
+    n_actions: int,
+    first: int,
+    last: int,
+    number: int,
+    mass: FloatArray,
+    after: FloatArray,
 ) -> None:
-    """Move the mass `here [S]` of one block of a layer one step on, adding it to `after [S]`."""
-    indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
-    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-    for i in range(start, stop):
-        s = graph.states[i]
-        mass = here[s]
-        if mass == 0.0:
-            continue
-        if actions.size:
-            row = h * graph.stride + s * n_actions + actions[h, s]
-            for k in range(indptr[row], indptr[row + 1]):
-                after[successors[k]] += mass * probabilities[k]
-        else:
-            for a in range(n_actions):
-                flow = mass * policy[h, s, a]
+    """One block of `push` from step `first` to step `last`; `after [S]` is clear and takes what the block moves on.
+
+    Where there is one block only, it hands `after` on to `mass` and clears it.
+    """
+    indptr, successors, probabilities, states = graph.indptr, graph.successors, graph.probabilities, graph.states
+    with_actions = actions.size > 0
+    for h in range(first, last):
+        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
+        for i in range(start, stop):
+            s = states[i]
+            here = mass[h, s]
+            if here == 0.0:
+                continue
+            low, high = (actions[h, s], actions[h, s] + 1) if with_actions else (0, n_actions)
+            for a in range(low, high):
+                flow = here if with_actions else here * policy[h, s, a]
                 if flow > 0.0:
                     row = h * graph.stride + s * n_actions + a
                     for k in range(indptr[row], indptr[row + 1]):
                         after[successors[k]] += flow * probabilities[k]
+        if graph.blocks == 1:
+            for i in range(graph.first[h + 1], graph.first[h + 2]):
+                s = states[i]
+                mass[h + 1, s] = after[s]
+                after[s] = 0.0
 
 
 @compiled
-def _collect_block(graph: Graph, h: int, number: int, parts: FloatArray, into: FloatArray) -> None:
-    """Add up the blocks' buffers `parts [blocks, S]` in their order and clear them."""
+def _collect(graph: Graph, h: int, number: int, parts: FloatArray, mass: FloatArray) -> None:
+    """Add up the blocks' buffers `parts [blocks, S]` in their order into `mass[h]`, and clear them."""
     start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
     for i in range(start, stop):
         s = graph.states[i]
@@ -270,17 +282,18 @@ def _collect_block(graph: Graph, h: int, number: int, parts: FloatArray, into: F
         for b in range(parts.shape[0]):
             total += parts[b, s]
             parts[b, s] = 0.0
-        into[s] = total
+        mass[h, s] = total
 
 
 @threaded
 def _push_blocks(
-    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, here: FloatArray, parts: FloatArray, after: FloatArray
+    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, mass: FloatArray, parts: FloatArray
 ) -> None:
+    """One layer of `push`, its blocks on several cores, each with a buffer of its own."""
     for b in numba.prange(graph.blocks):
-        _push_block(graph, actions, policy, n_actions, h, b, here, parts[b])
+        _push_layers(graph, actions, policy, n_actions, h, h + 1, b, mass, parts[b])
     for b in numba.prange(graph.blocks):
-        _collect_block(graph, h + 1, b, parts, after)
+        _collect(graph, h + 1, b, parts, mass)
 
 
 @compiled
@@ -289,14 +302,13 @@ def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mas
 
     Only entries that can be reached are written.
     """
-    n_states = graph.initial.shape[0]
-    parts = np.zeros((graph.blocks, n_states))
+    parts = np.zeros((graph.blocks, graph.initial.shape[0]))
     for i in range(graph.first[1]):
         s = graph.states[i]
         mass[0, s] = graph.initial[s]
-    for h in range(mass.shape[0] - 1):
-        if graph.blocks == 1:
-            _push_block(graph, actions, policy, n_actions, h, 0, mass[h], parts[0])
-            _collect_block(graph, h + 1, 0, parts, mass[h + 1])
-        else:
-            _push_blocks(graph, actions, policy, n_actions, h, mass[h], parts, mass[h + 1])
+    last = mass.shape[0] - 1
+    if graph.blocks == 1:
+        _push_layers(graph, actions, policy, n_actions, 0, last, 0, mass, parts[0])
+    else:
+        for h in range(last):
+            _push_blocks(graph, actions, policy, n_actions, h, mass, parts)

@@ -229,31 +229,40 @@ def _set_price(graph: Graph, problem: _Problem, state: _State) -> tuple[float, f
 
 
 @compiled
-def _add_block(
-    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, number: int
+def _add_layers(
+    graph: Graph,
+    problem: _Problem,
+    state: _State,
+    actions: Actions,
+    share: float,
+    adversary: bool,
+    first: int,
+    last: int,
+    number: int,
 ) -> float:
-    """One block of one layer of `_add_answer`; returns its `⟨μ̂, fixed⟩`."""
-    n_actions, step = problem.counts.shape[2], h if problem.counts.shape[0] > 1 else 0
+    """One block of `_add_answer` from step `first` to step `last`; returns its `⟨μ̂, fixed⟩`."""
+    steps, _, n_actions = problem.counts.shape
     states, policy, distribution, weight, fixed = graph.states, state.policy, state.mass, problem.weight, problem.fixed
-    pooled = state.weighted[step] if adversary else state.explored[step]
-    separate = adversary or state.explorer.shape[0] > problem.counts.shape[0]
-    whole = state.adversary if adversary else state.explorer
-    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
+    pooled, whole = (state.weighted, state.adversary) if adversary else (state.explored, state.explorer)
+    separate = adversary or state.explorer.shape[0] > steps
     constant = 0.0
-    for i in range(start, stop):
-        s = states[i]
-        mass = share * distribution[h, s]
-        if mass == 0.0:
-            continue
-        for a in range(n_actions):
-            flow = mass * (policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
-            if flow == 0.0:
+    for h in range(first, last):
+        step = h if steps > 1 else 0
+        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
+        for i in range(start, stop):
+            s = states[i]
+            mass = share * distribution[h, s]
+            if mass == 0.0:
                 continue
-            if separate:
-                whole[h, s, a] += flow
-            pooled[s, a] += flow * weight[h, s, a] if adversary else flow
-            if adversary and fixed.size:
-                constant += flow * fixed[h, s, a]
+            for a in range(n_actions):
+                flow = mass * (policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
+                if flow == 0.0:
+                    continue
+                if separate:
+                    whole[h, s, a] += flow
+                pooled[step, s, a] += flow * weight[h, s, a] if adversary else flow
+                if adversary and fixed.size:
+                    constant += flow * fixed[h, s, a]
     return constant
 
 
@@ -261,8 +270,9 @@ def _add_block(
 def _add_blocks(
     graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, sums: FloatArray
 ) -> None:
+    """One layer of `_add_answer`, its blocks on several cores."""
     for b in numba.prange(graph.blocks):
-        sums[b] += _add_block(graph, problem, state, actions, share, adversary, h, b)
+        sums[b] += _add_layers(graph, problem, state, actions, share, adversary, h, h + 1, b)
 
 
 @compiled
@@ -270,11 +280,12 @@ def _add_answer(
     graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
 ) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
+    horizon = state.mass.shape[0]
     constants = np.zeros(graph.blocks)
-    for h in range(state.mass.shape[0]):
-        if graph.blocks == 1:
-            constants[0] += _add_block(graph, problem, state, actions, share, adversary, h, 0)
-        else:
+    if graph.blocks == 1:
+        constants[0] = _add_layers(graph, problem, state, actions, share, adversary, 0, horizon, 0)
+    else:
+        for h in range(horizon):
             _add_blocks(graph, problem, state, actions, share, adversary, h, constants)
     if adversary:
         state.totals[ADVERSARY] += share

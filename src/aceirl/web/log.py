@@ -81,14 +81,20 @@ def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Two servers must not write one interview; the lock goes with the process, however that ends."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{path.parent} is in use: an interview with this folder is already running") from None
+def alone(folder: Path) -> Iterator[None]:
+    """Two servers must not write into one folder, which is made if need be; the lock ends with the process."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot use the folder {folder}: {error.strerror or error}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+    except BlockingIOError:
+        raise InputError(f"{folder} is in use: an interview with this folder is already running") from None
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -76,7 +76,7 @@ class Interview:
 
     @classmethod
     def open(cls, folder: Path, source: Source, terms: Terms) -> Interview:
-        """The interview in a folder, begun if there is none."""
+        """The interview in a folder that exists, begun if there is none."""
         wanted = {"format": FORMAT, "source": asdict(source), "terms": asdict(terms)}
         wanted = json.loads(json.dumps(wanted))
         path = folder / CONFIGURATION
@@ -88,12 +88,8 @@ class Interview:
             if found != wanted:
                 raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
         else:
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise InputError(f"{folder} exists and is not an interview; choose another folder with --out")
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+            if any(folder.iterdir()):
+                raise InputError(f"{folder} has files but no interview; choose another folder with --out")
             replace_file(path, json.dumps(wanted, indent=2).encode())
         return cls(folder, source, terms)
 

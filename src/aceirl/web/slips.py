@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from scipy.stats import beta
 
-# A slip takes any of the other actions; two slips agree by accident only, which is left out of the account.
 CONFIDENCE = 0.9
+
+# What is taken for granted before anything was asked twice: as much as ten repeats, one of them answered differently.
+PRIOR_REPEATS, PRIOR_CONTRADICTIONS = 10, 1
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,13 @@ def slips(repeated: int, contradicted: int) -> Slips:
     """From `repeated` questions asked again, of which `contradicted` were answered differently.
 
     Two answers disagree if one of them is a slip, so with a rate of `e` they do with probability `1 - (1-e)²`. The
-    interval for that probability is the exact one for a binomial (Clopper and Pearson); the guess is the middle of a
-    uniform prior, which is not zero before anything was asked twice.
+    interval for that probability is the exact one for a binomial (Clopper and Pearson). The guess starts from what
+    people are like, so that a single repeat does not swing it from never to always.
     """
     tail = (1 - CONFIDENCE) / 2
     low = float(beta.ppf(tail, contradicted, repeated - contradicted + 1)) if contradicted else 0.0
     high = float(beta.ppf(1 - tail, contradicted + 1, repeated - contradicted)) if contradicted < repeated else 1.0
-    guess = (contradicted + 1) / (repeated + 2)
+    guess = (contradicted + PRIOR_CONTRADICTIONS) / (repeated + PRIOR_REPEATS)
     return Slips(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
 
 

@@ -50,6 +50,7 @@ def view(interview: Interview) -> dict[str, Any]:
         "contradictions": _contradictions(interview),
         "can_undo": interview.deeds > 0,
         "outcome": _outcome(interview) if phase == "done" else None,
+        "slack": _slack_in_words(interview) if phase == "done" else None,
     }
 
 
@@ -125,13 +126,16 @@ def _slips_in_words(interview: Interview) -> str:
     found = slips(history.repeats, history.contradictions)
     if not found.repeated:
         return "Everybody slips now and then, so a few questions come twice on purpose."
-    text = f"{_times(found)}. So about {_percent(found.guess)} of your answers may be slips"
-    text += f" (with 90 % confidence {_percent(found.low)} to {_percent(found.high)})."
-    learnt = interview.learnt
-    if learnt is not None:
-        share = learnt.slack / interview.environment.horizon
-        text += f" Rewards that make your answers lose up to {_percent(share)} of an episode are kept in mind, too."
-    return text
+    range_ = f"{_percent(found.low)} to {_percent(found.high)}" if found.low else f"at most {_percent(found.high)}"
+    return (
+        f"{_times(found)}. About {_percent(found.guess)} of your answers may be slips ({range_}, with 90 % confidence)."
+    )
+
+
+def _slack_in_words(interview: Interview) -> str:
+    assert interview.learnt is not None
+    share = _percent(interview.learnt.slack / interview.environment.horizon)
+    return f"To allow for them, rewards under which your answers lose up to {share} of an episode remain possible."
 
 
 def _times(found: Slips) -> str:
@@ -194,11 +198,12 @@ def _contradictions(interview: Interview) -> list[dict[str, Any]]:
 def _outcome(interview: Interview) -> dict[str, Any]:
     history, learnt = interview.history, interview.learnt
     assert learnt is not None
+    best = max(history.known(), key=lambda state: learnt.worth[state])
     agrees = "does what you said wherever you said something" if learnt.agrees else "differs from some of your answers"
     worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
     lines = [
         f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all.",
-        f"A reward was found whose best policy {agrees}.",
+        f"A reward was found whose best policy {agrees}. Most of it lies in {interview.stage.name(best)}.",
     ]
     if not interview.certified:
         lines.append("More could not be promised: in some situations you did not say what you would do.")

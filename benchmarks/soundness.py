@@ -1,0 +1,289 @@
+"""How often a certificate's promise is broken, against the truth, on processes made to break it.
+
+Every run is followed through many times at which one might look; a promise broken at any of them is broken. A kind
+passes if its broken promises are no more than `δ` allows, by a one-sided binomial test. `coverage.py` prints the table,
+the tests run a part of it.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from aceirl.bounds import error_bound
+from aceirl.certificates import Terms, Wealth, forecast, place, transfer_certificate, transfer_policy
+from aceirl.certificates.kinds import next_first_action, reward_value, set_value
+from aceirl.collect import Plan, collect, known_route
+from aceirl.confidence import FAMILIES, Radii
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.irl import Recovered, action_values, feasible_point, made_feasible
+from aceirl.kernels import evaluate, greedy_actions, optimal_values
+from aceirl.mdp import MDP, FloatArray, IntArray
+
+DELTA = 0.1
+PROMISES = ("rows", "set", "reward", "transfer")
+CHANGES = 15
+LOOKS = (3, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A process and a deterministic expert `[H, S]`."""
+
+    mdp: MDP
+    actions: IntArray
+
+    @property
+    def expert(self) -> PolicyExpert:
+        return PolicyExpert(self.actions, self.mdp.shape)
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    """Dense rows; the expert is optimal for some reward, so it depends on the step."""
+    mdp = MDP.from_dense(rng.dirichlet(np.ones(5), (5, 2)), initial=rng.dirichlet(np.ones(5)), horizon=5)
+    return Case(mdp, greedy_actions(optimal_values(mdp, rng.random(mdp.shape))[0], rng))
+
+
+def near_deterministic_case(rng: np.random.Generator) -> Case:
+    """One successor has almost all the mass, and some rows have all of it on one."""
+    slip = rng.choice([0.0, 0.001, 0.01, 0.05], (5, 2, 1))
+    rows = (1 - slip) * np.eye(5)[rng.integers(5, size=(5, 2))] + slip * rng.dirichlet(np.full(5, 0.3), (5, 2))
+    mdp = MDP.from_dense(rows, initial=0, horizon=6)
+    return Case(mdp, rng.integers(2, size=(6, 5)))
+
+
+def rare_branch_case(rng: np.random.Generator) -> Case:
+    """From the start one goes to a branch with a chance just above what is to be certified; all is decided there."""
+    chance = 0.1 * rng.uniform(1.25, 1.6)
+    rows = np.zeros((4, 2, 4))
+    rows[0, :] = [0, 1 - chance, chance, 0]
+    rows[1, :, 1] = 1
+    rows[2:, 0, 2], rows[2:, 1, 3] = 1, 1
+    return Case(MDP.from_dense(rows, initial=0, horizon=5), rng.integers(2, size=(5, 4)))
+
+
+def many_branches_case(rng: np.random.Generator) -> Case:
+    """Many rare branches: one is always left over."""
+    weights = np.append(np.full(8, 0.03), 0.76)
+    rows = np.zeros((10, 2, 10))
+    rows[0, :, 1:] = weights
+    rows[np.arange(1, 10), :, np.arange(1, 10)] = 1
+    return Case(MDP.from_dense(rows, initial=0, horizon=4), rng.integers(2, size=(4, 10)))
+
+
+def tied_case(rng: np.random.Generator) -> Case:
+    """All actions do the same, so the expert's choices are arbitrary, and so are anyone else's."""
+    rows = np.repeat(rng.dirichlet(np.full(4, 0.5), (4, 1)), 3, axis=1)
+    mdp = MDP.from_dense(rows, initial=rng.dirichlet(np.ones(4)), horizon=4)
+    return Case(mdp, rng.integers(3, size=(4, 4)))
+
+
+CASES: dict[str, Callable[[np.random.Generator], Case]] = {
+    "random": random_case,
+    "near-deterministic": near_deterministic_case,
+    "rare branch": rare_branch_case,
+    "many rare branches": many_branches_case,
+    "ties": tied_case,
+}
+
+
+def lost_share(case: Case, route: IntArray) -> float:
+    """Exactly what an episode on a route loses on average, as a share of it: the certified quantity."""
+    dense, here, lost = case.mdp.dense(), case.mdp.initial, 0.0
+    for h in range(case.mdp.horizon):
+        outside = route[h] < 0
+        lost += here[outside].sum() * (1 - h / case.mdp.horizon)
+        here = np.where(outside, 0.0, here)
+        here = here @ dense[np.arange(case.mdp.n_states), np.maximum(route[h], 0)]
+    return lost
+
+
+def broken_bets(case: Case, kind: str, rng: np.random.Generator, *, batch: int) -> tuple[bool, int]:
+    """Whether `policy` or `criterion` ever promised too much, and the samples until it fired (0 if it never did)."""
+    environment, expert, shape = Simulator(case.mdp), case.expert, case.mdp.shape
+    horizon, n_states, n_actions = shape
+    terms = Terms(0.1 * horizon, DELTA, 1.0, "none")
+    counts, wealth = Counts.empty(shape), Wealth.of_beginners(0.1, n_actions)
+    follow, uniform = np.ones((horizon, n_states), dtype=np.bool_), np.full(shape, 1 / n_actions)
+    bettors, delta = ([0], DELTA) if kind == "policy" else (range(1, 1 + n_actions), DELTA / n_actions)
+    broken = False
+    for iteration in range(3000 // batch):
+        first = None if kind == "policy" else next_first_action(wealth, iteration, horizon, terms)
+        known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA, initial=case.mdp.initial)
+        route = known_route(expert, counts, first)
+        assert route is not None
+        seen = collect(environment, expert, Plan(uniform, follow, first_action=first), batch, counts, rng)
+        wealth = wealth.after(0 if first is None else 1 + first, place(forecast(known, route), 0.1), seen.exits)
+        counts = counts + seen.counts
+        for bettor in bettors:
+            promised = wealth.certified(bettor, delta)
+            if promised < 1:
+                now = known_route(expert, counts, None if bettor == 0 else bettor - 1)
+                assert now is not None
+                broken |= lost_share(case, now) > promised + 1e-9
+        if max(wealth.certified(bettor, delta) for bettor in bettors) <= 0.1:
+            return broken, counts.samples
+    return broken, 0
+
+
+def explored(case: Case, rng: np.random.Generator) -> Iterator[Estimate]:
+    """What is known at every look, after that many episodes in all of a random policy."""
+    counts, shape = Counts.empty(case.mdp.shape), case.mdp.shape
+    environment, expert = Simulator(case.mdp), case.expert
+    before = 0
+    for look in LOOKS:
+        plan = Plan(policy=rng.dirichlet(np.full(shape[2], 0.7), shape[:2]))
+        counts = counts + collect(environment, expert, plan, look - before, counts, rng).counts
+        before = look
+        yield Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=case.mdp.initial)
+
+
+def event_broken(case: Case, known: Estimate, radii: Radii) -> bool:
+    """Whether some row is further from its estimate than its radius; every proof rests on this not happening."""
+    truth, guess = case.mdp.dense(), known.mdp.dense()
+    seen = known.row_visits[0] > 0
+    spread = np.abs(truth - guess).sum(axis=2) / 2
+    unseen = np.where(guess > 0, 0.0, truth).sum(axis=2)
+    return bool((seen & ((spread > radii.spread[0] + 1e-9) | (unseen > radii.unseen[0] + 1e-9))).any())
+
+
+def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
+    """The largest gap found between the values of a policy under a reward of the expert's and under its partner."""
+    expert = np.eye(case.mdp.n_actions)[case.actions]
+    reward = np.where(expert > 0, 1.0, rng.choice([0.0, rng.random()], case.mdp.shape))
+    true_q, true_v = optimal_values(case.mdp, reward)
+    advantage = true_v[:, :, None] - true_q
+    believed = np.where(known.expert_known[:, :, None] & (known.expert_policy > 0), 0.0, advantage)
+    return _disagreement(case, known, advantage, believed, np.inf, rng)
+
+
+def recovered_reward(known: Estimate, rng: np.random.Generator) -> Recovered:
+    """A random reward made feasible, as an IRL algorithm might return it."""
+    start = feasible_point(known, 1.0)
+    drawn = Recovered(rng.random(known.mdp.shape), 0.5, 0.0, start.parameters, 0, 0.0)
+    return made_feasible(known, drawn, 1.0)
+
+
+def partner(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`(reward, advantage, believed advantage)`: the true partner of a recovered reward, and how both see an action."""
+    q = action_values(known, recovered.reward, recovered.neutral)
+    v = q.max(axis=2)
+    believed = v[:, :, None] - q
+    advantage = np.where(np.eye(case.mdp.n_actions)[case.actions] > 0, 0.0, believed)
+    later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
+    reward = v[:, :, None] - advantage - np.einsum("san,hn->hsa", case.mdp.dense(), later)
+    return reward, advantage, believed
+
+
+def reward_gap(case: Case, known: Estimate, recovered: Recovered, slack: float, rng: np.random.Generator) -> float:
+    """As `set_gap`, for the recovered reward and its partner, over the policies it calls good."""
+    _, advantage, believed = partner(case, known, recovered)
+    return _disagreement(case, known, advantage, believed, slack, rng)
+
+
+def transfer_regret(case: Case, known: Estimate, recovered: Recovered, target: MDP) -> float:
+    """Exactly what planning with the recovered reward loses in a target, under its partner."""
+    reward, _, _ = partner(case, known, recovered)
+    planned = np.eye(target.n_actions)[transfer_policy(recovered, target)]
+    best, own = optimal_values(target, reward)[1][0], evaluate(target, reward, planned)[1][0]
+    return float(target.initial @ (best - own))
+
+
+def _disagreement(
+    case: Case, known: Estimate, advantage: FloatArray, believed: FloatArray, slack: float, rng: np.random.Generator
+) -> float:
+    """The largest gap found between what a policy loses in the true and in the estimated process.
+
+    Changes one choice at a time while that helps, among policies that lose at most `slack` in the estimated one.
+    """
+    horizon, n_states, n_actions = case.mdp.shape
+    start = case.mdp.initial
+
+    def losses(actions: IntArray) -> tuple[float, float]:
+        policy = np.eye(n_actions)[actions]
+        true = evaluate(case.mdp, advantage, policy)[1][0] @ start
+        return float(true), float(evaluate(known.mdp, believed, policy)[1][0] @ start)
+
+    begins = (case.actions, believed.argmax(axis=2), believed.argmin(axis=2))
+    actions = np.array(begins[rng.integers(3)])
+    true, guess = losses(actions)
+    best = abs(true - guess) if guess <= slack else 0.0
+    for place_ in rng.permutation(horizon * n_states)[:CHANGES]:
+        h, s = divmod(int(place_), n_states)
+        kept = actions[h, s]
+        for a in range(n_actions):
+            actions[h, s] = a
+            true, guess = losses(actions)
+            if guess <= slack and abs(true - guess) > best:
+                best, kept = abs(true - guess), a
+        actions[h, s] = kept
+    return best
+
+
+def radii_run(case: Case, rng: np.random.Generator) -> dict[tuple[str, str], bool]:
+    """Which promises made of radii were broken at any look, by promise and family."""
+    rows = rng.dirichlet(np.ones(case.mdp.n_states), case.mdp.shape[1:])
+    target = MDP.from_dense(rows, initial=case.mdp.initial, horizon=case.mdp.horizon)
+    slack = 0.1 * case.mdp.horizon
+    broken = {(promise, family): False for family in FAMILIES for promise in PROMISES}
+    for known in explored(case, rng):
+        recovered = recovered_reward(known, rng)
+        gaps = set_gap(case, known, rng), reward_gap(case, known, recovered, slack, rng)
+        regret = transfer_regret(case, known, recovered, target)
+        for family in FAMILIES:
+            terms, radii = Terms(slack, DELTA, 1.0, family), FAMILIES[family](known, 1.0, DELTA)
+            promised = (
+                set_value(error_bound(known.mdp, radii), radii),
+                reward_value(known, radii, recovered, terms),
+                transfer_certificate(known, radii, recovered, target, terms).value,
+            )
+            broken["rows", family] |= event_broken(case, known, radii)
+            for promise, found, value in zip(PROMISES[1:], (*gaps, regret), promised, strict=True):
+                broken[promise, family] |= found > value + 1e-9
+    return broken
+
+
+def p_value(broken: int, runs: int) -> float:
+    """How likely that many broken promises or more are, if each is broken with probability `δ`."""
+    return float(binom.sf(broken - 1, runs, DELTA))
+
+
+def line(kind: str, family: str, counted: dict[str, int], runs: int) -> str:
+    total, all_runs = sum(counted.values()), runs * len(counted)
+    worst = max(counted, key=lambda name: counted[name])
+    verdict = (
+        "not guaranteed" if family == "hoeffding" else "passes" if p_value(counted[worst], runs) > 0.01 else "FAILS"
+    )
+    return (
+        f"| {kind} | {family} | {all_runs} | {total} ({100 * total / all_runs:.2g} %) "
+        f"| {worst}: {100 * counted[worst] / runs:.2g} % | {p_value(counted[worst], runs):.2g} | {verdict} |"
+    )
+
+
+def print_table(runs: int) -> None:
+    """All promises, `runs` times on each of the cases."""
+    print("| promise | radii | runs | broken | most often | p-value there | |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for kind, batch in (("policy", 1), ("policy", 20), ("criterion", 1)):
+        counted = {}
+        for name, draw in CASES.items():
+            streams = np.random.default_rng(0).spawn(runs)
+            counted[name] = sum(broken_bets(draw(rng), kind, rng, batch=batch)[0] for rng in streams)
+        print(line(kind if batch == 1 else f"{kind}, N_E = {batch}", "–", counted, runs), flush=True)
+    tally = {(promise, family): dict.fromkeys(CASES, 0) for family in FAMILIES for promise in PROMISES}
+    for name, draw in CASES.items():
+        for rng in np.random.default_rng(1).spawn(runs):
+            for which, broken in radii_run(draw(rng), rng).items():
+                tally[which][name] += broken
+    for (promise, family), counted in tally.items():
+        print(line(promise, family, counted, runs), flush=True)

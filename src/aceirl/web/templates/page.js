@@ -1,0 +1,394 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const about = JSON.parse($("about").textContent);
+  let now = JSON.parse($("first").textContent);
+  let busy = false;
+  let replaying = 0;
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const ARROWS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
+  const SIDES = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
+
+  // Talking to the server
+
+  async function ask(path, body) {
+    const options = body === undefined ? {} : {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
+    };
+    try {
+      const response = await fetch(path, { ...options, cache: "no-store" });
+      trouble(null);
+      if (response.status === 204) return null;
+      const sent = await response.json();
+      if (response.ok || response.status === 409) return sent;
+      trouble(sent.error);
+    } catch {
+      trouble("The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
+    }
+    return null;
+  }
+
+  async function act(path, body) {
+    if (busy) return;
+    busy = true;
+    const sent = await ask(path, { turn: now.turn, ...body });
+    busy = false;
+    if (sent) show(sent);
+  }
+
+  async function poll() {
+    if (!busy) {
+      const sent = await ask(`view?have=${encodeURIComponent(now.tag)}`);
+      if (sent && !busy) show(sent);
+    }
+    const waiting = now.phase === "walking" || now.phase === "thinking" || !now.belief.ready;
+    setTimeout(poll, waiting ? 350 : 1200);
+  }
+
+  function trouble(words) {
+    $("trouble").hidden = !words;
+    $("trouble").textContent = words || "";
+  }
+
+  // Drawing
+
+  function shape(name, attributes, text) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  }
+
+  function sheet(states) {
+    const xs = states.map((s) => s.x), ys = states.map((s) => s.y);
+    const left = Math.min(...xs) - 0.6, right = Math.max(...xs) + 0.6;
+    const low = Math.min(...ys) - 0.6, high = Math.max(...ys) + 0.6;
+    // A small world is not blown up until its cells are huge: it keeps room around it.
+    const margin = Math.max(0, (5 - (right - left)) / 2);
+    return shape("svg", { viewBox: `${left - margin} ${-high} ${right - left + 2 * margin} ${high - low}`, "aria-hidden": "true" });
+  }
+
+  function cell(state, classes) {
+    const round = about.shape === "ring";
+    const box = shape("rect", { x: state.x - 0.44, y: -state.y - 0.44, width: 0.88, height: 0.88, rx: round ? 0.44 : 0.12, class: classes });
+    box.append(shape("title", {}, state.name));
+    return box;
+  }
+
+  // The cells, a way through them, and the agent at its end.
+  function drawScene(target, way) {
+    const states = now.belief.states;
+    const svg = sheet(states);
+    const spot = way[way.length - 1];
+    for (const state of states) svg.append(cell(state, state === spot ? "cell here" : "cell"));
+    if (way.length > 1) svg.append(shape("polyline", { class: "way", points: way.map((s) => `${s.x},${-s.y}`).join(" ") }));
+    if (way.length) svg.append(shape("circle", { class: "start", cx: way[0].x, cy: -way[0].y, r: 0.3 }));
+    if (spot) svg.append(shape("circle", { class: "agent", cx: spot.x, cy: -spot.y, r: 0.27 }));
+    if (states.length <= 12) for (const s of states) svg.append(shape("text", { class: "label", x: s.x, y: -s.y + 0.36 }, label(s)));
+    target.replaceChildren(svg);
+  }
+
+  function places(path) {
+    const at = new Map(now.belief.states.map((s) => [s.state, s]));
+    return path.map((state) => at.get(state)).filter(Boolean);
+  }
+
+  const label = (state) => state.name.replace(/^(cell|place|row) /, "").replace(/, column /, ",");
+
+  function drawPicture(target, url, words) {
+    const image = document.createElement("img");
+    image.src = url;
+    image.alt = words;
+    target.replaceChildren(image);
+  }
+
+  function drawBelief(target, legend) {
+    const { states, list, ready } = now.belief;
+    if (list.length) return drawList(target, legend, list);
+    if (!states.length) {
+      target.replaceChildren(note("A picture comes with your first answers."));
+      return;
+    }
+    const most = Math.max(...states.map((s) => s.worth || 0), 1e-9);
+    const svg = sheet(states);
+    for (const state of states) {
+      const level = ready && state.worth ? Math.round(8 * state.worth / most) : 0;
+      svg.append(cell(state, `cell w${level}`));
+      const action = state.said ?? (ready ? state.guess : undefined);
+      if (action !== undefined && (state.said !== undefined || state.worth)) svg.append(mark(state, about.actions[action], level, state.said === undefined));
+    }
+    target.replaceChildren(svg);
+    const best = [...states].sort((a, b) => (b.worth || 0) - (a.worth || 0))[0];
+    target.setAttribute("aria-label", ready && best.worth ? `A map. Worth most: ${best.name}.` : "A map without rewards yet.");
+    target.removeAttribute("aria-labelledby");
+    const ramp = document.createElement("span");
+    ramp.className = "ramp";
+    for (let level = 0; level <= 8; level += 1) {
+      const step = document.createElement("i");
+      step.className = `w${level}`;
+      ramp.append(step);
+    }
+    legend.replaceChildren("less", ramp, "more reward. Arrows: what you said.");
+  }
+
+  function mark(state, action, level, guess) {
+    const [dx, dy] = action.direction;
+    const ink = `${level > 4 ? "ink-dark" : "ink-light"}${guess ? " guess" : ""}`;
+    if (!dx && !dy) return shape("text", { class: `act ${ink}`, x: state.x, y: -state.y }, action.name.slice(0, 4));
+    const x = state.x, y = -state.y, a = 0.26, b = 0.14;
+    const tip = [x + a * dx, y - a * dy], tail = [x - a * dx, y + a * dy];
+    const wing = (s) => `${tip[0] - b * dx + s * b * dy},${tip[1] + b * dy + s * b * dx}`;
+    return shape("path", { class: `arrow ${ink}`, d: `M${tail} L${tip} M${wing(1)} L${tip} L${wing(-1)}` });
+  }
+
+  function drawList(target, legend, list) {
+    const table = document.createElement("table");
+    const body = table.createTBody();
+    for (const row of list) {
+      const line = body.insertRow();
+      line.insertCell().textContent = row.name;
+      line.insertCell().textContent = row.action;
+      line.insertCell().textContent = row.worth.toFixed(2);
+    }
+    const head = table.createTHead().insertRow();
+    for (const words of ["Situation", "You", "Reward"]) {
+      const title = document.createElement("th");
+      title.scope = "col";
+      title.textContent = words;
+      head.append(title);
+    }
+    target.setAttribute("role", "group");
+    target.replaceChildren(table);
+    legend.textContent = "The situations worth most.";
+  }
+
+  function note(words) {
+    const paragraph = document.createElement("p");
+    paragraph.className = "quiet";
+    paragraph.textContent = words;
+    return paragraph;
+  }
+
+  // Showing a moment of the interview
+
+  function show(next) {
+    const before = now;
+    now = next;
+    trouble(next.trouble);
+    const done = next.phase === "done";
+    $("asking").hidden = done;
+    $("done").hidden = !done;
+    $("brief").hidden = done;
+    if (done) showEnd(before);
+    else showQuestion(before);
+  }
+
+  function showQuestion(before) {
+    const question = now.question;
+    if (!question || before.turn !== now.turn) replaying += 1;
+    if (question) {
+      $("where").textContent = `${question.where}. What would you do?`;
+      $("why").textContent = question.alone > 1
+        ? `Since your last answer the agent walked ${question.alone} episodes on its own. Here it met something it does not know.`
+        : `Episode ${question.episode}, step ${question.step + 1} of ${about.horizon}.`;
+      drawNow();
+      $("told").replaceChildren(...(question.told.length ? question.told : ["The episode has just begun."]).map((words) => {
+        const item = document.createElement("li");
+        item.textContent = words;
+        return item;
+      }));
+      if (before.turn !== now.turn || before.phase !== now.phase) announce($("where").textContent);
+    } else {
+      $("where").textContent = now.phase === "thinking" ? "Putting it all together …" : "The agent is walking on your answers …";
+      $("why").textContent = `${now.progress.episodes} episodes so far. It comes back when it meets something it does not know.`;
+      $("told").replaceChildren();
+    }
+    for (const button of [...$("actions").children, $("skip"), $("replay")]) button.disabled = !question;
+    $("undo").disabled = !now.can_undo;
+    showSide();
+  }
+
+  function drawNow() {
+    const question = now.question;
+    $("caption").textContent = "";
+    if (question.picture) drawPicture($("scene"), question.picture, question.where);
+    else drawScene($("scene"), places(question.path));
+  }
+
+  function showSide() {
+    const { gauge, progress } = now;
+    const percent = Math.round(100 * gauge.sure);
+    $("gauge").setAttribute("aria-valuenow", percent);
+    $("gauge").setAttribute("aria-valuetext", gauge.words);
+    $("gauge").classList.toggle("reached", gauge.reached);
+    $("fill").style.strokeDasharray = `${Math.max(percent, 0.01)} 200`;
+    $("fill").style.opacity = percent ? 1 : 0;
+    $("percent").textContent = `${percent} %`;
+    const angle = Math.PI * (1 - gauge.target);
+    $("goal").setAttribute("x", 100 + 99 * Math.cos(angle));
+    $("goal").setAttribute("y", 96 - 99 * Math.sin(angle));
+    for (const [end, radius] of [["1", 72], ["2", 96]]) {
+      $("mark").setAttribute(`x${end}`, 100 + radius * Math.cos(angle));
+      $("mark").setAttribute(`y${end}`, 100 - radius * Math.sin(angle));
+    }
+    $("promise").textContent = gauge.words;
+    $("answers").textContent = progress.answers;
+    $("expected").textContent = progress.words;
+    const skipped = progress.skipped ? `, and ${progress.skipped} times you did not know` : "";
+    $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
+    $("slips").textContent = now.slips;
+    drawBelief($("belief"), $("legend"));
+  }
+
+  const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+  function announce(words) {
+    $("announce").textContent = words;
+  }
+
+  // The last screen
+
+  function showEnd(before) {
+    $("lines").replaceChildren(...now.outcome.lines.map((words) => {
+      const line = document.createElement("p");
+      line.textContent = words;
+      return line;
+    }));
+    $("final-promise").textContent = now.gauge.words;
+    $("final-promise").className = now.outcome.certified ? "promise" : "";
+    $("final-slips").textContent = `${now.slips} ${now.slack}`;
+    drawBelief($("final-belief"), $("final-legend"));
+    showContradictions();
+    if (before.phase !== "done" || !player.frames.length) {
+      announce("That is all. Thank you!");
+      $("done-title").focus({ preventScroll: true });
+      scrollTo(0, 0);
+      player.load();
+    }
+  }
+
+  function showContradictions() {
+    $("contradictions").hidden = !now.contradictions.length;
+    $("contradiction-list").replaceChildren(...now.contradictions.map((found) => {
+      const item = document.createElement("li");
+      const said = found.votes.map((vote) => about.actions[vote].name);
+      item.append(`${found.name[0].toUpperCase()}${found.name.slice(1)}: you said ${said.join(", then ")}.`);
+      const choices = document.createElement("div");
+      choices.className = "choices";
+      choices.setAttribute("role", "group");
+      choices.setAttribute("aria-label", `What you meant in ${found.name}`);
+      about.actions.forEach((action, number) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = action.name;
+        button.setAttribute("aria-pressed", String(number === found.standing));
+        button.addEventListener("click", () => act("correct", { state: found.state, action: number }));
+        choices.append(button);
+      });
+      item.append(choices);
+      return item;
+    }));
+  }
+
+  const player = {
+    frames: [], at: 0, playing: false, number: 0,
+    async load() {
+      const sent = await ask(`film?number=${this.number}`);
+      if (!sent || !sent.frames.length) return;
+      this.frames = sent.frames;
+      $("seek").max = this.frames.length - 1;
+      this.go(0);
+      this.playing = !calm.matches;
+      this.tick();
+    },
+    go(at) {
+      this.at = at;
+      const frame = this.frames[at];
+      $("seek").value = at;
+      $("seek").setAttribute("aria-valuetext", `Step ${at}: ${frame.words}`);
+      $("film-words").textContent = `Step ${at}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
+      if (frame.picture) drawPicture($("film"), frame.picture, frame.words);
+      else if (frame.x !== null) drawScene($("film"), this.frames.slice(0, at + 1));
+    },
+    tick() {
+      clearTimeout(this.timer);
+      $("play").textContent = this.playing ? "Pause" : "Play";
+      if (!this.playing) return;
+      this.timer = setTimeout(() => {
+        if (this.at + 1 >= this.frames.length) this.playing = false;
+        else this.go(this.at + 1);
+        this.tick();
+      }, 420);
+    },
+  };
+
+  // Replaying the episode so far, in the place of the situation
+
+  async function replay() {
+    if (!now.question) return;
+    const mine = replaying += 1;
+    const sent = await ask("replay");
+    if (!sent) return;
+    for (const [number, frame] of sent.frames.entries()) {
+      if (mine !== replaying) return;
+      if (frame.picture) drawPicture($("scene"), frame.picture, frame.words);
+      else drawScene($("scene"), sent.frames.slice(0, number + 1));
+      $("caption").textContent = `Replay, ${number + 1} of ${sent.frames.length}: ${frame.words}`;
+      await new Promise((resolve) => setTimeout(resolve, calm.matches ? 900 : 420));
+    }
+    if (mine === replaying && now.question) drawNow();
+  }
+
+  // Buttons and keys
+
+  function build() {
+    const arrows = about.actions.filter((action) => action.key in ARROWS).length;
+    $("actions").classList.toggle("cross", arrows === 4);
+    about.actions.forEach((action, number) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = arrows === 4 ? SIDES[action.key] || "rest" : "";
+      button.append(action.name);
+      if (action.key) {
+        const key = document.createElement("kbd");
+        key.textContent = ARROWS[action.key] || action.key.toUpperCase();
+        key.setAttribute("aria-hidden", "true");
+        button.append(key);
+        button.setAttribute("aria-keyshortcuts", action.key.length === 1 ? action.key.toUpperCase() : action.key);
+      }
+      button.addEventListener("click", () => act("answer", { action: number }));
+      $("actions").append(button);
+    });
+    $("skip").addEventListener("click", () => act("skip", {}));
+    $("undo").addEventListener("click", () => act("undo", {}));
+    $("final-undo").addEventListener("click", () => act("undo", {}));
+    $("replay").addEventListener("click", replay);
+    $("play").addEventListener("click", () => {
+      if (!player.frames.length) return;
+      if (!player.playing && player.at + 1 >= player.frames.length) player.go(0);
+      player.playing = !player.playing;
+      player.tick();
+    });
+    $("another").addEventListener("click", () => { player.number += 1; player.load(); });
+    $("seek").addEventListener("input", (event) => { player.playing = false; player.tick(); player.go(Number(event.target.value)); });
+    addEventListener("keydown", onKey);
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || !$("shortcuts").checked) return;
+    if (now.phase === "done" || event.target.matches("input:not([type=checkbox]), select, textarea")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const number = about.actions.findIndex((action) => action.key === key);
+    const button = number >= 0 ? $("actions").children[number] : { "?": $("skip"), u: $("undo"), r: $("replay") }[key];
+    if (!button) return;
+    event.preventDefault();
+    if (button.disabled) return;
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), 120);
+    button.click();
+  }
+
+  build();
+  show(now);
+  poll();
+})();

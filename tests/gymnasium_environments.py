@@ -1,0 +1,90 @@
+"""Small Gymnasium environments that tests need: one of each kind of observation, and some that misbehave."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+
+
+class Corridor(gymnasium.Env[Any, Any]):
+    """Rooms in a row; 0 goes back, 1 goes on, and leaving the last room ends the episode. Steps slip with `slip`."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(self, rooms: int = 4, slip: float = 0.0) -> None:
+        self.rooms, self.slip = rooms, slip
+        self.observation_space = spaces.Discrete(rooms)
+        self.action_space = spaces.Discrete(2)
+        self.room = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.room = 0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        ahead = (action == 1) != (self.np_random.random() < self.slip)
+        self.room = self.room + 1 if ahead else max(0, self.room - 1)
+        over = self.room == self.rooms
+        if over:
+            self.room -= 1
+        return self.seen(), float(over), over, False, {}
+
+    def seen(self) -> Any:
+        return self.room
+
+
+class Shown(Corridor):
+    """The corridor, with its rooms shown as elements of any space."""
+
+    def __init__(self, space: gymnasium.Space[Any], elements: list[Any], **options: Any) -> None:
+        super().__init__(rooms=len(elements), **options)
+        self.observation_space, self.elements = space, elements
+
+    def seen(self) -> Any:
+        return copy.deepcopy(self.elements[self.room])
+
+
+class Failing(Corridor):
+    """The corridor, in which step number `when`, counted over all episodes, goes wrong in some way."""
+
+    def __init__(self, when: int, how: str) -> None:
+        super().__init__(slip=0.2)
+        self.left, self.how = when, how
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        observation, reward, terminated, truncated, info = super().step(action)
+        if self.left == 0:
+            if self.how == "raise":
+                raise RuntimeError("the motor is stuck")
+            if self.how == "type":
+                observation = float(observation) + 0.5
+            if self.how == "range":
+                observation = 99
+            if self.how == "truncate":
+                terminated, truncated = False, True
+            if self.how == "tuple":
+                return observation, reward, terminated  # type: ignore[return-value]
+        return observation, reward, terminated, truncated, info
+
+
+class Guarded(gymnasium.Env[Any, Any]):
+    """Passes on `reset` and `step`, tells its spaces and its limit, and fails on any other access."""
+
+    ALLOWED = frozenset({"reset", "step", "observation_space", "action_space", "spec", "__class__", "calls", "_inner"})
+
+    def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
+        object.__setattr__(self, "_inner", inner)
+        object.__setattr__(self, "calls", set())
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in Guarded.ALLOWED:
+            raise AssertionError(f"the learner looked at {name!r}")
+        if name in ("__class__", "calls", "_inner"):
+            return object.__getattribute__(self, name)
+        object.__getattribute__(self, "calls").add(name)
+        return getattr(object.__getattribute__(self, "_inner"), name)

@@ -1,0 +1,404 @@
+"""Any discrete Gymnasium environment, through `reset` and `step` alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from gymnasium_environments import Corridor, Failing, Guarded, Shown
+
+from aceirl.counts import Counts
+from aceirl.envs.discretise import Bins
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.observations import END, States
+from aceirl.envs.truth import exact_model
+from aceirl.errors import AnswerError, InputError
+from aceirl.experts import FunctionExpert, ObservationExpert
+from aceirl.loop import State, Turn, learn
+from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
+from aceirl.runs import Run
+from aceirl.settings import Settings
+from aceirl.tasks import optimal_task
+
+SPACES = {
+    "discrete": spaces.Discrete(9, start=-4),
+    "multi-discrete": spaces.MultiDiscrete([3, 2, 4]),
+    "multi-binary": spaces.MultiBinary(4),
+    "boxed integers": spaces.Box(-2, 3, shape=(2, 2), dtype=np.int16),
+    "tuple": spaces.Tuple((spaces.Discrete(3), spaces.Discrete(4, start=1))),
+    "dict": spaces.Dict({"place": spaces.Discrete(3), "view": spaces.Box(0, 1, shape=(2,), dtype=np.uint8)}),
+    "text": spaces.Text(2, charset="ab"),
+}
+
+
+def samples(space: gymnasium.Space[Any], count: int) -> list[Any]:
+    space.seed(1)
+    return [space.sample() for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_observations_of_every_kind_are_numbered_and_read_back(kind: str) -> None:
+    space, seen = SPACES[kind], samples(SPACES[kind], 300)
+    states = States(space)
+    numbers = [states.number(observation) for observation in seen]
+    assert numbers[0] == 1, "the end of an episode comes first, and what is met after it follows"
+    assert sorted(set(numbers)) == list(range(1, len(states)))
+    texts = {str(observation) for observation in seen}
+    assert len(states) == len(texts) + 1
+
+    again = States(space, names=states.names)
+    assert [again.find(observation) for observation in seen] == numbers
+    for number in set(numbers):
+        assert space.contains(again.observation(number))
+
+
+def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
+    counts = {kind: States(space).possible for kind, space in SPACES.items()}
+    expected = {
+        "discrete": 9,
+        "multi-discrete": 24,
+        "multi-binary": 16,
+        "boxed integers": 6**4,
+        "tuple": 12,
+        "dict": 12,
+    }
+    assert counts == {kind: count + 1 for kind, count in expected.items()} | {"text": None}
+    assert States(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible is None
+
+
+def test_continuous_observations_need_a_discretiser_and_the_error_says_so() -> None:
+    space = spaces.Box(-1, 1, shape=(2,), dtype=np.float32)
+    with pytest.raises(InputError, match="discretise=Bins"):
+        States(space)
+    states = States(space, Bins((-1, -1), (1, 1), (4, 2)))
+    assert states.possible == 9
+    here = states.number(np.array([0.1, 0.9], dtype=np.float32))
+    assert states.number(np.array([0.4, 0.1], dtype=np.float32)) == here
+    assert states.number(np.array([0.6, 0.1], dtype=np.float32)) == here + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"), [(-9.0, 0), (-1.0, 0), (-0.51, 0), (-0.49, 1), (0.0, 2), (0.99, 3), (1.0, 3), (np.inf, 3)]
+)
+def test_bins_hold_their_bounds_and_what_lies_beyond(value: float, cell: int) -> None:
+    assert Bins((-1.0,), (1.0,), (4,))([value]) == (cell,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("4,4,4", "each of the 2 dimensions"),
+        ("4,x", "cannot be read"),
+        ("4,1:0:3", "finite bounds"),
+        ("0", "at least 1"),
+    ],
+)
+def test_wrong_bins_are_explained(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Bins.of(text, spaces.Box(-1, 1, shape=(2,), dtype=np.float32))
+
+
+def test_bins_take_the_bounds_of_the_space_where_none_are_given() -> None:
+    space = spaces.Box(np.array([-1, -np.inf]), np.array([1, np.inf]), dtype=np.float64)
+    assert Bins.of("3,-2:2:5", space) == Bins((-1.0, -2.0), (1.0, 2.0), (3, 5))
+    with pytest.raises(InputError, match="dimension 1"):
+        Bins.of("3", space)
+
+
+def learned(environment: Environment, expert: Expert, **settings: Any) -> list[Turn]:
+    return list(learn(environment, expert, Settings(**{"strategy": "advice", "max_samples": 200} | settings)))
+
+
+def onwards(environment: GymEnvironment) -> ObservationExpert:
+    return ObservationExpert(lambda observation: 1, environment)
+
+
+def test_the_learner_uses_reset_and_step_only() -> None:
+    guarded = Guarded(gymnasium.make("FrozenLake-v1", disable_env_checker=True))
+    environment = GymEnvironment(guarded)
+    turns = learned(environment, ObservationExpert(lambda room: room % 4, environment), strategy="random")
+    assert turns[-1].record.samples >= 200
+    assert object.__getattribute__(guarded, "calls") == {"reset", "step", "spec", "observation_space", "action_space"}
+    with pytest.raises(AssertionError, match="looked at 'unwrapped'"):
+        _ = guarded.unwrapped
+
+
+def test_an_episode_that_is_over_stays_at_the_end_and_nothing_more_is_observed_or_asked() -> None:
+    environment = GymEnvironment(Corridor(rooms=3), horizon=10)
+    turns = learned(environment, onwards(environment), max_samples=6)
+    counts = turns[-1].state.counts
+    assert counts.samples == 6, "two episodes of three steps, although each has a horizon of ten"
+    assert counts.visits[:, END].sum() == counts.answers[:, END].sum() == 0
+    rng = np.random.default_rng(0)
+    environment.reset(rng)
+    assert [environment.step(1) for _ in range(10)] == [2, 3, END, END, END, END, END, END, END, END]
+    with pytest.raises(InputError, match="call reset first"):
+        environment.step(1)
+
+
+def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
+    environment = GymEnvironment(Corridor(rooms=3), horizon=5)
+    assert isinstance(environment, EndingEnvironment)
+    assert isinstance(environment, GrowingEnvironment)
+    from aceirl.confidence import kl
+    from aceirl.loop import estimate
+
+    turn = learned(environment, onwards(environment), max_samples=3)[-1]
+    known = estimate(environment, onwards(environment), Settings(), turn.state.counts)
+    assert known.mdp.dense()[END, :, END].tolist() == [1, 1]
+    assert known.expert_known[:, END].all()
+    radii = kl(known, 1.0, 0.1)
+    assert radii.total[:, END].max() < 1e-3 < radii.total[0, 1].min()
+    assert radii.guaranteed
+
+
+def test_the_end_of_an_episode_attracts_no_strategy() -> None:
+    """Going on leads straight to the end; a strategy that took the end for unexplored would do nothing else."""
+    for strategy in ("greedy", "ace"):
+        environment = GymEnvironment(Corridor(rooms=2, slip=0.1), horizon=20)
+        turn = learned(environment, onwards(environment), strategy=strategy, episodes_per_iteration=5)[-1]
+        assert turn.state.counts.visits[:, 1:, 0].sum() > 0.3 * turn.record.samples, strategy
+
+
+def relabelled(counts: Counts, order: list[int]) -> Counts:
+    """Counts with state `order[k]` called `k`."""
+    _, n_states, n_actions = counts.shape
+    place = np.argsort(order)
+    row, successor = np.divmod(counts.move_keys, n_states)
+    state, action = np.divmod(row, n_actions)
+    step = np.zeros_like(state)
+    moves = Moves(step, place[state], action, place[successor], counts.move_counts, counts.starts[order])
+    moved = Counts.of_moves(moves, counts.shape)
+    return Counts(
+        True,
+        counts.visits[:, order],
+        counts.answers[:, order],
+        counts.starts[order],
+        moved.move_keys,
+        moved.move_counts,
+    )
+
+
+def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() -> None:
+    """Shown the same episodes, the learner infers the same, up to the names of the states."""
+    names = [3, 0, 2, 1, 5, 4]
+    environment = GymEnvironment(Shown(spaces.Discrete(6), names, slip=0.3), horizon=8)
+    turns = learned(environment, onwards(environment), strategy="random", max_samples=300)
+    shapes = {turn.state.counts.shape[1] for turn in turns}
+    assert len(shapes) > 1, "some state must have been met after the first iteration, or nothing grew"
+
+    order = [END, *(environment.states.find(name) for name in names)]
+    whole = replayed(turns, [int(place) for place in order if place is not None])
+    for turn, state in zip(turns, whole, strict=True):
+        assert turn.state.recovered is not None
+        assert state.recovered is not None
+        met = [int(place) for place in order if place is not None and place < turn.state.counts.shape[1]]
+        where = [order.index(place) for place in met]
+        np.testing.assert_allclose(
+            turn.state.recovered.reward[:, met], state.recovered.reward[:, where], atol=2e-3, err_msg=str(turn.record)
+        )
+        assert turn.record.certificates["set"] == pytest.approx(state_bound(state), abs=1e-9)
+
+
+def state_bound(state: State) -> float:
+    assert state.accuracy is not None
+    return state.accuracy
+
+
+def replayed(turns: list[Turn], order: list[int]) -> list[State]:
+    """What a learner who knew all states from the start makes of the same counts."""
+    from dataclasses import replace
+
+    from aceirl.bounds import error_bound
+    from aceirl.confidence import kl
+    from aceirl.counts import Estimate, ExpertKind
+    from aceirl.irl import algorithm, made_feasible
+
+    states, warm = [], None
+    for turn in turns:
+        counts = relabelled(turn.state.counts.grown(len(order)), order)
+        known = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, end=END)
+        found = made_feasible(known, algorithm("max-causal-entropy")(known, 1.0, warm), 1.0)
+        warm = found.parameters
+        bound = error_bound(known.mdp, kl(known, 1.0, 0.1)).value
+        states.append(replace(turn.state, counts=counts, recovered=found, accuracy=4 * bound))
+    return states
+
+
+def test_counts_that_grow_keep_what_they_held() -> None:
+    rng = np.random.default_rng(5)
+    for stationary in (True, False):
+        moves = Moves(
+            *(rng.integers(0, size, 40) for size in (3, 4, 2, 4)), np.ones(40, np.int64), np.ones(4, np.int64)
+        )
+        small = Counts.of_moves(moves, (3, 4, 2), stationary=stationary)
+        wide = Moves(moves.step, moves.state, moves.action, moves.successor, moves.count, np.array([1, 1, 1, 1, 0, 0]))
+        direct = Counts.of_moves(wide, (3, 6, 2), stationary=stationary)
+        grown = small.grown(6)
+        for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
+            np.testing.assert_array_equal(getattr(grown, name), getattr(direct, name), err_msg=name)
+
+
+def test_truncation_may_come_at_the_horizon_and_not_before() -> None:
+    limited = gymnasium.wrappers.TimeLimit(Corridor(rooms=50), max_episode_steps=7)
+    with pytest.raises(InputError, match="truncated an episode after 7 steps, before the horizon of 20"):
+        learned(GymEnvironment(limited, horizon=20), FunctionExpert(lambda step, state: 1))
+    last = learned(GymEnvironment(limited, horizon=7), FunctionExpert(lambda step, state: 1))[-1].record
+    assert last.samples == 7 * last.episodes
+
+
+def test_an_environment_that_never_ends_needs_a_horizon() -> None:
+    with pytest.raises(InputError, match="horizon must be given"):
+        GymEnvironment(Corridor())
+    with pytest.raises(InputError, match="horizon must be a whole number"):
+        GymEnvironment(Corridor(), horizon=0)
+    with pytest.raises(InputError, match="max_episode_steps=300"):
+        GymEnvironment(gymnasium.make("FrozenLake-v1"), horizon=300)
+    back = GymEnvironment(Corridor(), horizon=6)
+    assert learned(back, FunctionExpert(lambda step, state: 0), max_samples=12)[-1].record.episodes == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("raise", "failed in step .* RuntimeError: the motor is stuck"),
+        ("type", r"returned the observation .*\(float\), which is not in Discrete"),
+        ("range", "returned the observation 99"),
+        ("truncate", "truncated an episode"),
+        ("tuple", "failed in step .* not enough values"),
+    ],
+)
+def test_a_failure_of_the_environment_is_clear_and_the_run_goes_on_from_before_it(
+    how: str, message: str, tmp_path: Path
+) -> None:
+    settings = Settings(strategy="random", max_samples=150)
+
+    def going(when: int, folder: str) -> Run:
+        environment = GymEnvironment(Failing(when, how), horizon=9)
+        run = Run.open(tmp_path / folder) if (tmp_path / folder).exists() else Run.create(tmp_path / folder, settings)
+        for _ in run.go_on(environment, onwards(environment)):
+            pass
+        return run
+
+    with pytest.raises(InputError, match=message):
+        going(80, "interrupted")
+    kept = Run.open(tmp_path / "interrupted").records()
+    assert 0 < kept[-1].samples < 80
+    resumed, whole = going(10**9, "interrupted"), going(10**9, "whole")
+    assert_same(resumed.state(), whole.state())
+
+
+def test_an_illegal_answer_in_the_middle_of_a_run_is_clear_and_the_run_goes_on_from_before_it(tmp_path: Path) -> None:
+    settings = Settings(strategy="random", max_samples=150)
+
+    def going(answer: Any, folder: str) -> Run:
+        environment = GymEnvironment(Corridor(slip=0.2), horizon=9)
+        expert = ObservationExpert(lambda room, step: answer if step == 8 else 1, environment)
+        run = Run.open(tmp_path / folder) if (tmp_path / folder).exists() else Run.create(tmp_path / folder, settings)
+        for _ in run.go_on(environment, expert):
+            pass
+        return run
+
+    for wrong in (2, "left", 1.5, np.array([0, 1])):
+        with pytest.raises(AnswerError, match=r"the expert answered .* actions are 0 to 1"):
+            going(wrong, "interrupted")
+    resumed, whole = going(0, "interrupted"), going(0, "whole")
+    assert_same(resumed.state(), whole.state())
+
+
+def assert_same(first: State | None, second: State | None) -> None:
+    assert first is not None
+    assert second is not None
+    assert first.recovered is not None
+    assert second.recovered is not None
+    assert first.names == second.names
+    np.testing.assert_array_equal(first.counts.visits, second.counts.visits)
+    np.testing.assert_array_equal(first.counts.move_keys, second.counts.move_keys)
+    np.testing.assert_array_equal(first.recovered.reward, second.recovered.reward)
+
+
+def test_an_environment_that_was_used_before_starts_anew() -> None:
+    environment = GymEnvironment(Corridor(slip=0.2), horizon=9)
+    first, second = (learned(environment, onwards(environment))[-1].state for _ in range(2))
+    assert_same(first, second)
+
+
+def test_the_budget_of_answers_is_kept_and_a_deterministic_expert_is_not_asked_twice() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def answer(step: int, state: int) -> int:
+        asked.append((step, state))
+        return 1
+
+    settings = {"strategy": "random", "episodes_per_iteration": 10, "max_samples": 10_000}
+    environment = GymEnvironment(Corridor(rooms=9, slip=0.2), horizon=9)
+    turn = learned(environment, FunctionExpert(answer), max_answers=7, **settings)[-1]
+    assert turn.record.answers == len(asked) == 7
+    assert turn.record.stopped == "budget"
+    asked.clear()
+    learned(environment, FunctionExpert(answer), **settings | {"max_samples": 500})
+    assert len(asked) == len(set(asked)) > 7
+
+
+def test_multi_discrete_actions_are_one_list() -> None:
+    env = Corridor()
+    env.action_space = spaces.MultiDiscrete([2, 3])
+    environment = GymEnvironment(env, horizon=5)
+    assert environment.n_actions == 6
+    assert [environment.action_number(environment.action(number)) for number in range(6)] == list(range(6))
+    assert environment.action_number([2, 0]) is None
+
+
+def test_own_environments_pass_the_checker() -> None:
+    check_env(Corridor(), skip_render_check=True)
+    check_env(Shown(spaces.MultiDiscrete([4]), [np.array([k]) for k in range(4)]), skip_render_check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "bins", "horizon"),
+    [
+        ("CartPole-v1", "-2.4:2.4:3,-3:3:3,-0.21:0.21:6,-3:3:6", 60),
+        ("MountainCar-v0", "10", 200),
+        ("Acrobot-v1", "3", 50),
+    ],
+)
+def test_continuous_environments_run(name: str, bins: str, horizon: int) -> None:
+    env = gymnasium.make(name, max_episode_steps=horizon)
+    environment = GymEnvironment(env, discretise=Bins.of(bins, env.observation_space))
+    expert = ObservationExpert(lambda seen: int(seen[1] > 0) * (environment.n_actions - 1), environment)
+    turn = learned(environment, expert, max_samples=400, episodes_per_iteration=5)[-1]
+    assert turn.state.counts.shape[1] == environment.n_states > 5
+    assert len(turn.state.names) == environment.n_states
+    assert turn.record.answers <= environment.n_states - 1
+
+
+def test_frozen_lake_is_learned_from_an_optimal_expert() -> None:
+    """One episode of the expert's is not enough: something is lost. A few are, and hardly anything is."""
+    env = gymnasium.make("FrozenLake-v1")
+    environment = GymEnvironment(env)
+    task = optimal_task(env, environment, stationary=True)
+    settings = Settings(strategy="guided", max_samples=600)
+    turns = list(learn(task.environment, task.expert, settings, regret=task.regret))
+    assert turns[0].record.regret is not None
+    assert turns[-1].record.regret is not None
+    assert turns[0].record.regret > 0.05
+    assert turns[-1].record.regret < 0.05
+
+
+def test_the_search_for_a_model_agrees_with_the_table() -> None:
+    """The table of a lake that is not slippery and a search of the same lake give the same values."""
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    from aceirl.envs import truth
+    from aceirl.metrics import Truth
+
+    rows, start = truth.searched(env, 4)
+    found = truth._model(rows, [(start, 1.0)], env, 20, 4)
+    table = exact_model(env, 20, 4)
+    assert Truth(found.mdp, found.reward).best == Truth(table.mdp, table.reward).best == 1.0
+    with pytest.raises(InputError, match="is random"):
+        truth.searched(gymnasium.make("FrozenLake-v1"), 4)
