@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from soundness import Case, transfer_regret
 
 from aceirl import Settings, learn, make
 from aceirl.bounds import error_bound
@@ -31,7 +32,6 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import Belief, strategy
 from aceirl.irl import made_feasible, max_causal_entropy
-from soundness import Case, transfer_regret
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
 DELTA = 0.1
@@ -100,7 +100,7 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
 
 def set_table(seeds: int) -> None:
     print(
-        f"| environment | paper: `hoeffding`, 4·EB1 | `kl`, EB1 | `adaptive`, EB1 | times fewer | mean ± s.e. of {seeds} |"
+        f"| environment | paper (`hoeffding`, 4·EB1) | `kl` | `adaptive` | times fewer | mean ± s.e. of {seeds} |"
     )
     print("| --- | --- | --- | --- | --- | --- |")
     for name in ENVIRONMENTS:

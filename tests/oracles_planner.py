@@ -6,6 +6,7 @@ unknown row leaves the system, because such a row of the dense transitions is ze
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -88,11 +89,12 @@ def lower_bound(
 
 @dataclass(frozen=True, eq=False)
 class Conic:
-    """The conic solver's answer: its objective and the visits it adds, in the shape of the counts."""
+    """The conic solver's answer: its objective, the visits it adds (in the shape of the counts), and if it trusts itself."""
 
     value: float
     added: FloatArray
     occupancy: FloatArray
+    accurate: bool
 
 
 def conic_saddle(
@@ -128,7 +130,12 @@ def conic_saddle(
     rules += [flow.T @ y - gain >= entry, root >= cp.power(1 + cp.multiply(number / n, added), -0.5)]
     objective = start @ y - (0.0 if reward is None else multiplier * floor)
     problem = cp.Problem(cp.Minimize(objective), rules)
-    problem.solve(solver=cp.CLARABEL)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate")
+        try:
+            problem.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError:  # it gives up on one instance in a few hundred; without its own scaling it does not
+            problem.solve(solver=cp.CLARABEL, equilibrate_enable=False)
     measure = np.maximum(np.asarray(occupancy.value), 0.0)
     total = number * (measure if samples else pool @ measure).reshape(counts.shape)
-    return Conic(float(objective.value) * scale, total, measure)
+    return Conic(float(objective.value) * scale, total, measure, problem.status == cp.OPTIMAL)

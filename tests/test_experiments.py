@@ -136,7 +136,7 @@ def test_what_is_finished_is_not_done_again(
     assert files(tmp_path) == undisturbed
 
 
-@pytest.mark.parametrize("harm", ["empty", "half", "another", "foreign"])
+@pytest.mark.parametrize("harm", ["empty", "half", "flipped", "another", "foreign"])
 def test_a_harmed_file_is_noticed_and_done_again(harm: str, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     store = Store(tmp_path)
     finish(store)
@@ -145,6 +145,7 @@ def test_a_harmed_file_is_noticed_and_done_again(harm: str, undisturbed: dict[st
     content = {
         "empty": b"",
         "half": whole[: len(whole) // 2],
+        "flipped": whole[:100] + bytes([whole[100] ^ 1]) + whole[101:],
         "another": store.path(other).read_bytes(),
         "foreign": _foreign(tmp_path),
     }[harm]
@@ -153,22 +154,6 @@ def test_a_harmed_file_is_noticed_and_done_again(harm: str, undisturbed: dict[st
     assert store.finished(other)
     finish(store)
     assert files(tmp_path) == undisturbed
-
-
-def test_a_flipped_byte_never_changes_what_is_read(tmp_path: Path) -> None:
-    store, cell = Store(tmp_path), SMALL.cells()[0]
-    finish(store, [cell])
-    whole, table = store.path(cell).read_bytes(), pq.read_table(store.path(cell))
-    noticed = 0
-    for place in range(0, len(whole), 41):
-        flipped = bytearray(whole)
-        flipped[place] ^= 0xFF
-        store.path(cell).write_bytes(flipped)
-        if store.finished(cell):
-            assert pq.read_table(store.path(cell)).equals(table), place
-        else:
-            noticed += 1
-    assert noticed > 20
 
 
 def _foreign(folder: Path) -> bytes:
@@ -293,10 +278,8 @@ def test_seconds_are_kept_beside_the_rows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     cell = SMALL.cells()[0]
     finish(store, [cell])
-    seconds = json.loads((tmp_path / f"{cell.key}.seconds.json").read_text())
-    assert 0 < seconds["inferring"] < seconds["total"]
-    (tmp_path / f"{cell.key}.seconds.json").unlink()
     run = store.read(cell)
     assert run is not None
-    assert run.seconds == {}
+    assert 0 < run.seconds["inferring"] < run.seconds["total"]
     assert run.samples[-1] == 60
+    assert json.loads((tmp_path / f"{cell.key}.json").read_text())["seconds"] == run.seconds

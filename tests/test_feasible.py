@@ -19,7 +19,7 @@ from aceirl.irl.feasible import Norm
 from aceirl.irl.feasible_point import feasible_point, made_feasible
 from aceirl.irl.max_causal_entropy import max_causal_entropy
 from aceirl.irl.polytope import EmptySetError, nearest_by_largest, nearest_by_sum
-from aceirl.kernels import evaluate, optimal_values
+from aceirl.kernels import evaluate, occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray
 
 NORMS: tuple[Norm, Norm] = ("l1", "linf")
@@ -169,6 +169,17 @@ def test_the_printed_error_propagation_fails_for_stochastic_experts() -> None:
     assert other.project(reward, "linf").bound == pytest.approx(0.5)
     assert printed == pytest.approx(0.1)
     assert exact.error_propagation(other, reward).max() == pytest.approx(1.0)
+
+
+def test_what_a_solver_leaves_unsatisfied_is_polished_away(problems: list[Small]) -> None:
+    rng = np.random.default_rng(17)
+    for p in problems[:50]:
+        inside = 0.5 + 0.25 * (p.exact.sample(rng, 1)[0] - 0.5)
+        _, values = p.exact.to_parameters(inside)
+        exactly = np.concatenate([inside.ravel(), values.ravel(), [p.exact.neutral]])
+        nearly = exactly + 1e-7 * rng.uniform(-1, 1, exactly.size)
+        assert p.exact.contains(nearly[: inside.size].reshape(inside.shape)).violation > 1e-9
+        assert p.exact.contains(p.exact.polished(nearly)).violation < 1e-13
 
 
 def test_membership_names_the_constraint_that_fails(problems: list[Small]) -> None:
@@ -387,6 +398,14 @@ def test_recall_is_the_worst_member_and_precision_says_nothing() -> None:
         other = FeasibleRewardSet.of_problem(random_mdp(rng, (3, 3, 2)), rng.integers(2, size=(3, 3)), 1.0)
         worst = recall(exact, other)
         assert worst.high - worst.low < 1e-6
+        policies = exact.expert_policy, other.expert_policy
+        by_action = []
+        for first in np.eye(2)[:, None, None]:
+            expert, rival = (
+                occupancy(mdp, np.concatenate([np.broadcast_to(first, (1, 3, 2)), policy[1:]])) for policy in policies
+            )
+            by_action.append(exact.extreme(expert - rival).value)
+        assert worst.high == pytest.approx(max(by_action), abs=1e-6)
         assert recall_of(exact, other, worst.reward) == pytest.approx(worst.low)
         positive += worst.low > 0.1
         for reward in (*exact.sample(rng, 3), exact.extreme(rng.normal(size=mdp.shape)).reward):

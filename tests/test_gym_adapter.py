@@ -12,14 +12,16 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium_environments import Corridor, Failing, Guarded, Shown
 
-from aceirl.counts import Counts
+from aceirl.confidence import kl
+from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import END, States
 from aceirl.envs.truth import exact_model
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.loop import State, Turn, learn
+from aceirl.irl import algorithm, made_feasible
+from aceirl.loop import State, Turn, estimate, learn
 from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
 from aceirl.runs import Run
 from aceirl.settings import Settings
@@ -145,9 +147,6 @@ def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
     environment = GymEnvironment(Corridor(rooms=3), horizon=5)
     assert isinstance(environment, EndingEnvironment)
     assert isinstance(environment, GrowingEnvironment)
-    from aceirl.confidence import kl
-    from aceirl.loop import estimate
-
     turn = learned(environment, onwards(environment), max_samples=3)[-1]
     known = estimate(environment, onwards(environment), Settings(), turn.state.counts)
     assert known.mdp.dense()[END, :, END].tolist() == [1, 1]
@@ -192,52 +191,30 @@ def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() ->
     shapes = {turn.state.counts.shape[1] for turn in turns}
     assert len(shapes) > 1, "some state must have been met after the first iteration, or nothing grew"
 
-    order = [END, *(environment.states.find(name) for name in names)]
-    whole = replayed(turns, [int(place) for place in order if place is not None])
-    for turn, state in zip(turns, whole, strict=True):
-        assert turn.state.recovered is not None
-        assert state.recovered is not None
-        met = [int(place) for place in order if place is not None and place < turn.state.counts.shape[1]]
-        where = [order.index(place) for place in met]
-        np.testing.assert_allclose(
-            turn.state.recovered.reward[:, met], state.recovered.reward[:, where], atol=2e-3, err_msg=str(turn.record)
-        )
-        assert turn.record.certificates["set"] == pytest.approx(state_bound(state), abs=1e-9)
-
-
-def state_bound(state: State) -> float:
-    assert state.accuracy is not None
-    return state.accuracy
-
-
-def replayed(turns: list[Turn], order: list[int]) -> list[State]:
-    """What a learner who knew all states from the start makes of the same counts."""
-    from dataclasses import replace
-
-    from aceirl.bounds import error_bound
-    from aceirl.confidence import kl
-    from aceirl.counts import Estimate, ExpertKind
-    from aceirl.irl import algorithm, made_feasible
-
-    states, warm = [], None
+    order = [END, *(environment.states.number(name) for name in names)]
+    warm = None
     for turn in turns:
         counts = relabelled(turn.state.counts.grown(len(order)), order)
-        known = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, end=END)
-        found = made_feasible(known, algorithm("max-causal-entropy")(known, 1.0, warm), 1.0)
+        whole = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, end=END)
+        found = made_feasible(whole, algorithm("max-causal-entropy")(whole, 1.0, warm), 1.0)
         warm = found.parameters
-        bound = error_bound(known.mdp, kl(known, 1.0, 0.1)).value
-        states.append(replace(turn.state, counts=counts, recovered=found, accuracy=4 * bound))
-    return states
+
+        assert turn.state.recovered is not None
+        met = [state for state in order if state < turn.state.counts.shape[1]]
+        where = [order.index(state) for state in met]
+        grown = estimate(environment, onwards(environment), Settings(), turn.state.counts)
+        np.testing.assert_allclose(turn.state.recovered.reward[:, met], found.reward[:, where], atol=2e-3)
+        np.testing.assert_array_equal(kl(grown, 1.0, 0.1).total[:, met], kl(whole, 1.0, 0.1).total[:, where])
 
 
 def test_counts_that_grow_keep_what_they_held() -> None:
     rng = np.random.default_rng(5)
     for stationary in (True, False):
-        moves = Moves(
-            *(rng.integers(0, size, 40) for size in (3, 4, 2, 4)), np.ones(40, np.int64), np.ones(4, np.int64)
-        )
+        step, state, action, successor = (rng.integers(0, size, 40) for size in (3, 4, 2, 4))
+        once = np.ones(40, dtype=np.int64)
+        moves = Moves(step, state, action, successor, once, np.ones(4, dtype=np.int64))
         small = Counts.of_moves(moves, (3, 4, 2), stationary=stationary)
-        wide = Moves(moves.step, moves.state, moves.action, moves.successor, moves.count, np.array([1, 1, 1, 1, 0, 0]))
+        wide = Moves(step, state, action, successor, once, np.array([1, 1, 1, 1, 0, 0]))
         direct = Counts.of_moves(wide, (3, 6, 2), stationary=stationary)
         grown = small.grown(6)
         for name in ("visits", "answers", "starts", "move_keys", "move_counts"):

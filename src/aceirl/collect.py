@@ -256,7 +256,7 @@ def _action(plan: Plan, step: int, state: int, answer: int | None, rng: np.rando
     if not planned:
         return int(rng.integers(n_actions))
     action = int(np.searchsorted(np.cumsum(plan.policy[step, state]), rng.random(), side="right"))
-    return min(action, n_actions - 1)
+    return min(action, int(n_actions) - 1)
 
 
 def ask(expert: Expert, step: int, state: int, n_actions: int, rng: np.random.Generator) -> int | None:

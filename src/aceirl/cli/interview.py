@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -48,8 +49,7 @@ def interview(
     folder = out or Path("runs") / f"interview-{env.replace('/', '-').replace(':', '-')}"
     source = Source(env, read_parameters(parameter or []), seed, stationary_expert=True, horizon=horizon)
     terms = Terms(epsilon, delta)
-    with alone(folder):
-        opened = Interview.open(folder, source, terms)
+    with alone(folder), closing(Interview.open(folder, source, terms)) as opened:
         listening = listening_socket(host, port, PREFERRED_PORT)
         address, bound = listening.getsockname()[:2]
         public = not is_loopback(address)

@@ -110,7 +110,8 @@ class Simulator:
             moved, source = self._successors(np.full_like(state, h), state, action, split[which, action], rng)
             parts.append(moved)
             place = (strayed | leaving)[source] * self.n_states + moved[3]
-            here = np.bincount(place, weights=moved[4], minlength=here.size).astype(np.int64).reshape(here.shape)
+            here = np.zeros_like(here)
+            np.add.at(here.reshape(-1), place, moved[4])
         exits[-1] += here[0].sum()
         step, state, action, successor, count = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Moves(step, state, action, successor, count, starts, None if route is None else exits)

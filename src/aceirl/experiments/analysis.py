@@ -201,9 +201,10 @@ class Verdict:
 
 
 def adjusted(found: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts with Holm's correction, claim by claim: the k-th smallest of n times n-k+1, never falling."""
+    """The verdicts claim by claim, with Holm's correction: the k-th smallest of n times n-k+1, never falling."""
+    claims = list(dict.fromkeys(verdict.claim for verdict in found))
     corrected: dict[int, float] = {}
-    for claim in {verdict.claim for verdict in found}:
+    for claim in claims:
         members = sorted(
             (i for i, verdict in enumerate(found) if verdict.claim == claim), key=lambda i: found[i].p_value
         )
@@ -211,7 +212,8 @@ def adjusted(found: Sequence[Verdict]) -> list[Verdict]:
         for rank, i in enumerate(members):
             largest = max(largest, min(1.0, found[i].p_value * (len(members) - rank)))
             corrected[i] = largest
-    return [replace(verdict, adjusted=corrected[i]) for i, verdict in enumerate(found)]
+    every = [replace(verdict, adjusted=corrected[i]) for i, verdict in enumerate(found)]
+    return sorted(every, key=lambda verdict: claims.index(verdict.claim))
 
 
 def verdicts(results: Results) -> list[Verdict]:

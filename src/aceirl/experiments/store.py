@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aceirl.errors import InputError
-from aceirl.experiments.performing import CELL, Failed, Outcome
+from aceirl.experiments.performing import Failed, Outcome
 from aceirl.experiments.specs import Cell
 from aceirl.mdp import FloatArray, IntArray
 
@@ -39,8 +40,8 @@ class RunResult:
 class Store:
     """A folder with `<key>.parquet` for each finished run, named by a hash of all that determines it.
 
-    Beside it lie `<key>.seconds.json`, how long it took, and `<key>.error.json` for a run that failed. Files are
-    written under a name of their own and then moved into place, so any number of sweeps may share a folder.
+    Beside it lie `<key>.json`, its checksum and how long it took, and `<key>.error.json` for a run that failed. Files
+    are written under a name of their own and then moved into place, so any number of sweeps may share a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,8 +63,8 @@ class Store:
         return self.folder / f"{cell.key}.parquet"
 
     def finished(self, cell: Cell) -> bool:
-        """Whether the run's file is there, whole and what it says it is."""
-        return self._table(cell) is not None
+        """Whether the run's file is there, whole and as it was written."""
+        return self._whole(cell) is not None
 
     def save(self, outcome: Outcome) -> None:
         """Keep what came out of a run."""
@@ -73,23 +74,25 @@ class Store:
                 told = {"cell": outcome.cell.model_dump(), "error": outcome.error, "trace": outcome.trace}
                 self._write(error, json.dumps(told, indent=2).encode())
                 return
-            self._write(self.folder / f"{outcome.key}.seconds.json", json.dumps(outcome.seconds).encode())
+            beside = {"sha256": hashlib.sha256(outcome.file).hexdigest(), "seconds": outcome.seconds}
+            self._write(self.folder / f"{outcome.key}.json", json.dumps(beside).encode())
             self._write(self.folder / f"{outcome.key}.parquet", outcome.file)
             error.unlink(missing_ok=True)
 
     def read(self, cell: Cell) -> RunResult | None:
         """The run's rows; None if it is not finished."""
-        table = self._table(cell)
-        if table is None:
+        found = self._whole(cell)
+        if found is None:
             return None
-        seconds = self.folder / f"{cell.key}.seconds.json"
+        file, beside = found
+        table = pq.read_table(pa.BufferReader(file), use_threads=False)
         return RunResult(
             cell=cell,
             samples=_column(table, "samples"),
             regret=_column(table, "regret"),
             answers=_column(table, "answers"),
             visits=np.asarray(table["visits"][-1].as_py(), dtype=np.int64),
-            seconds=json.loads(seconds.read_text()) if seconds.exists() else {},
+            seconds=beside["seconds"],
         )
 
     def error(self, cell: Cell) -> str | None:
@@ -99,15 +102,14 @@ class Store:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _table(self, cell: Cell) -> pa.Table | None:
+    def _whole(self, cell: Cell) -> tuple[bytes, dict[str, Any]] | None:
+        """The file and what lies beside it, if the one is what the other says."""
         try:
-            table = pq.read_table(self.path(cell), page_checksum_verification=True, use_threads=False, memory_map=False)
-            told: dict[str, Any] = json.loads(table.schema.metadata[CELL])
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+            file = self.path(cell).read_bytes()
+            beside = json.loads((self.folder / f"{cell.key}.json").read_text())
+            return (file, beside) if hashlib.sha256(file).hexdigest() == beside["sha256"] else None
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        rows = told.pop("rows")
-        same = told == {"results": told["results"], **json.loads(cell.model_dump_json())}
-        return table if same and rows == table.num_rows else None
 
     def _write(self, path: Path, content: bytes) -> None:
         draft = path.with_name(f".{path.stem}.{os.getpid()}-{uuid.uuid4().hex}.draft")

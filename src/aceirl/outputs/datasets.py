@@ -73,7 +73,7 @@ def save_minari(name: str, log: EpisodeLog, learned: Learned | None = None, **de
         )
         for number, episode in enumerate(finished)
     ]
-    return minari.create_dataset_from_buffers(name, buffers, env=log.env, **details)
+    return minari.create_dataset_from_buffers(name, buffers, **{"env": log.env, "eval_env": log.env} | details)
 
 
 def imitation_trajectories(log: EpisodeLog) -> list[Any]:

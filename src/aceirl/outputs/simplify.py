@@ -29,7 +29,7 @@ def shaped(mdp: MDP, reward: FloatArray, potential: FloatArray) -> FloatArray:
 
 def price_of_actions(mdp: MDP, reward: FloatArray) -> FloatArray:
     """The reward shaped by its own values: 0 for whatever is best, and else minus what the action costs in the end."""
-    return shaped(mdp, reward, optimal_values(mdp, check_reward(reward, mdp.shape))[1][:-1])
+    return shaped(mdp, reward, optimal_values(mdp, check_reward(reward, mdp.shape))[1])
 
 
 def expected(mdp: MDP, values: FloatArray) -> FloatArray:
@@ -67,7 +67,7 @@ class StateReward:
 def state_only(
     mdp: MDP, policy: IntArray, *, price: float = 0.01, where: BoolArray | None = None
 ) -> StateReward | None:
-    """The sparsest reward `[S]` in `[-1, 1]` under which `policy [H, S]` is best, or None if only constants do.
+    """The sparsest reward `[S]` that spans at most 1 and makes `policy [H, S]` best; None if only constants do.
 
     A linear programme: `g` and its values `V`, with `Σ (P_π - P_a)·V_{h+1} ≥ 0` for every other action (as Ng & Russell
     2000, for a finite horizon), maximising the sum of those margins less `price·‖g‖₁` for each of the `H` steps.
@@ -93,22 +93,30 @@ def state_only(
 
 
 def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> FloatArray:
-    """`g [S]` of the linear programme; its variables are `g⁺ [S]`, `g⁻ [S]` and `V [H, S]`."""
+    """`g [S]` of the linear programme; its variables are `g⁺ [S]`, `g⁻ [S]`, `V [H, S]` and the largest `g⁻`."""
     horizon, n_states, _ = mdp.shape
     size = horizon * n_states
     followed, worse = _constraints(mdp, policy, demanded)
-    paid = sparse.kron(np.ones((horizon, 1)), sparse.eye_array(n_states))
-    values = sparse.hstack([-paid, paid, sparse.eye_array(size) - followed], format="csr")
-    margins = sparse.hstack([sparse.csr_array((worse.shape[0], 2 * n_states)), worse], format="csr")
+    one, none = sparse.eye_array(n_states), sparse.csr_array((n_states, n_states))
+    all_steps, column = sparse.kron(np.ones((horizon, 1)), one), np.ones((n_states, 1))
+    values = sparse.hstack([-all_steps, all_steps, sparse.eye_array(size) - followed, sparse.csr_array((size, 1))])
+    margins = sparse.hstack(
+        [sparse.csr_array((worse.shape[0], 2 * n_states)), worse, sparse.csr_array((worse.shape[0], 1))]
+    )
+    nothing = sparse.csr_array((n_states, size))
+    # The largest and the smallest reward lie at most one apart, or all others would be pushed away from the common one.
+    span = sparse.vstack(
+        [sparse.hstack([one, none, nothing, column]), sparse.hstack([none, one, nothing, -column])], format="csr"
+    )
     cost = np.asarray(margins.sum(axis=0)).ravel()
     cost[: 2 * n_states] += price * horizon
     answer = linprog(
         cost,
-        A_ub=margins,
-        b_ub=np.zeros(margins.shape[0]),
-        A_eq=values,
+        A_ub=sparse.vstack([margins, span], format="csr"),
+        b_ub=np.repeat([0.0, 1.0, 0.0], [worse.shape[0], n_states, n_states]),
+        A_eq=sparse.csr_array(values),
         b_eq=np.zeros(size),
-        bounds=[(0.0, 1.0)] * (2 * n_states) + [(None, None)] * size,
+        bounds=[(0.0, 1.0)] * (2 * n_states) + [(None, None)] * size + [(0.0, 1.0)],
         method="highs",
     )
     if answer.x is None:

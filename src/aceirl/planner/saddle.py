@@ -42,8 +42,8 @@ from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
 
-WARM_WEIGHT = 10.0
-"""How many iterations an earlier plan counts for when a new one starts from it."""
+WARM_WEIGHT = 1.0
+"""A start counts for this many iterations, over its relative gap in the new problem."""
 
 SEARCH_LIMIT = 3
 """How many multipliers the adversary tries per iteration; its pair of policies carries over to the next."""
@@ -91,7 +91,8 @@ class PolicySet:
 
 @dataclass(frozen=True, eq=False)
 class SaddleStart:
-    """What the next plan starts from: both players' policies `[H, S, A]` (zero where they never are) and their weight.
+    """What the next plan starts from: both players' policies `[H, S, A]` (zero where they never are), and how many iterations they
+    stand for at most.
 
     Only these arrays matter, so a plan made from a saved and reloaded start is the same bit for bit. `explorer` is the
     allocation, in the shape of the counts, if the explorer draws samples.
@@ -295,34 +296,39 @@ def _add_answer(
 
 
 @compiled
-def _answer_explorer(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
-    """The adversary's softened answer to the averaged explorer, added to its sums; returns the upper bound."""
-    n_actions = problem.counts.shape[2]
+def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
+    """The certificate's upper bound for the averaged explorer; the adversary's softened answer goes to `policy`."""
     cost = Cost(problem.weight, state.root, problem.fixed, problem.reward)
-    none = state.pair[0, :0]
     if not np.isfinite(problem.floor):
-        upper = respond(graph, cost, 0.0, temperature, none, state.policy)
-        push(graph, none, state.policy, n_actions, state.mass)
-        _add_answer(graph, problem, state, none, 1.0, True)
-        return upper
+        return respond(graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
     _, _, upper, state.totals[MULTIPLIER], _ = search_multiplier(
         graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass,
         temperature, state.policy, SEARCH_TOLERANCE, SEARCH_LIMIT,
     )  # fmt: skip
+    return upper
+
+
+@compiled
+def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
+    """Add the adversary's answer to its sums, inside the policy set if there is one.
+
+    What is softened need not meet the floor, or may stay above a floor that binds: mixed with the partner on the other
+    side of the floor it meets it exactly.
+    """
+    n_actions, none = problem.counts.shape[2], state.pair[0, :0]
     push(graph, none, state.policy, n_actions, state.mass)
-    reward = values_of(graph, cost, none, state.policy, state.mass)[1]
-    # What is softened need not meet the floor, or may stay above a floor that binds: mixed with the partner on
-    # the other side of the floor it meets it exactly.
     share, partner = 1.0, 0
-    if reward < problem.floor:
-        share = max(0.0, (state.rewards[0] - problem.floor) / (state.rewards[0] - reward))
-    elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
-        share, partner = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
+    if np.isfinite(problem.floor):
+        cost = Cost(NOTHING, state.root, NOTHING, problem.reward)
+        reward = values_of(graph, cost, none, state.policy, state.mass)[1]
+        if reward < problem.floor:
+            share = max(0.0, (state.rewards[0] - problem.floor) / (state.rewards[0] - reward))
+        elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
+            share, partner = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
     _add_answer(graph, problem, state, none, share, True)
     if share < 1.0:
         push(graph, state.pair[partner], state.policy, n_actions, state.mass)
         _add_answer(graph, problem, state, state.pair[partner], 1.0 - share, True)
-    return upper
 
 
 @compiled
@@ -399,7 +405,8 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
         _set_root(graph, problem, state)
         if samples and totals[ADVERSARY] > 0.0:
             lower = max(lower, _lower_bound(graph, problem, state, 0.0))
-        upper = _answer_explorer(graph, problem, state, SOFT_ADVERSARY * heat)
+        upper = _upper_bound(graph, problem, state, SOFT_ADVERSARY * heat)
+        _add_adversary(graph, problem, state)
         if not samples:
             lower = max(lower, _lower_bound(graph, problem, state, SOFT_EXPLORER * heat))
         totals[LOWER], totals[UPPER] = lower, upper
@@ -444,7 +451,7 @@ def solve_saddle(
         pieces.append(piece[:used])
         iterations += used
     status = SaddleStatus.OPTIMAL if done else SaddleStatus.LIMIT
-    return _plan(problem, state, status, np.concatenate(pieces))
+    return _plan(problem, state, np.shape(counts), status, np.concatenate(pieces))
 
 
 def _problem(
@@ -522,29 +529,44 @@ def _cold_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
     if problem.samples:
         state.explored[:] = 1.0 / problem.counts.size
     else:
-        _set_explorer(problem, state, occupancy(mdp, np.full(mdp.shape, 1.0 / mdp.n_actions)), 1.0)
+        _set_explorer(problem, state, occupancy(mdp, np.full(mdp.shape, 1.0 / mdp.n_actions)))
     state.totals[EXPLORER] = 1.0
     return state
 
 
-def _set_explorer(problem: _Problem, state: _State, mu: FloatArray, weight: float) -> None:
-    """Let the explorer's sums be `weight` answers of occupancy `mu`."""
-    np.multiply(mu, weight, out=state.explorer)
+def _set_explorer(problem: _Problem, state: _State, mu: FloatArray) -> None:
+    """Let the explorer's sums be one answer of occupancy `mu`."""
+    state.explorer[:] = mu
     if state.explorer is not state.explored:
-        np.sum(state.explorer, axis=0, keepdims=True, out=state.explored)
-    state.totals[EXPLORER] = weight
+        np.sum(mu, axis=0, keepdims=True, out=state.explored)
+    state.totals[EXPLORER] = 1.0
 
 
 def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart) -> _State:
-    """Both players begin with an earlier plan's policies, followed through this model."""
+    """Both players begin with an earlier plan's policies, followed through this model.
+
+    The gap of fictitious play falls like one over its iterations, so a start counts for as many as would have brought its gap.
+    """
     state = _cold_state(graph, problem, mdp)
     if start.adversary.shape != mdp.shape:
         raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
     if not problem.samples:
         if start.explorer.shape != mdp.shape:
             raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
-        _set_explorer(problem, state, occupancy(mdp, _completed(start.explorer)), start.weight)
-    _set_adversary(graph, problem, state, mdp, start)
+        _set_explorer(problem, state, occupancy(mdp, _completed(start.explorer)))
+    _set_adversary(graph, problem, state, mdp, _completed(start.adversary))
+    if problem.samples:
+        _fill(problem, state)
+    _set_root(graph, problem, state)
+    upper, lower = _upper_bound(graph, problem, state, 0.0), _lower_bound(graph, problem, state, 0.0)
+    state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
+    weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / max(upper - lower, 1e-300)))
+    if not problem.samples:
+        for array in {id(state.explored): state.explored, id(state.explorer): state.explorer}.values():
+            array *= weight
+        state.totals[EXPLORER] *= weight
+    for array in (state.adversary, state.weighted, state.totals[ADVERSARY : CONSTANT + 1]):
+        array *= weight
     return state
 
 
@@ -554,19 +576,19 @@ def _completed(policy: FloatArray) -> FloatArray:
     return np.where(missing, 1.0 / policy.shape[-1], policy)
 
 
-def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, start: SaddleStart) -> None:
-    """Begin with the earlier adversary, mixed with the reward's best policy until it meets the floor of this model."""
-    mu = occupancy(mdp, _completed(start.adversary))
+def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, policy: FloatArray) -> None:
+    """Let the adversary's sums be this policy, mixed with the reward's best one until it meets the floor of this model."""
+    mu = occupancy(mdp, policy)
     if np.isfinite(problem.floor):
         reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
         share = 1.0 if reward >= problem.floor else max(0.0, (ceiling - problem.floor) / (ceiling - reward))
         mu *= share
         push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass)
         add_occupancy(graph, state.pair[0], state.mass, 1.0 - share, mu)
-    np.multiply(mu, start.weight, out=state.adversary)
-    mu = state.adversary * problem.weight
+    state.adversary[:] = mu
+    mu *= problem.weight
     state.weighted[:] = mu if problem.counts.shape[0] == mdp.horizon else mu.sum(axis=0)
-    state.totals[ADVERSARY] = start.weight
+    state.totals[ADVERSARY] = 1.0
     if problem.fixed.size:
         state.totals[CONSTANT] = float(np.vdot(state.adversary, problem.fixed))
 
@@ -577,15 +599,17 @@ def _policy_of(occupancy: FloatArray) -> FloatArray:
     return np.divide(occupancy, mass, out=np.zeros_like(occupancy), where=mass > 0)
 
 
-def _plan(problem: _Problem, state: _State, status: SaddleStatus, trace: FloatArray) -> SaddlePlan:
-    """The averages as policies."""
+def _plan(
+    problem: _Problem, state: _State, shape: tuple[int, ...], status: SaddleStatus, trace: FloatArray
+) -> SaddlePlan:
+    """The averages as policies; an allocation in the shape of the counts."""
     samples = problem.samples
     mu = (state.explored if samples else state.explorer) * ((problem.number if samples else 1.0) / state.totals[EXPLORER])
     policy = np.zeros((0, 0, 0)) if samples else _policy_of(mu)
-    if samples and problem.counts.shape[0] == 1 and problem.weight.shape[0] > 1:
-        mu = mu[0]
+    if samples:
+        mu = mu.reshape(shape)
     start = SaddleStart(
-        explorer=mu if samples else policy, adversary=_policy_of(state.adversary), weight=WARM_WEIGHT
+        explorer=mu if samples else policy, adversary=_policy_of(state.adversary), weight=float(len(trace))
     )
     for array in (mu, policy, trace, start.adversary):
         array.flags.writeable = False

@@ -6,9 +6,9 @@ import hmac
 import ipaddress
 import secrets
 import socket
-import time
 from collections import OrderedDict
 from pathlib import Path
+from time import monotonic
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -127,7 +127,7 @@ class Guard:
 
     def _may_ask(self, client: str) -> bool:
         """A bucket of requests for each client, refilled steadily; only the latest clients are remembered."""
-        now = time.monotonic()
+        now = monotonic()
         left, before = self._allowances.pop(client, (BURST, now))
         left = min(BURST, left + (now - before) * REQUESTS_PER_SECOND)
         self._allowances[client] = (max(0.0, left - 1), now)

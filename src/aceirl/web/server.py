@@ -232,6 +232,8 @@ def listening_socket(host: str, port: int | None, preferred: int) -> socket.sock
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, candidate))
+            # From now on a browser that comes too early waits, and is not turned away.
+            listening.listen(64)
             return listening
         except OSError as error:
             listening.close()

@@ -72,7 +72,11 @@ class Interview:
         self.environment = self.stage.environment
         self.log = Log(folder / ANSWERS)
         self.learnt: Learnt | None = None
-        self._rebuild()
+        try:
+            self._rebuild()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(cls, folder: Path, source: Source, terms: Terms) -> Interview:
@@ -92,6 +96,10 @@ class Interview:
                 raise InputError(f"{folder} has files but no interview; choose another folder with --out")
             replace_file(path, json.dumps(wanted, indent=2).encode())
         return cls(folder, source, terms)
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        self.log.close()
 
     # What the person does
 

@@ -197,7 +197,7 @@ def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
 KINDS = {
     "FrozenLakeEnv": Kind(
         ("left", "down", "right", "up"),
-        "A frozen lake with holes in it. You may want to get to the present, or not to fall in; the ice is slippery.",
+        "A frozen lake with holes in it. You may want to get to the flag, and not to fall in; the ice is slippery.",
         lambda env, observation: _cell_words(env.desc.shape[1], observation),
         lambda env, observation: _on_map(env.desc.shape[1], observation),
     ),

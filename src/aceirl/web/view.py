@@ -198,13 +198,15 @@ def _contradictions(interview: Interview) -> list[dict[str, Any]]:
 def _outcome(interview: Interview) -> dict[str, Any]:
     history, learnt = interview.history, interview.learnt
     assert learnt is not None
-    best = max(history.known(), key=lambda state: learnt.worth[state])
     agrees = "does what you said wherever you said something" if learnt.agrees else "differs from some of your answers"
     worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
     lines = [
         f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all.",
-        f"A reward was found whose best policy {agrees}. Most of it lies in {interview.stage.name(best)}.",
+        f"A reward was found whose best policy {agrees}.",
     ]
+    if not isinstance(interview.environment, EndingEnvironment):
+        best = max(history.known(), key=lambda state: learnt.worth[state])
+        lines.append(f"You get most of it in {interview.stage.name(best)}.")
     if not interview.certified:
         lines.append("More could not be promised: in some situations you did not say what you would do.")
     return {"certified": interview.certified, "lines": lines}

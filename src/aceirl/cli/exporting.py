@@ -1,0 +1,35 @@
+"""`aceirl export`: what a run in a Gymnasium environment has learned, as files that others can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aceirl.cli.app import command
+
+
+@command
+def export(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run in a Gymnasium environment.")],
+) -> None:
+    """Write the reward as a table (reward.csv) and the expert's answers as demonstrations (answers.jsonl)."""
+    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.errors import InputError
+    from aceirl.outputs import Learned
+    from aceirl.runs import Run, open_task
+
+    opened = Run.open(directory)
+    state = opened.state()
+    if state is None:
+        raise InputError(f"{directory} has no finished iteration yet")
+    if opened.source is None:
+        raise InputError(f"{directory} was begun from Python; use Learned.of(state, environment) there")
+    task = open_task(opened.source)
+    if not isinstance(task.environment, GymEnvironment):
+        raise InputError(f"{directory} is a run in {opened.source.environment}, which is not a Gymnasium environment")
+    learned = Learned.of(state, task.environment, stationary_expert=task.expert.stationary)
+    learned.save_table(directory / "reward.csv")
+    learned.save_demonstrations(directory / "answers.jsonl")
+    print(f"{directory / 'reward.csv'}\n{directory / 'answers.jsonl'}")

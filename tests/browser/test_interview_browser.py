@@ -1,0 +1,219 @@
+"""The interview as a person meets it: a real browser, a real server, key presses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from browsing import AXE, Server, browser, moment, next_question, press
+from interviews import UP, wants_the_end_of
+
+UPWARD = wants_the_end_of(UP)
+KEYS = ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown")
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    started = Server("four-paths", tmp_path)
+    yield started
+    started.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def page(chrome: Browser, server: Server) -> Iterator[Page]:
+    context = chrome.new_context(reduced_motion="reduce")
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
+    opened.goto(server.url)
+    next_question(opened)
+    yield opened
+    context.close()
+    assert not complaints
+
+
+def test_a_whole_interview_by_keys_with_a_reload_and_a_killed_server(page: Page, server: Server) -> None:
+    answers = 0
+    restarted = None
+    try:
+        while (shown := next_question(page))["phase"] == "asking":
+            press(page, KEYS[UPWARD(shown["question"]["state"])])
+            answers += 1
+            if answers == 4:
+                before = next_question(page)
+                page.reload()
+                assert next_question(page)["tag"] == before["tag"]
+            if answers == 8:
+                before = next_question(page)
+                server.stop(signal.SIGKILL)
+                page.wait_for_selector("#trouble:not([hidden])")
+                restarted = Server("four-paths", server.folder, server.port)
+                assert restarted.url == server.url
+                page.wait_for_selector("#trouble", state="hidden")
+                after = next_question(page)
+                assert (after["turn"], after["question"]["state"]) == (before["turn"], before["question"]["state"])
+        assert answers >= 12
+        assert shown["progress"]["answers"] == answers
+        expect(page.locator("#final-promise")).to_contain_text("loses at most 10 %")
+        result = json.loads((server.folder / "result.json").read_text())
+        assert result["certified"]
+        assert result["greedy_policy_agrees_with_answers"]
+        with np.load(server.folder / "reward.npz") as arrays:
+            asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
+            for state in asked:
+                assert (arrays["policy"][:, state] == UPWARD(state)).all()
+        check_the_last_screen(page)
+    finally:
+        if restarted is not None:
+            restarted.stop(signal.SIGKILL)
+
+
+def check_the_last_screen(page: Page) -> None:
+    expect(page.locator("#film-words")).to_have_text("Step 0. The middle")
+    page.locator("#seek").focus()
+    page.keyboard.press("End")
+    expect(page.locator("#film-words")).to_contain_text("upper corridor")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download everything").click()
+    assert download.value.suggested_filename == "interview.zip"
+    assert_accessible(page)
+
+
+def test_two_tabs_show_one_interview_and_count_one_answer(page: Page, chrome: Browser, server: Server) -> None:
+    other = page.context.new_page()
+    other.goto(server.url)
+    first = next_question(other)
+    # Both tabs press at once: the requests are sent before either answer is back.
+    codes = page.evaluate(
+        """(turn) => Promise.all([0, 1].map((action) => fetch("answer", {
+             method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ turn, action }),
+           }).then((response) => response.status)))""",
+        first["turn"],
+    )
+    assert sorted(codes) == [200, 409]
+    assert moment(page)["progress"]["answers"] == 1
+    press(page, "ArrowUp")
+    expect(other.locator("#answers")).to_have_text("2")
+    assert other.locator("#where").text_content() == page.locator("#where").text_content()
+
+
+def test_undo_and_not_knowing(page: Page) -> None:
+    press(page, "ArrowUp")
+    asked = page.locator("#where").text_content()
+    press(page, "ArrowDown")
+    press(page, "u")
+    assert page.locator("#where").text_content() == asked
+    expect(page.locator("#answers")).to_have_text("1")
+    press(page, "?")
+    expect(page.locator("#alone")).to_contain_text("1 times you did not know")
+    expect(page.locator("#answers")).to_have_text("1")
+
+
+def test_the_replay_shows_the_episode_and_comes_back(page: Page) -> None:
+    press(page, "ArrowUp")
+    press(page, "ArrowUp")
+    page.keyboard.press("r")
+    expect(page.locator("#caption")).to_contain_text("Replay, 1 of")
+    expect(page.locator("#caption")).to_have_text("", timeout=15_000)
+
+
+def test_everything_can_be_reached_and_pressed_by_keyboard_alone(page: Page) -> None:
+    page.locator("#shortcuts").uncheck()
+    turn = moment(page)["turn"]
+    page.keyboard.press("ArrowUp")
+    page.locator("body").focus()
+    reached = []
+    for _ in range(14):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+    assert [name for name in reached if name in ("left←", "up↑", "right→", "down↓")] == [
+        "left←",
+        "up↑",
+        "right→",
+        "down↓",
+    ]
+    assert {"skip", "replay", "shortcuts"} <= set(reached)
+    assert moment(page)["turn"] == turn, "single keys are switched off"
+    page.get_by_role("button", name="up", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.getElementById('answers').textContent === '1'")
+    expect(page.locator("#announce")).to_contain_text("What would you do?")
+    assert page.evaluate("document.activeElement.textContent") == "up↑", "the focus stays where it was"
+
+
+def test_strangers_are_refused(page: Page, server: Server) -> None:
+    turn = moment(page)["turn"]
+    wrong = page.context.new_page()
+    answer = wrong.goto(f"http://127.0.0.1:{server.port}/{'x' * 32}/")
+    assert answer is not None
+    assert answer.status == 403
+    path = server.url.split(str(server.port))[1]
+
+    def status(method: str, route: str, headers: dict[str, str], body: str | None = None) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection.request(method, path + route, body, headers)
+        code = connection.getresponse().status
+        connection.close()
+        return code
+
+    own = {"Host": f"127.0.0.1:{server.port}", "Content-Type": "application/json"}
+    small = json.dumps({"turn": turn, "action": 1})
+    assert status("GET", "", {"Host": f"evil.example:{server.port}"}) == 421
+    assert status("POST", "answer", own | {"Host": f"evil.example:{server.port}"}, small) == 421
+    assert status("POST", "answer", own | {"Origin": "http://evil.example"}, small) == 403
+    assert status("POST", "answer", own, json.dumps({"turn": turn, "action": 1, "more": "x" * 5000})) == 413
+    assert status("GET", f"answer?turn={turn}&action=1", own) == 405
+    assert moment(page)["turn"] == turn
+    assert status("POST", "answer", own, small) == 200
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_accessible_and_fits(chrome: Browser, server: Server, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 844}
+    context = chrome.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(server.url)
+    next_question(page)
+    assert_accessible(page)
+    for _ in range(3):
+        press(page, "ArrowUp")
+    page.wait_for_function("() => document.querySelector('#belief .w8')")
+    assert_accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    down = page.get_by_role("button", name="down", exact=True).bounding_box()
+    assert down is not None
+    assert down["y"] + down["height"] <= 844, "all answers can be pressed without scrolling"
+    context.close()
+
+
+def assert_accessible(page: Page) -> None:
+    """No serious finding of axe-core; its rules include the contrast asked for by WCAG AA."""
+    assert AXE.exists(), "axe-core is missing; run npm ci"
+    # The page's own policy forbids foreign scripts; the debugger may still run one.
+    page.evaluate(AXE.read_text(encoding="utf-8") + ";undefined")
+    found = page.evaluate("axe.run(document).then((result) => result.violations)")
+    serious = [
+        f"{finding['id']}: {finding['help']} ({finding['nodes'][0]['html']})"
+        for finding in found
+        if finding["impact"] in ("serious", "critical")
+    ]
+    assert not serious, "\n".join(serious)

@@ -1,0 +1,72 @@
+"""People to interview who know what they want, for the tests of the interview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aceirl.tasks import Source
+from aceirl.web.session import Interview, Terms
+
+Person = Callable[[int], int]
+
+FOUR_PATHS = Source("four-paths", {}, seed=0, stationary_expert=True)
+GRIDWORLD = Source("gridworld", {}, seed=0, stationary_expert=True)
+LEFT, UP, RIGHT, DOWN = range(4)
+
+
+def wants_the_end_of(arm: int, length: int = 10) -> Person:
+    """Someone who wants to get to the end of one arm of Four Paths, wherever they are."""
+
+    def answer(state: int) -> int:
+        if state == 0:
+            return arm
+        here = (state - 1) // length
+        return arm if here == arm else (here + 2) % 4
+
+    return answer
+
+
+_begun: list[Interview] = []
+
+
+@contextmanager
+def all_closed() -> Iterator[None]:
+    """Close every interview that was begun meanwhile."""
+    yield
+    while _begun:
+        _begun.pop().close()
+
+
+def begin(folder: Path, source: Source = FOUR_PATHS, terms: Terms | None = None) -> Interview:
+    """An interview in a folder, at its next question."""
+    folder.mkdir(exist_ok=True)
+    interview = Interview.open(folder, source, terms or Terms())
+    _begun.append(interview)
+    interview.walk_on(10)
+    return interview
+
+
+def here(interview: Interview) -> int:
+    """The state the person is asked about."""
+    assert interview.phase == "asking"
+    assert interview.history.walk is not None
+    return interview.history.walk.states[-1]
+
+
+def answer(interview: Interview, person: Person) -> int:
+    """One answer, and on to the next question; the state that was asked about."""
+    state = here(interview)
+    interview.answer(interview.turn, person(state))
+    interview.walk_on(10)
+    return state
+
+
+def finish(interview: Interview, person: Person, most: int = 200) -> list[int]:
+    """Answer until the interview is over; the states asked about, in their order."""
+    asked: list[int] = []
+    while interview.phase != "done":
+        assert len(asked) < most, "the interview does not come to an end"
+        asked.append(answer(interview, person))
+    return asked

@@ -1,0 +1,379 @@
+"""Promises: the bets are fair, the bounds hold for any two problems, and the loop stops on what it is asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from aceirl.bounds import error_bound
+from aceirl.certificates import Terms, Wealth, forecast, transfer_certificate
+from aceirl.certificates.betting import STAKES, Bet
+from aceirl.certificates.kinds import reward_value, set_value
+from aceirl.collect import collect, first_exit, known_route
+from aceirl.confidence import Radii, trivial_bound
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.envs.simulator import WALKED_EPISODES, Simulator
+from aceirl.errors import InputError
+from aceirl.experts import FunctionExpert, PolicyExpert
+from aceirl.explore import strategy
+from aceirl.kernels import evaluate, occupancy
+from aceirl.loop import certify, learn
+from aceirl.mdp import MDP
+from aceirl.metrics import Truth
+from aceirl.runs import Run
+from aceirl.settings import Settings
+
+
+def _study() -> ModuleType:
+    """The soundness study lives with the benchmarks; the tests run a small part of it."""
+    path = Path(__file__).parents[1] / "benchmarks" / "soundness.py"
+    spec = importlib.util.spec_from_file_location("soundness", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["soundness"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+study = _study()
+
+
+# Evidence: how far episodes get on the expert's known route.
+
+
+def test_an_episode_leaves_the_route_where_it_is_unknown_or_right_after_another_action() -> None:
+    route = np.array([[0, 1], [1, -1], [0, 0]])
+    assert first_exit(route, [(0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 0, 0)]) == 3
+    assert first_exit(route, [(0, 0, 0, 1), (1, 1, 1, 1), (2, 1, 0, 0)]) == 1
+    assert first_exit(route, [(0, 0, 1, 0), (1, 0, 1, 1), (2, 1, 0, 0)]) == 1
+    assert first_exit(route, [(0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 1, 0)]) == 3
+    assert first_exit(route, [(0, 2, 0, 0)]) == 0
+
+
+@pytest.mark.parametrize("episodes", [WALKED_EPISODES, 100_000])
+def test_exits_of_walked_and_of_drawn_episodes_have_the_exact_law(episodes: int) -> None:
+    problem, rng = make("double-chain", 0), np.random.default_rng(1)
+    route = np.where(rng.random(problem.mdp.shape[:2]) < 0.1, -1, problem.expert.argmax(axis=2))
+    policy = 0.9 * problem.expert + 0.1 / problem.mdp.n_actions
+    times = max(1, 20_000 // episodes)
+    environment = Simulator(problem.mdp)
+    exits = sum(environment.rollout(policy, episodes, rng, route).exits for _ in range(times))
+    law = _exit_law(problem.mdp, policy, route)
+    total = episodes * times
+    assert exits.sum() == total
+    tails = [min(binom.cdf(n, total, p), binom.sf(n - 1, total, p)) for n, p in zip(exits, law, strict=True)]
+    assert min(tails) > 1e-8
+
+
+def _exit_law(mdp: MDP, policy: np.ndarray, route: np.ndarray) -> np.ndarray:
+    """By the definition: the probability of being off the route at each step, step after step."""
+    dense, here, law = mdp.dense(), mdp.initial.copy(), np.zeros(mdp.horizon + 1)
+    for h in range(mdp.horizon):
+        law[h] += here[route[h] < 0].sum()
+        here = np.where(route[h] < 0, 0.0, here)
+        meant = np.maximum(route[h], 0)
+        right = policy[h, np.arange(mdp.n_states), meant]
+        law[h + 1] += (here * (1 - right)).sum()
+        here = (here * right) @ dense[np.arange(mdp.n_states), meant]
+    law[-1] += here.sum()
+    return law
+
+
+def test_stepping_and_drawing_give_the_same_evidence() -> None:
+    problem = make("gridworld", 3)
+    table = PolicyExpert(problem.expert, problem.mdp.shape)
+    stepping = FunctionExpert(lambda h, s: int(problem.expert[h, s].argmax()))
+    plan = strategy("advice")
+    so_far = Counts.empty(problem.mdp.shape)
+    known = Estimate.of(so_far, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
+    follow = np.ones(problem.mdp.shape[:2], dtype=bool)
+    del plan
+    from aceirl.collect import Plan
+
+    advice = Plan(policy=np.full(problem.mdp.shape, 0.25), follow=follow)
+    first = collect(Simulator(problem.mdp), table, advice, 1000, so_far, np.random.default_rng(0)).counts
+    exits = {}
+    for name, expert in (("drawn", table), ("stepped", stepping)):
+        seen = collect(Simulator(problem.mdp), expert, advice, 3000, first, np.random.default_rng(1))
+        exits[name] = seen.exits
+    route = known_route(table, first)
+    assert route is not None
+    law = _exit_law(problem.mdp, problem.expert, route)
+    assert known.mdp.shape == problem.mdp.shape
+    for counted in exits.values():
+        tails = [min(binom.cdf(n, 3000, p), binom.sf(n - 1, 3000, p)) for n, p in zip(counted, law, strict=True)]
+        assert min(tails) > 1e-8
+
+
+# Bets.
+
+
+@given(
+    st.lists(st.floats(0.001, 1), min_size=4, max_size=12),
+    st.sampled_from([float(stake) for stake in STAKES]),
+    st.floats(0.01, 0.9),
+)
+def test_a_bet_against_a_true_claim_gains_nothing_on_average(weights: list[float], stake: float, share: float) -> None:
+    law = np.array(weights) / np.sum(weights)
+    losses = np.linspace(1, 0, len(law))
+    level = share * float(law @ losses)
+    higher = np.array([level, min(0.99, 1.1 * level)])
+    gains = np.exp(Bet(stake, 1.0, 0.0).returns(losses, higher))
+    assert law @ gains[:, 0] <= 1 + 1e-12
+    assert (gains[:, 1] >= gains[:, 0] - 1e-12).all()
+
+
+def test_episodes_that_lose_nothing_certify_after_as_many_as_the_logarithm_says() -> None:
+    wealth, bet = Wealth.of_beginners(0.1, 2), Bet(0.98, 1.0, 0.0)
+    nothing_lost = np.array([0, 0, 0, 0, 1])
+    needed = int(np.ceil(np.log(10) / np.log(0.02 + 0.98 / 0.9)))
+    for _ in range(needed - 1):
+        wealth = wealth.after(0, bet, nothing_lost)
+    assert wealth.certified(0, 0.1) > 0.1
+    wealth = wealth.after(0, bet, nothing_lost)
+    assert wealth.certified(0, 0.1) == 0.1
+    assert wealth.certified(1, 0.1) == 1.0
+    lost_again = wealth.after(0, bet, np.array([5, 0, 0, 0, 0]))
+    assert lost_again.now[0].max() < wealth.now[0].max()
+    assert lost_again.certified(0, 0.1) == 0.1
+
+
+def test_the_forecast_knows_the_way_once_the_route_is_known() -> None:
+    problem = make("double-chain", 0)
+    expert, rng = PolicyExpert(problem.expert, problem.mdp.shape), np.random.default_rng(0)
+    counts = Counts.empty(problem.mdp.shape)
+    from aceirl.collect import Plan
+
+    advice = Plan(policy=np.full(problem.mdp.shape, 0.5), follow=np.ones(problem.mdp.shape[:2], dtype=bool))
+    nothing = known_route(expert, counts)
+    assert nothing is not None
+    blank = Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
+    assert forecast(blank, nothing).law[0] == pytest.approx(1)
+    counts = collect(Simulator(problem.mdp), expert, advice, 100_000, counts, rng).counts
+    route = known_route(expert, counts)
+    assert route is not None
+    expected = forecast(Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial), route)
+    assert expected.law.sum() == pytest.approx(1)
+    assert expected.law[-1] > 0.99
+    assert expected.worst == 1 - 1 / problem.mdp.horizon
+
+
+# The loop.
+
+
+def _task(name: str, seed: int = 0) -> tuple[Simulator, PolicyExpert, Truth]:
+    problem = make(name, seed)
+    return (
+        Simulator(problem.mdp),
+        PolicyExpert(problem.expert, problem.mdp.shape),
+        Truth(problem.mdp, problem.reward),
+    )
+
+
+def test_following_the_expert_certifies_the_policy_and_wandering_does_not() -> None:
+    environment, expert, truth = _task("chain")
+    settings = Settings(irl="feasible-point", max_samples=3000)
+    *_, last = learn(environment, expert, settings)
+    assert last.record.stopped == "certificate"
+    assert last.record.certificates["policy"] <= 1.0
+    assert last.state.policy is not None
+    assert truth.best - truth.value(last.state.policy) <= 1.0
+    wandering = Settings(strategy="random", irl="feasible-point", max_samples=3000)
+    *_, last = learn(environment, expert, wandering)
+    assert last.record.stopped == "budget"
+    assert last.record.certificates["policy"] > 1.0
+
+
+def test_batches_certify_too() -> None:
+    environment, expert, _ = _task("four-paths")
+    settings = Settings(irl="feasible-point", episodes_per_iteration=50, max_samples=20_000)
+    *_, last = learn(environment, expert, settings)
+    assert last.record.stopped == "certificate"
+    assert last.record.samples <= 6000
+
+
+def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_their_number_of_times_the_price() -> None:
+    environment, expert, _ = _task("gridworld")
+    samples = {}
+    for kind in ("policy", "criterion"):
+        settings = Settings(irl="feasible-point", certify=kind, max_samples=30_000)
+        *_, last = learn(environment, expert, settings)
+        assert last.record.stopped == "certificate"
+        samples[kind] = last.record.samples
+    assert last.state.wealth is not None
+    first_actions = last.state.counts.visits[0].sum(axis=0)
+    assert (first_actions > 0).all()
+    assert all(last.state.wealth.certified(1 + a, 0.1 / 4) <= 0.1 for a in range(4))
+    assert samples["criterion"] <= 2 * 4 * samples["policy"]
+
+
+def test_an_expert_who_draws_its_actions_gets_no_policy_certificate() -> None:
+    problem = make("chain", 0)
+    drawn = PolicyExpert(0.9 * problem.expert + 0.01, problem.mdp.shape)
+    *_, last = learn(Simulator(problem.mdp), drawn, Settings(irl="feasible-point", max_samples=600))
+    assert last.record.certificates["policy"] == problem.mdp.horizon
+    assert last.record.stopped == "budget"
+
+
+def test_a_run_goes_on_with_the_same_wealth(tmp_path: Path) -> None:
+    environment, expert, _ = _task("gridworld")
+    settings = Settings(irl="feasible-point", max_samples=400, seed=4)
+    whole = [turn.state.wealth for turn in learn(environment, expert, settings)]
+    run = Run.create(tmp_path / "run", settings)
+    for turn in run.go_on(environment, expert):
+        if turn.record.iteration == 15:
+            break
+    *_, last = Run.open(tmp_path / "run").go_on(environment, expert)
+    assert last.state.wealth is not None
+    assert whole[-1] is not None
+    assert np.array_equal(last.state.wealth.now, whole[-1].now)
+    assert np.array_equal(last.state.wealth.best, whole[-1].best)
+
+
+def test_an_unknown_kind_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(InputError, match=r"unknown certificate 'polcy'; did you mean 'policy'\?"):
+        Settings(certify="polcy")
+
+
+def test_a_certificate_explains_itself() -> None:
+    environment, expert, _ = _task("gridworld")
+    settings = Settings(irl="feasible-point", max_samples=100)
+    *_, last = learn(environment, expert, settings)
+    early = certify("policy", environment, expert, settings, last.state)
+    assert not early.holds
+    assert "Not certified yet" in early.in_words()
+    assert "Most of what is left lies at step" in early.in_words()
+    assert "always the same way" in early.in_words()
+    settings = Settings(irl="feasible-point", max_samples=5000)
+    *_, last = learn(environment, expert, settings)
+    done = certify("policy", environment, expert, settings, last.state)
+    assert done.holds
+    assert done.value == last.record.certificates["policy"]
+    assert "90 % confidence" in done.in_words()
+    paper = Settings(irl="feasible-point", confidence="hoeffding")
+    assert "Nothing is guaranteed" in certify("set", environment, expert, paper, last.state).in_words()
+
+
+# What the bounds promise, for any two problems: no statistics, radii that hold exactly.
+
+
+def _two_problems(seed: int) -> tuple[object, Estimate, Radii, np.random.Generator]:
+    """A true case, an estimate of it from a few episodes, and the smallest radii that cover the difference."""
+    rng = np.random.default_rng(seed)
+    case = list(study.CASES.values())[seed % len(study.CASES)](rng)
+    *_, known = (known for known, _ in zip(study.explored(case, rng), range(1 + seed % 7), strict=False))
+    truth, guess = case.mdp.dense(), known.mdp.dense()
+    shape = case.mdp.shape
+    met = known.row_visits[0] > 0
+    spread = np.where(met, np.abs(truth - guess).sum(axis=2) / 2, 1.0)
+    unseen = np.where(met, np.where(guess > 0, 0.0, truth).sum(axis=2), 1.0)
+    ceiling = trivial_bound(shape[0], 1.0)
+    radii = Radii(
+        transition=np.arange(shape[0] - 1, -1, -1.0)[:, None, None] * spread,
+        expert=np.where(known.expert_known, 0.0, ceiling[:, None]),
+        start=0.0,
+        ceiling=ceiling,
+        spread=np.broadcast_to(spread, shape),
+        unseen=np.broadcast_to(unseen, shape),
+        guaranteed=True,
+    )
+    return case, known, radii, rng
+
+
+@pytest.mark.parametrize("seed", range(35))
+def test_every_promise_follows_from_its_radii(seed: int) -> None:
+    case, known, radii, rng = _two_problems(seed)
+    shape = known.mdp.shape
+    terms = Terms(0.1 * shape[0], 0.1, 1.0, "exact")
+    recovered = study.recovered_reward(known, rng)
+    target = MDP.from_dense(rng.dirichlet(np.ones(shape[1]), shape[1:]), initial=0, horizon=shape[0])
+    assert study.set_gap(case, known, rng) <= set_value(error_bound(known.mdp, radii), radii) + 1e-9
+    assert study.reward_gap(case, known, recovered, terms.epsilon, rng) <= (
+        reward_value(known, radii, recovered, terms) + 1e-9
+    )
+    promised = transfer_certificate(known, radii, recovered, target, terms).value
+    assert study.transfer_regret(case, known, recovered, target) <= promised + 1e-9
+
+
+def test_the_set_promise_is_not_loose_by_a_constant() -> None:
+    """One action that matters, one row that is off: the two values differ by all that EB1 allows."""
+    rows = np.zeros((3, 2, 3))
+    rows[0, :] = [0, 0.5, 0.5]
+    rows[1:, :, 1:] = np.eye(2)[:, None]
+    truth = MDP.from_dense(rows, initial=0, horizon=2)
+    rows[0, :] = [0, 0.7, 0.3]
+    guess = MDP.from_dense(rows, initial=0, horizon=2)
+    advantage = np.zeros((2, 3, 2))
+    advantage[1, 1, 1] = 1.0
+    policy = np.eye(2)[np.array([[0, 0, 0], [0, 1, 0]])]
+    lost = [evaluate(mdp, advantage, policy)[1][0, 0] for mdp in (truth, guess)]
+    ceiling = trivial_bound(2, 1.0)
+    spread = np.zeros((2, 3, 2))
+    spread[:, 0] = 0.2
+    transition = np.array([1.0, 0.0])[:, None, None] * spread
+    radii = Radii(transition, np.zeros((2, 3)), 0.0, ceiling, spread, np.zeros((2, 3, 2)), guaranteed=True)
+    assert abs(lost[0] - lost[1]) == pytest.approx(set_value(error_bound(guess, radii), radii))
+
+
+def test_the_worst_reward_makes_the_policy_certificate_tight() -> None:
+    """Where the expert is unknown anything may be lost: `E[Z]` is the regret of the worst policy under some reward."""
+    case = study.rare_branch_case(np.random.default_rng(0))
+    route = case.actions.copy()
+    route[1:, 2:] = -1
+    other = np.where(route < 0, 1 - case.actions, route)
+    expert, policy = (occupancy(case.mdp, np.eye(2)[actions]) for actions in (case.actions, other))
+    regret = np.maximum(0, expert - policy).sum()
+    assert regret <= case.mdp.horizon * study.lost_share(case, route) + 1e-12
+    assert regret == pytest.approx(case.mdp.horizon * study.lost_share(case, route))
+
+
+# Coverage, in small; the table in docs/certificates.md comes from benchmarks/coverage.py.
+
+
+@pytest.mark.parametrize(("kind", "batch"), [("policy", 1), ("policy", 20), ("criterion", 1)])
+def test_promises_made_of_bets_are_rarely_broken(kind: str, batch: int) -> None:
+    runs = 60
+    broken, fired = 0, 0
+    for draw in (study.rare_branch_case, study.many_branches_case):
+        for rng in np.random.default_rng(7).spawn(runs):
+            wrong, samples = study.broken_bets(draw(rng), kind, rng, batch=batch)
+            broken, fired = broken + wrong, fired + (samples > 0)
+    assert fired > runs
+    assert broken <= binom.isf(1e-6, 2 * runs, study.DELTA)
+
+
+def test_promises_made_of_radii_are_rarely_broken() -> None:
+    runs = 6
+    tally = {}
+    for draw in study.CASES.values():
+        for rng in np.random.default_rng(8).spawn(runs):
+            for which, wrong in study.radii_run(draw(rng), rng).items():
+                tally[which] = tally.get(which, 0) + wrong
+    allowed = binom.isf(1e-7, runs * len(study.CASES), study.DELTA)
+    assert {which: wrong for which, wrong in tally.items() if which[1] != "hoeffding" and wrong > allowed} == {}
+
+
+def test_the_literal_criterion_says_nothing_of_the_dynamics() -> None:
+    """The worked example of docs/certificates.md: two rewards, one expert, and the zero reward that is always feasible.
+
+    After ten episodes nothing is known of what the other action does, and EB1 is trivial, while the criterion holds.
+    """
+    rows = np.array([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    mdp = MDP.from_dense(rows, initial=0, horizon=2)
+    expert = PolicyExpert(np.zeros((2, 2), dtype=int), mdp.shape)
+    settings = Settings(irl="feasible-point", certify="criterion", max_samples=2000)
+    *_, last = learn(Simulator(mdp), expert, settings)
+    assert last.record.stopped == "certificate"
+    assert last.record.certificates["set"] > 10 * last.record.certificates["criterion"] or (
+        last.record.certificates["set"] > settings.delta * mdp.horizon
+    )

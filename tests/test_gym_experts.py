@@ -1,0 +1,272 @@
+"""Whom one can ask about a Gymnasium environment, and the exact models that some of them stand on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium_environments import Corridor
+
+from aceirl.cli.app import app
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.truth import exact_model
+from aceirl.errors import AnswerError, InputError
+from aceirl.experts import (
+    Demonstration,
+    DemonstrationExpert,
+    ObservationExpert,
+    PredictExpert,
+    TerminalExpert,
+)
+from aceirl.loop import learn
+from aceirl.metrics import Truth
+from aceirl.settings import Settings
+from aceirl.tasks import Source, open_task
+
+RNG = np.random.default_rng(0)
+
+versionless = pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
+
+
+def corridor(**options: Any) -> GymEnvironment:
+    """A corridor whose rooms 0 to 3 are known by the numbers 1 to 4."""
+    environment = GymEnvironment(Corridor(**options), horizon=8)
+    for room in range(4):
+        environment.states.number(room)
+    return environment
+
+
+def test_a_function_of_observations_is_asked_about_observations() -> None:
+    expert = ObservationExpert(lambda room: int(room > 1), corridor())
+    assert expert.stationary
+    assert [expert.answer(0, state, RNG) for state in (1, 2, 3, 4)] == [0, 0, 1, 1]
+    by_step = ObservationExpert(lambda room, step: int(step > 3), corridor())
+    assert not by_step.stationary
+    assert [by_step.answer(step, 1, RNG) for step in (3, 4)] == [0, 1]
+
+
+def test_anything_that_predicts_is_an_expert() -> None:
+    class Model:
+        def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+            assert deterministic, "an expert is asked for what it would do, not for an experiment"
+            return np.array(observation % 2), None
+
+    expert = PredictExpert(Model(), corridor())
+    assert [expert.answer(0, state, RNG) for state in (1, 2, 3)] == [0, 1, 0]
+
+
+def test_demonstrations_are_replayed_and_silent_elsewhere() -> None:
+    expert = DemonstrationExpert([Demonstration(0, 1), Demonstration(2, 0), Demonstration(0, 1)], corridor())
+    assert expert.stationary
+    assert expert.deterministic
+    assert [expert.answer(5, state, RNG) for state in (1, 2, 3)] == [1, None, 0]
+
+    by_step = DemonstrationExpert([Demonstration(0, 1, 0), Demonstration(0, 0, 1)], corridor())
+    assert by_step.deterministic
+    assert [by_step.answer(step, 1, RNG) for step in (0, 1, 2)] == [1, 0, None]
+
+    undecided = DemonstrationExpert([Demonstration(0, 1)] * 3 + [Demonstration(0, 0)], corridor())
+    assert not undecided.deterministic
+    drawn = [undecided.answer(0, 1, np.random.default_rng(seed)) for seed in range(1000)]
+    # 750 are expected; 100 away is more than seven standard deviations, which happens once in 10¹².
+    assert 650 < sum(action or 0 for action in drawn) < 850
+
+
+def test_where_the_expert_is_silent_nothing_is_counted_and_the_run_goes_on() -> None:
+    environment = GymEnvironment(Corridor(), horizon=8)
+    expert = DemonstrationExpert([Demonstration(room, 1) for room in (0, 1, 3)], environment)
+    settings = Settings(strategy="advice", max_samples=100)
+    turn = list(learn(environment, expert, settings))[-1]
+    assert turn.record.answers == 3
+    assert turn.state.counts.visits.sum(axis=(0, 2))[environment.states.find(2)] > 0
+
+
+@pytest.mark.parametrize("form", ["jsonl", "npz"])
+def test_demonstrations_are_read_from_files(form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"log.{form}"
+    if form == "jsonl":
+        path.write_text('{"observation": 0, "action": 1}\n{"observation": 3, "action": 0}\n')
+    else:
+        np.savez(path, observations=np.array([0, 3]), actions=np.array([1, 0]))
+    expert = DemonstrationExpert.load(path, corridor())
+    assert [expert.answer(0, state, RNG) for state in (1, 2, 4)] == [1, None, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "are empty"),
+        ('{"observation": 0}\n', "has no 'action'"),
+        ("nonsense\n", "cannot be read as demonstrations"),
+        ('{"observation": 0, "action": 7}\n', "answered 7 .* actions are 0 to 1"),
+        (
+            '{"observation": 0, "action": 1, "step": 0}\n{"observation": 1, "action": 1}\n',
+            "demonstration 2 has no step",
+        ),
+    ],
+)
+def test_wrong_demonstrations_are_explained(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        DemonstrationExpert.load(path, corridor())
+
+
+def test_a_person_at_the_terminal_is_asked_until_understood() -> None:
+    typed, shown = iter(["up", "on", "", "back", "q"]), list[str]()
+    expert = TerminalExpert(corridor(), action_names=("back", "on"), read=lambda prompt: next(typed), show=shown.append)
+    assert expert.answer(0, 3, RNG) == 1
+    assert shown == ["You see: 2", "'up' is not one of back, on."]
+    assert expert.answer(0, 1, RNG) is None
+    assert expert.answer(0, 2, RNG) == 0
+    with pytest.raises(AnswerError, match="resumed"):
+        expert.answer(0, 4, RNG)
+
+
+def played(env: gymnasium.Env[Any, Any], policy: Any, horizon: int, episodes: int) -> list[float]:
+    """The returns of a policy `(step, observation) -> action`, by playing."""
+    returns = []
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=7 if episode == 0 else None)
+        total = 0.0
+        for step in range(horizon):
+            observation, reward, terminated, _, _ = env.step(policy(step, observation))
+            total += float(reward)
+            if terminated:
+                break
+        returns.append(total)
+    return returns
+
+
+@versionless
+@pytest.mark.parametrize(
+    ("name", "options", "horizon"),
+    [
+        ("FrozenLake-v1", {}, 30),
+        ("FrozenLake-v1", {"is_slippery": False}, 12),
+        ("CliffWalking", {}, 20),
+        ("Taxi", {}, 30),
+        ("Blackjack-v1", {}, 8),
+        ("Blackjack-v1", {"sab": False, "natural": True}, 8),
+    ],
+)
+def test_the_exact_model_predicts_what_playing_earns(name: str, options: dict[str, Any], horizon: int) -> None:
+    env = gymnasium.make(name, max_episode_steps=horizon, disable_env_checker=True, **options)
+    n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
+    model = exact_model(env, horizon, n_actions)
+    truth, best = Truth(model.mdp, model.reward), model.expert()
+    assert truth.regret(best) == pytest.approx(0, abs=1e-12)
+    returns = played(env, lambda step, seen: int(best[step, model.states.find(seen)]), horizon, 1500)
+    # Six standard errors: by chance once in 10⁸.
+    assert np.mean(returns) == pytest.approx(truth.best, abs=6 * np.std(returns) / np.sqrt(1500) + 1e-9)
+
+
+def test_the_table_is_read_as_it_is_meant() -> None:
+    """Outcomes with one successor add up, endings go to the end, and rewards are averaged."""
+    env = Corridor(rooms=2)
+    env.P = {  # type: ignore[attr-defined]
+        0: {0: [(0.25, 0, 4.0, False), (0.25, 0, 0.0, False), (0.5, 1, 1.0, False)], 1: [(1.0, 1, 0.0, False)]},
+        1: {0: [(0.5, 1, 2.0, True), (0.5, 0, 0.0, False)], 1: [(1.0, 0, 0.0, False)]},
+    }
+    env.initial_state_distrib = np.array([0.5, 0.5])  # type: ignore[attr-defined]
+    model = exact_model(env, 3, 2)
+    zero, one = model.states.number(0), model.states.number(1)
+    dense = model.mdp.dense()
+    assert dense[zero, 0, [0, zero, one]].tolist() == [0, 0.5, 0.5]
+    assert dense[one, 0, [0, zero, one]].tolist() == [0.5, 0.5, 0]
+    assert dense[0, :, 0].tolist() == [1, 1]
+    assert model.reward[0, [zero, one], 0].tolist() == [1.5, 1.0]
+
+
+def test_a_stationary_expert_does_not_dawdle() -> None:
+    """With time to spare every first action is as good as any, but not if it is taken for ever."""
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    model = exact_model(env, 50, 4)
+    truth = Truth(model.mdp, model.reward)
+    assert truth.regret(model.stationary_expert()) == 0
+    first_of_equals = np.zeros(model.mdp.n_states, dtype=np.int64)
+    assert truth.regret(first_of_equals) == 1
+
+
+def test_minigrid_is_searched_and_learned() -> None:
+    pytest.importorskip("minigrid")
+    source = Source("MiniGrid-Empty-5x5-v0", {}, 0, stationary_expert=True, expert="optimal", horizon=20)
+    task = open_task(source)
+    settings = Settings(strategy="guided", max_samples=60)
+    turn = list(learn(task.environment, task.expert, settings, regret=task.regret))[-1]
+    assert turn.record.regret == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (Source("FrozenLake-v1", {}, 0), "has no expert of its own"),
+        (Source("FrozenLake-v1", {}, 0, expert="optimist"), "expert 'optimist' is not one of"),
+        (Source("FrozenLake-v1", {}, 0, expert="model.zip"), "as in ppo:model.zip"),
+        (Source("FrozenLake-v1", {}, 0, expert="gone.jsonl"), "no file of demonstrations gone.jsonl"),
+        (Source("FrozenLake-v1", {"lake": 3}, 0, expert="optimal"), "cannot be made"),
+        (Source("FrozenLaek-v1", {}, 0, expert="optimal"), "did you mean 'FrozenLake-v1'"),
+        (Source("no.such.module:make", {}, 0, expert="optimal"), "cannot be imported"),
+        (Source("gymnasium_environments:make_tea", {}, 0, expert="optimal"), "has no 'make_tea'"),
+        (Source("builtins:dict", {}, 0, expert="optimal"), "not a Gymnasium environment"),
+        (Source("CartPole-v1", {}, 0, expert="optimal"), "discretise"),
+        (Source("four-paths", {}, 0, expert="optimal"), "expert is for Gymnasium environments"),
+        (Source("Pendulum-v1", {}, 0, expert="terminal", discretise="3"), "actions must be Discrete"),
+    ],
+)
+def test_wrong_sources_are_explained(source: Source, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        open_task(source)
+
+
+def on_the_command_line(*arguments: str) -> tuple[int, str, str]:
+    from typer.testing import CliRunner
+
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--expert", "optimal", "--stationary-expert", "--set", "is_slippery=false", "--horizon", "20"]
+    code, out, error = on_the_command_line(
+        "run", "FrozenLake-v1", *options, "--max-samples", "60", "--out", "lake", "--json"
+    )
+    assert (code, error) == (0, "")
+    assert json.loads(out)["regret"] == 0
+    assert json.loads((tmp_path / "lake" / "run.json").read_text())["source"]["horizon"] == 20
+    code, out, _ = on_the_command_line("export", "lake")
+    assert code == 0
+    rows = (tmp_path / "lake" / "reward.csv").read_text().splitlines()
+    assert rows[0] == "step,observation,action,reward,greedy"
+    answers = (tmp_path / "lake" / "answers.jsonl").read_text().splitlines()
+    assert len(answers) == 6
+
+    replayed = ["--expert", "lake/answers.jsonl", "--set", "is_slippery=false", "--horizon", "20"]
+    code, out, _ = on_the_command_line("run", "FrozenLake-v1", *replayed, "--max-samples", "30", "--json")
+    assert code == 0
+    assert json.loads(out)["answers"] == 6
+    assert json.loads(out)["regret"] is None
+
+
+def test_a_users_own_environment_and_expert_run_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kitchen.py").write_text(
+        "from gymnasium_environments import Corridor as make_env\n\n\ndef cook(room):\n    return 1\n"
+    )
+    own = ["kitchen:make_env", "--expert", "kitchen:cook", "--horizon", "9", "--set", "rooms=5"]
+    code, out, error = on_the_command_line("run", *own, "--max-samples", "10", "--json")
+    assert (code, error) == (0, "")
+    assert json.loads(out)["answers"] == 5
+    code, _, error = on_the_command_line("run", "FrozenLake-v1")
+    assert code == 2
+    assert "has no expert of its own" in error
+    assert not (tmp_path / "runs" / "FrozenLake-v1-guided-0").exists()

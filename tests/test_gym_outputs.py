@@ -1,0 +1,216 @@
+"""The way back: rewards to train on, policies to act by, datasets, and rewards that a person can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aceirl.envs import make
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.observations import END
+from aceirl.errors import InputError
+from aceirl.kernels import evaluate, greedy_actions, optimal_values
+from aceirl.loop import State, learn
+from aceirl.mdp import MDP, check_policy
+from aceirl.metrics import Truth
+from aceirl.outputs import (
+    EpisodeLog,
+    GreedyPolicy,
+    Learned,
+    RecoveredReward,
+    imitation_trajectories,
+    price_of_actions,
+    save_minari,
+    shaped,
+    state_only,
+)
+from aceirl.settings import Settings
+from aceirl.tasks import optimal_task
+
+HORIZON = 20
+
+
+def lake() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=HORIZON)
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[EpisodeLog, GymEnvironment, State]:
+    """A lake learned from its best expert, with all that happened."""
+    log = EpisodeLog(lake())
+    environment = GymEnvironment(log)
+    task = optimal_task(log, environment, stationary=True)
+    turns = list(learn(task.environment, task.expert, Settings(strategy="advice", max_samples=60)))
+    return log, environment, turns[-1].state
+
+
+@pytest.fixture
+def learned(run: tuple[EpisodeLog, GymEnvironment, State]) -> Learned:
+    return Learned.of(run[2], run[1], stationary_expert=True)
+
+
+def test_what_was_learned_outlives_the_environments_numbering(
+    run: tuple[EpisodeLog, GymEnvironment, State], learned: Learned
+) -> None:
+    before = [learned(room, 1, 0) for room in range(16)]
+    other = GymEnvironment(run[0].env)
+    other.reset(np.random.default_rng(3))
+    assert [learned(room, 1, 0) for room in range(16)] == before
+    assert learned(0, 1, 0) == learned.reward[0, 1, 1]
+    assert learned(0, 1, 10**6) == learned.reward[-1, 1, 1]
+    assert learned(5, 0, 3) == learned.neutral[3], "nobody ever was in the hole and went on"
+
+
+def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: Learned) -> None:
+    wrapped = RecoveredReward(lake(), learned)
+    with pytest.warns(UserWarning, match="different from the unwrapped version"):
+        check_env(wrapped, skip_render_check=True)
+    wrapped.reset(seed=0)
+    for action in (1, 1, 2, 1, 2):
+        _, reward, terminated, _, info = wrapped.step(action)
+        assert not terminated
+        assert info["original_reward"] == 0
+    _, reward, terminated, _, info = wrapped.step(2)
+    assert terminated
+    assert info["original_reward"] == 1
+    assert reward == learned(14, 2, 5)
+
+
+def test_the_log_passes_the_checker() -> None:
+    with pytest.warns(UserWarning, match="different from the unwrapped version"):
+        check_env(EpisodeLog(lake()), skip_render_check=True)
+
+
+def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
+    run: tuple[EpisodeLog, GymEnvironment, State], learned: Learned
+) -> None:
+    """An agent's episode stops at the end, the learner's goes on there; both must rank policies alike."""
+    state = run[2]
+    assert state.recovered is not None
+    assert learned.reward[:, END].max() == 0
+    taken = (state.recovered.reward - learned.reward)[:, 1:]
+    np.testing.assert_allclose(taken, np.broadcast_to(taken[:, :1, :1], taken.shape), atol=1e-12)
+
+
+def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: Learned) -> None:
+    policy, env = GreedyPolicy(learned), lake()
+    observation, _ = env.reset(seed=0)
+    steps, total = None, 0.0
+    for _ in range(HORIZON):
+        action, steps = policy.predict(observation, steps)
+        observation, reward, terminated, _, _ = env.step(int(action))
+        total += float(reward)
+        if terminated:
+            break
+    assert total == 1
+    actions, steps = policy.predict(np.array([0, 4, 0]), None)
+    assert actions.tolist() == [policy.predict(room)[0] for room in (0, 4, 0)]
+    _, steps = policy.predict(np.array([0, 4, 0]), steps, episode_start=np.array([False, True, False]))
+    assert steps[0].tolist() == [2, 1, 2]
+
+
+def test_answers_come_back_as_demonstrations(learned: Learned, tmp_path: Path) -> None:
+    from aceirl.experts import DemonstrationExpert
+
+    learned.save_demonstrations(tmp_path / "answers.jsonl")
+    environment = GymEnvironment(lake())
+    environment.recall(learned.states.names)
+    expert = DemonstrationExpert.load(tmp_path / "answers.jsonl", environment)
+    assert expert.stationary
+    assert len(expert.actions) == 6
+    rng = np.random.default_rng(0)
+    for entry in learned.demonstrations():
+        assert expert.answer(0, environment.states.number(entry.observation), rng) == entry.action
+
+
+def test_transitions_and_answers_become_a_minari_dataset(
+    run: tuple[EpisodeLog, GymEnvironment, State],
+    learned: Learned,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    log = run[0]
+    with pytest.raises(InputError, match="no episode yet"):
+        save_minari("aceirl/empty-v0", EpisodeLog(lake()))
+    details = {"author": "tests", "author_email": "none", "code_permalink": "none", "description": "a lake"}
+    save_minari("aceirl/lake-v0", log, learned, algorithm_name="expert", **details)
+    dataset = minari.load_dataset("aceirl/lake-v0")
+    assert dataset.total_episodes == len(log.episodes)
+    for kept, episode in zip(dataset.iterate_episodes(), log.episodes, strict=True):
+        np.testing.assert_array_equal(kept.observations, episode.observations)
+        np.testing.assert_array_equal(kept.actions, episode.actions)
+        np.testing.assert_array_equal(kept.rewards, episode.rewards)
+        assert kept.terminations[-1] == episode.terminated
+        np.testing.assert_array_equal(kept.infos["expert_action"][:-1], episode.actions, "the expert was followed")
+
+
+def test_transitions_become_trajectories_of_imitation(run: tuple[EpisodeLog, GymEnvironment, State]) -> None:
+    pytest.importorskip("imitation")
+    trajectories = imitation_trajectories(run[0])
+    assert [len(trajectory.acts) for trajectory in trajectories] == [len(e.actions) for e in run[0].episodes]
+    assert all(len(trajectory.obs) == len(trajectory.acts) + 1 for trajectory in trajectories)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[MDP, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """A random process with a random reward and a random potential."""
+    horizon, n_states, n_actions = (draw(st.integers(low, high)) for low, high in ((1, 5), (1, 5), (2, 3)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    transitions = rng.dirichlet(np.full(n_states, 0.4), (n_states, n_actions))
+    mdp = MDP.from_dense(transitions, initial=0, horizon=horizon)
+    return mdp, rng.normal(size=mdp.shape), rng.normal(size=mdp.shape[:2])
+
+
+@given(problems())
+def test_a_potential_changes_no_choice(problem: tuple[MDP, np.ndarray[Any, Any], np.ndarray[Any, Any]]) -> None:
+    """Every action value falls by the potential of its state, and so do the values of every policy."""
+    mdp, reward, potential = problem
+    moved = shaped(mdp, reward, potential)
+    before, after = optimal_values(mdp, reward)[0], optimal_values(mdp, moved)[0]
+    np.testing.assert_allclose(after, before - potential[:, :, None], atol=1e-9)
+    policy = check_policy(np.zeros(mdp.shape[:2], dtype=np.int64), mdp.shape)
+    kept, lost = evaluate(mdp, reward, policy)[1], evaluate(mdp, moved, policy)[1]
+    np.testing.assert_allclose(lost, kept - potential, atol=1e-9)
+
+
+@given(problems())
+def test_the_price_of_an_action_is_what_it_costs_in_the_end(
+    problem: tuple[MDP, np.ndarray[Any, Any], np.ndarray[Any, Any]],
+) -> None:
+    mdp, reward, _ = problem
+    q, v = optimal_values(mdp, reward)
+    price = price_of_actions(mdp, reward)
+    np.testing.assert_allclose(price, q - v[:, :, None], atol=1e-9)
+    np.testing.assert_allclose(price.max(axis=2), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["double-chain", "gridworld"])
+def test_a_reward_for_states_is_found_where_the_expert_has_one(name: str) -> None:
+    """The truth pays in one state. From the policy alone a reward as sparse is found, and it is worth as much."""
+    problem = make(name, seed=0)
+    policy = greedy_actions(optimal_values(problem.mdp, problem.reward)[0], np.random.default_rng(0))
+    simple = state_only(problem.mdp, policy)
+    assert simple is not None
+    assert np.count_nonzero(simple.reward) < problem.mdp.n_states / 2
+    q, _ = optimal_values(problem.mdp, np.broadcast_to(simple.reward[None, :, None], problem.mdp.shape))
+    chosen = np.take_along_axis(q, policy[:, :, None], axis=2)[:, :, 0]
+    np.testing.assert_allclose(chosen, q.max(axis=2), atol=1e-6)
+    assert not simple.decided[-1].any(), "in the last step every action earns the same"
+    assert Truth(problem.mdp, problem.reward).regret(simple.policy) == 0
+
+
+def test_where_no_reward_for_states_will_do_none_is_given() -> None:
+    """Both actions lead to the same place, so no reward for places can tell why the second is taken once only."""
+    transitions = np.zeros((2, 2, 2))
+    transitions[0, :, 1] = transitions[1, :, 0] = 1
+    mdp = MDP.from_dense(transitions, initial=0, horizon=4)
+    assert state_only(mdp, np.array([[0, 1]] * 4)) is None
