@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint lock clean
+.PHONY: help demo test test-old-gymnasium test-sb3 lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -27,6 +27,7 @@ RUN_ALL := $(RUN) --all-extras
 help:
 	@echo "make demo    recover a reward in an environment the software does not know"
 	@echo "make test    style, types and tests"
+	@echo "make test-sb3  agents of Stable-Baselines3 as experts and as pupils, in an environment of their own"
 	@echo "make lint    style and types only"
 	@echo "make lock    resolve the dependencies again (uv.lock)"
 	@echo "make clean   remove environments, caches and build results"
@@ -36,6 +37,18 @@ demo: $(UV_READY)
 
 test: lint
 	$(RUN_ALL) pytest -n auto --maxprocesses 8
+	$(MAKE) test-old-gymnasium
+
+# The oldest Gymnasium that is supported, over the project's own environment; it needs the numpy of its time.
+test-old-gymnasium: $(UV_READY)
+	$(RUN_ALL) --with gymnasium==0.29.1 --with 'numpy<2' pytest -n auto --maxprocesses 8 $(wildcard tests/test_gym_*.py)
+
+# A job of its own, with dependencies of its own: it trains agents of Stable-Baselines3 on the processor.
+test-sb3:
+	"$(PYTHON)" -m venv .tools/sb3
+	.tools/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-input torch==2.13.0 \
+		stable-baselines3==2.9.2 '.[gym]'
+	.tools/sb3/bin/python benchmarks/agents.py
 
 lint: $(UV_READY)
 	$(RUN_ALL) ruff check

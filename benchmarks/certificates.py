@@ -99,9 +99,7 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
 
 
 def set_table(seeds: int) -> None:
-    print(
-        f"| environment | paper (`hoeffding`, 4·EB1) | `kl` | `adaptive` | times fewer | mean ± s.e. of {seeds} |"
-    )
+    print(f"| environment | paper (`hoeffding`, 4·EB1) | `kl` | `adaptive` | times fewer | mean ± s.e. of {seeds} |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name in ENVIRONMENTS:
         families = ("hoeffding", "kl", "adaptive")

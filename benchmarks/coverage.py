@@ -1,6 +1,6 @@
 """How often a certificate's promise is broken: the study of `soundness.py`, printed as a table for the documentation.
 
-python benchmarks/coverage.py [runs of each of the five cases]
+python benchmarks/coverage.py [runs of each of the five cases] [processes]
 """
 
 if __name__ != "__main__":
@@ -10,4 +10,5 @@ import sys
 
 from soundness import print_table
 
-print_table(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+given = [int(word) for word in sys.argv[1:]]
+print_table(*given, *(400, 1)[len(given) :])

@@ -13,6 +13,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ from aceirl.mdp import MDP, FloatArray, IntArray
 DELTA = 0.1
 PROMISES = ("rows", "set", "reward", "transfer")
 CHANGES = 15
+EPISODES = 150
 LOOKS = (3, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 
@@ -117,7 +119,7 @@ def broken_bets(case: Case, kind: str, rng: np.random.Generator, *, batch: int) 
     follow, uniform = np.ones((horizon, n_states), dtype=np.bool_), np.full(shape, 1 / n_actions)
     bettors, delta = ([0], DELTA) if kind == "policy" else (range(1, 1 + n_actions), DELTA / n_actions)
     broken = False
-    for iteration in range(3000 // batch):
+    for iteration in range(EPISODES * len(bettors) // batch):
         first = None if kind == "policy" else next_first_action(wealth, iteration, horizon, terms)
         known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA, initial=case.mdp.initial)
         route = known_route(expert, counts, first)
@@ -253,37 +255,38 @@ def radii_run(case: Case, rng: np.random.Generator) -> dict[tuple[str, str], boo
     return broken
 
 
+BETS = {"policy": ("policy", 1), "policy, N_E = 20": ("policy", 20), "criterion": ("criterion", 1)}
+
+
+def broken_promises(name: str, seed: int) -> dict[tuple[str, str], bool]:
+    """One run of a case: which promises were broken, by promise and family."""
+    streams = iter(np.random.default_rng([seed, list(CASES).index(name)]).spawn(1 + len(BETS)))
+    broken = {}
+    for label, (kind, batch) in BETS.items():
+        rng = next(streams)
+        broken[label, "–"] = broken_bets(CASES[name](rng), kind, rng, batch=batch)[0]
+    rng = next(streams)
+    return broken | radii_run(CASES[name](rng), rng)
+
+
 def p_value(broken: int, runs: int) -> float:
     """How likely that many broken promises or more are, if each is broken with probability `δ`."""
     return float(binom.sf(broken - 1, runs, DELTA))
 
 
-def line(kind: str, family: str, counted: dict[str, int], runs: int) -> str:
-    total, all_runs = sum(counted.values()), runs * len(counted)
-    worst = max(counted, key=lambda name: counted[name])
-    verdict = (
-        "not guaranteed" if family == "hoeffding" else "passes" if p_value(counted[worst], runs) > 0.01 else "FAILS"
-    )
-    return (
-        f"| {kind} | {family} | {all_runs} | {total} ({100 * total / all_runs:.2g} %) "
-        f"| {worst}: {100 * counted[worst] / runs:.2g} % | {p_value(counted[worst], runs):.2g} | {verdict} |"
-    )
-
-
-def print_table(runs: int) -> None:
+def print_table(runs: int, workers: int) -> None:
     """All promises, `runs` times on each of the cases."""
+    names = [name for name in CASES for _ in range(runs)]
+    with ProcessPoolExecutor(workers) as pool:
+        outcomes = list(pool.map(broken_promises, names, list(range(runs)) * len(CASES), chunksize=5))
     print("| promise | radii | runs | broken | most often | p-value there | |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for kind, batch in (("policy", 1), ("policy", 20), ("criterion", 1)):
-        counted = {}
-        for name, draw in CASES.items():
-            streams = np.random.default_rng(0).spawn(runs)
-            counted[name] = sum(broken_bets(draw(rng), kind, rng, batch=batch)[0] for rng in streams)
-        print(line(kind if batch == 1 else f"{kind}, N_E = {batch}", "–", counted, runs), flush=True)
-    tally = {(promise, family): dict.fromkeys(CASES, 0) for family in FAMILIES for promise in PROMISES}
-    for name, draw in CASES.items():
-        for rng in np.random.default_rng(1).spawn(runs):
-            for which, broken in radii_run(draw(rng), rng).items():
-                tally[which][name] += broken
-    for (promise, family), counted in tally.items():
-        print(line(promise, family, counted, runs), flush=True)
+    for promise, family in outcomes[0]:
+        marks = np.array([outcome[promise, family] for outcome in outcomes]).reshape(len(CASES), runs).sum(axis=1)
+        worst = int(marks.argmax())
+        chance = p_value(int(marks[worst]), runs)
+        verdict = "not guaranteed" if family == "hoeffding" else "passes" if chance > 0.01 else "FAILS"
+        print(
+            f"| {promise} | {family} | {len(outcomes)} | {marks.sum()} ({100 * marks.sum() / len(outcomes):.2g} %) "
+            f"| {list(CASES)[worst]}: {100 * marks[worst] / runs:.2g} % | {chance:.2g} | {verdict} |"
+        )

@@ -36,6 +36,9 @@ from aceirl.tasks import optimal_task
 
 HORIZON = 20
 
+# The checker would rather see bare environments, and says so; old versions of it look at attributes they deprecate.
+wrapped_on_purpose = pytest.mark.filterwarnings("ignore:.*(unwrapped|other wrappers)")
+
 
 def lake() -> gymnasium.Env[Any, Any]:
     return gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=HORIZON)
@@ -68,10 +71,10 @@ def test_what_was_learned_outlives_the_environments_numbering(
     assert learned(5, 0, 3) == learned.neutral[3], "nobody ever was in the hole and went on"
 
 
+@wrapped_on_purpose
 def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: Learned) -> None:
     wrapped = RecoveredReward(lake(), learned)
-    with pytest.warns(UserWarning, match="different from the unwrapped version"):
-        check_env(wrapped, skip_render_check=True)
+    check_env(wrapped, skip_render_check=True)
     wrapped.reset(seed=0)
     for action in (1, 1, 2, 1, 2):
         _, reward, terminated, _, info = wrapped.step(action)
@@ -83,9 +86,9 @@ def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_rewar
     assert reward == learned(14, 2, 5)
 
 
+@wrapped_on_purpose
 def test_the_log_passes_the_checker() -> None:
-    with pytest.warns(UserWarning, match="different from the unwrapped version"):
-        check_env(EpisodeLog(lake()), skip_render_check=True)
+    check_env(EpisodeLog(lake()), skip_render_check=True)
 
 
 def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(

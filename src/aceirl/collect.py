@@ -70,7 +70,7 @@ def collect(
     more states than the old.
     """
     if plan.allocation is not None:
-        return _sampled(environment, expert, plan.allocation, so_far, rng)
+        return _sampled(environment, expert, plan.allocation, so_far, rng, max_answers)
     route = known_route(expert, so_far, plan.first_action)
     if isinstance(environment, BatchedEnvironment) and isinstance(expert, TableExpert) and max_answers is None:
         return _batched(environment, expert, plan, episodes, so_far, route, rng)
@@ -93,10 +93,19 @@ def known_route(expert: Expert, so_far: Counts, first_action: int | None = None)
 
 
 def _sampled(
-    environment: Environment, expert: Expert, allocation: IntArray, so_far: Counts, rng: np.random.Generator
+    environment: Environment,
+    expert: Expert,
+    allocation: IntArray,
+    so_far: Counts,
+    rng: np.random.Generator,
+    max_answers: int | None,
 ) -> Collected:
     if not isinstance(environment, GenerativeModel):
         raise InputError("this strategy needs a generative model, and the environment can only be played in episodes")
+    if max_answers is not None:
+        raise InputError(
+            f"max_answers is {max_answers}, but a strategy with a generative model asks wherever it samples"
+        )
     moves = environment.sample_many(allocation, rng)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
     counts = new.with_answers(_answers(expert, new.visits.sum(axis=2), so_far, rng))
@@ -140,7 +149,7 @@ def _answers(expert: Expert, asked: IntArray, so_far: Counts, rng: np.random.Gen
         asked = _first_questions(asked > 0, so_far, ExpertKind(stationary=expert.stationary))
     if isinstance(expert, TableExpert):
         steps, states = np.nonzero(asked)
-        answers[steps, states] = rng.multinomial(asked[steps, states], expert.policy[steps, states])
+        answers[steps, states] = rng.multinomial(asked[steps, states], _exact(expert.policy[steps, states]))
         return answers
     for step, state in np.argwhere(asked):
         for _ in range(asked[step, state]):
@@ -148,6 +157,11 @@ def _answers(expert: Expert, asked: IntArray, so_far: Counts, rng: np.random.Gen
             if action is not None:
                 answers[step, state, action] += 1
     return answers
+
+
+def _exact(policies: FloatArray) -> FloatArray:
+    """`[K, A]` distributions that numpy's multinomial takes: they sum to one as closely as floats allow."""
+    return policies / policies.sum(axis=1, keepdims=True)
 
 
 def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> IntArray:

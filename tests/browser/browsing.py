@@ -50,9 +50,12 @@ def browser() -> Iterator[Browser]:
 class Server:
     """`aceirl interview` in a process of its own."""
 
-    def __init__(self, environment: str, folder: Path, port: int = 0) -> None:
-        command = [sys.executable, "-m", "aceirl", "interview", environment, "--out", str(folder), "--port", str(port)]
-        self.folder = folder
+    def __init__(self, environment: str, folder: Path, *options: str) -> None:
+        self.folder, self._arguments = folder, [environment, "--out", str(folder), *options]
+        self._start(port=0)
+
+    def _start(self, port: int) -> None:
+        command = [sys.executable, "-m", "aceirl", "interview", *self._arguments, "--port", str(port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
         said = []
@@ -60,10 +63,16 @@ class Server:
             said.append(line)
             if line.strip().startswith("http://"):
                 self.url = line.strip()
-                break
-        else:
-            raise AssertionError("".join(said))
-        self.port = int(self.url.split(":")[2].split("/")[0])
+                self.port = int(self.url.split(":")[2].split("/")[0])
+                return
+        raise AssertionError("".join(said))
+
+    def kill_and_restart(self) -> None:
+        """What `kill -9` and the same command do; the address stays."""
+        before = self.url
+        self.stop(signal.SIGKILL)
+        self._start(self.port)
+        assert self.url == before
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """End it by a signal, and wait until it has."""

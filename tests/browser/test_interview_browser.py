@@ -7,7 +7,9 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,61 +31,75 @@ def chrome() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    started = Server("four-paths", tmp_path)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One interview for all tests that do not have to see its end; its corridors are long."""
+    size = ("--set", "arm_length=40", "--set", "horizon=90")
+    started = Server("four-paths", tmp_path_factory.mktemp("shared"), *size)
     yield started
     started.stop(signal.SIGKILL)
 
 
 @pytest.fixture
 def page(chrome: Browser, server: Server) -> Iterator[Page]:
-    context = chrome.new_context(reduced_motion="reduce")
-    opened = context.new_page()
+    with opened(chrome, server) as shown:
+        yield shown
+
+
+@contextmanager
+def opened(chrome: Browser, server: Server, **options: Any) -> Iterator[Page]:
+    context = chrome.new_context(reduced_motion="reduce", **options)
+    page = context.new_page()
     complaints: list[str] = []
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
-    opened.goto(server.url)
-    next_question(opened)
-    yield opened
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
+    page.goto(server.url)
+    next_question(page)
+    yield page
     context.close()
     assert not complaints
 
 
-def test_a_whole_interview_by_keys_with_a_reload_and_a_killed_server(page: Page, server: Server) -> None:
-    answers = 0
-    restarted = None
+def test_a_whole_interview_by_keys_with_a_reload_and_a_killed_server(chrome: Browser, tmp_path: Path) -> None:
+    server = Server("four-paths", tmp_path)
     try:
-        while (shown := next_question(page))["phase"] == "asking":
-            press(page, KEYS[UPWARD(shown["question"]["state"])])
-            answers += 1
-            if answers == 4:
-                before = next_question(page)
-                page.reload()
-                assert next_question(page)["tag"] == before["tag"]
-            if answers == 8:
-                before = next_question(page)
-                server.stop(signal.SIGKILL)
-                page.wait_for_selector("#trouble:not([hidden])")
-                restarted = Server("four-paths", server.folder, server.port)
-                assert restarted.url == server.url
-                page.wait_for_selector("#trouble", state="hidden")
-                after = next_question(page)
-                assert (after["turn"], after["question"]["state"]) == (before["turn"], before["question"]["state"])
-        assert answers >= 12
-        assert shown["progress"]["answers"] == answers
-        expect(page.locator("#final-promise")).to_contain_text("loses at most 10 %")
-        result = json.loads((server.folder / "result.json").read_text())
-        assert result["certified"]
-        assert result["greedy_policy_agrees_with_answers"]
-        with np.load(server.folder / "reward.npz") as arrays:
-            asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
-            for state in asked:
-                assert (arrays["policy"][:, state] == UPWARD(state)).all()
-        check_the_last_screen(page)
+        with opened(chrome, server) as page:
+            shown, answers = answer_to_the_end(page, server)
+            assert answers >= 12
+            assert shown["progress"]["answers"] == answers
+            expect(page.locator("#final-promise")).to_contain_text("loses at most 10 %")
+            check_the_result(server.folder, shown)
+            check_the_last_screen(page)
     finally:
-        if restarted is not None:
-            restarted.stop(signal.SIGKILL)
+        server.stop(signal.SIGKILL)
+
+
+def answer_to_the_end(page: Page, server: Server) -> tuple[dict[str, Any], int]:
+    answers = 0
+    while (shown := next_question(page))["phase"] == "asking":
+        shown = press(page, KEYS[UPWARD(shown["question"]["state"])])
+        answers += 1
+        if answers == 4:
+            page.reload()
+            assert next_question(page)["turn"] == shown["turn"]
+        if answers == 8:
+            server.kill_and_restart()
+            page.wait_for_selector("#trouble:not([hidden])")
+            page.wait_for_selector("#trouble", state="hidden", timeout=60_000)
+            after = next_question(page)
+            assert (after["turn"], after["question"]["state"]) == (shown["turn"], shown["question"]["state"])
+    return shown, answers
+
+
+def check_the_result(folder: Path, shown: dict[str, Any]) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    assert result["certified"]
+    assert result["greedy_policy_agrees_with_answers"]
+    asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
+    assert 20 in asked, "the end of the upper corridor"
+    with np.load(folder / "reward.npz") as arrays:
+        for state in asked:
+            assert (arrays["policy"][:, state] == UPWARD(state)).all()
 
 
 def check_the_last_screen(page: Page) -> None:
@@ -97,34 +113,36 @@ def check_the_last_screen(page: Page) -> None:
     assert_accessible(page)
 
 
-def test_two_tabs_show_one_interview_and_count_one_answer(page: Page, chrome: Browser, server: Server) -> None:
+def test_two_tabs_show_one_interview_and_count_one_answer(page: Page, server: Server) -> None:
     other = page.context.new_page()
     other.goto(server.url)
     first = next_question(other)
     # Both tabs press at once: the requests are sent before either answer is back.
     codes = page.evaluate(
-        """(turn) => Promise.all([0, 1].map((action) => fetch("answer", {
-             method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ turn, action }),
+        """(body) => Promise.all([0, 1].map(() => fetch("answer", {
+             method: "POST", headers: { "content-type": "application/json" }, body,
            }).then((response) => response.status)))""",
-        first["turn"],
+        json.dumps({"turn": first["turn"], "action": UP}),
     )
     assert sorted(codes) == [200, 409]
-    assert moment(page)["progress"]["answers"] == 1
+    before = first["progress"]["answers"]
+    assert moment(page)["progress"]["answers"] == before + 1
+    next_question(page)
     press(page, "ArrowUp")
-    expect(other.locator("#answers")).to_have_text("2")
+    expect(other.locator("#answers")).to_have_text(str(before + 2))
     assert other.locator("#where").text_content() == page.locator("#where").text_content()
 
 
 def test_undo_and_not_knowing(page: Page) -> None:
-    press(page, "ArrowUp")
-    asked = page.locator("#where").text_content()
+    first = press(page, "ArrowUp")
     press(page, "ArrowDown")
-    press(page, "u")
-    assert page.locator("#where").text_content() == asked
-    expect(page.locator("#answers")).to_have_text("1")
+    again = press(page, "u")
+    assert again["question"]["state"] == first["question"]["state"]
+    assert again["progress"]["answers"] == first["progress"]["answers"]
     press(page, "?")
-    expect(page.locator("#alone")).to_contain_text("1 times you did not know")
-    expect(page.locator("#answers")).to_have_text("1")
+    expect(page.locator("#alone")).to_contain_text("did not know")
+    expect(page.locator("#answers")).to_have_text(str(first["progress"]["answers"]))
+    press(page, "u")
 
 
 def test_the_replay_shows_the_episode_and_comes_back(page: Page) -> None:
@@ -137,24 +155,20 @@ def test_the_replay_shows_the_episode_and_comes_back(page: Page) -> None:
 
 def test_everything_can_be_reached_and_pressed_by_keyboard_alone(page: Page) -> None:
     page.locator("#shortcuts").uncheck()
-    turn = moment(page)["turn"]
+    before = moment(page)
     page.keyboard.press("ArrowUp")
     page.locator("body").focus()
     reached = []
     for _ in range(14):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
-    assert [name for name in reached if name in ("left←", "up↑", "right→", "down↓")] == [
-        "left←",
-        "up↑",
-        "right→",
-        "down↓",
-    ]
+    answers = ["left←", "up↑", "right→", "down↓"]
+    assert [name for name in reached if name in answers] == answers
     assert {"skip", "replay", "shortcuts"} <= set(reached)
-    assert moment(page)["turn"] == turn, "single keys are switched off"
+    assert moment(page)["turn"] == before["turn"], "single keys are switched off"
     page.get_by_role("button", name="up", exact=True).focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.getElementById('answers').textContent === '1'")
+    expect(page.locator("#answers")).to_have_text(str(before["progress"]["answers"] + 1))
     expect(page.locator("#announce")).to_contain_text("What would you do?")
     assert page.evaluate("document.activeElement.textContent") == "up↑", "the focus stays where it was"
 
@@ -188,21 +202,15 @@ def test_strangers_are_refused(page: Page, server: Server) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_is_accessible_and_fits(chrome: Browser, server: Server, width: int, scheme: str) -> None:
-    size = {"width": width, "height": 844}
-    context = chrome.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-    page = context.new_page()
-    page.goto(server.url)
-    next_question(page)
-    assert_accessible(page)
-    for _ in range(3):
+    with opened(chrome, server, viewport={"width": width, "height": 844}, color_scheme=scheme) as page:
+        assert_accessible(page)
         press(page, "ArrowUp")
-    page.wait_for_function("() => document.querySelector('#belief .w8')")
-    assert_accessible(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    down = page.get_by_role("button", name="down", exact=True).bounding_box()
-    assert down is not None
-    assert down["y"] + down["height"] <= 844, "all answers can be pressed without scrolling"
-    context.close()
+        page.wait_for_function("() => document.querySelector('#belief .w8')")
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        down = page.get_by_role("button", name="down", exact=True).bounding_box()
+        assert down is not None
+        assert down["y"] + down["height"] <= 844, "all answers can be pressed without scrolling"
 
 
 def assert_accessible(page: Page) -> None:

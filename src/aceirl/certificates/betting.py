@@ -121,9 +121,8 @@ def place(expected: Forecast, target: float) -> Bet:
     """The stake whose wealth is forecast to grow fastest against the claim `E[Z] ≥ target` (Kelly)."""
     if target >= expected.worst:
         return Bet(0.0, expected.worst, 0.0)
-    bets = [Bet(float(stake), expected.worst, 0.0) for stake in STAKES]
-    losses = np.minimum(expected.losses, expected.worst)
-    growth = np.array([expected.law @ bet.returns(losses, np.array([target]))[:, 0] for bet in bets])
+    gains = (expected.worst - np.minimum(expected.losses, expected.worst)) / (expected.worst - target)
+    growth = np.log1p(STAKES[:, None] * (gains - 1)) @ expected.law
     best = int(growth.argmax())
     return Bet(float(STAKES[best]), expected.worst, float(growth[best]))
 

@@ -232,6 +232,19 @@ def verdicts(results: Results) -> list[Verdict]:
     return adjusted([verdict for verdict in found if verdict is not None])
 
 
+def reward_free_verdicts(results: Results) -> list[Verdict]:
+    """The paper's claim on reward-free exploration, tested on each run's mean regret over its iterations."""
+    found = []
+    for setting in results.spec.settings:
+        batched, greedy = paired(results.of(setting.name, "ace-rf"), results.of(setting.name, "rf-ucrl"))
+        difference = np.array([b.regret.mean() - a.regret.mean() for a, b in zip(batched, greedy, strict=True)])
+        if len(difference) > 1:
+            claim = "In batches, Ace-RF explores better than reward-free UCRL"
+            effect = f"the mean regret is {difference.mean():.2f} lower"
+            found.append(Verdict(claim, setting.title, effect, sign_flip_test(difference)))
+    return adjusted(found)
+
+
 class _LogSamples:
     """Logarithms of the samples needed, by seed."""
 

@@ -368,7 +368,8 @@ def _sheet(title: str, legend: bool) -> tuple[Figure, Axes]:
     width = 4.7 if legend else 3.6
     figure = Figure(figsize=(width, 2.6), facecolor="none")
     axes = figure.add_axes((0.46 / width, 0.17, 3.02 / width, 0.7))
-    figure.text(0.08 / width, 0.985, title.replace("N_E", "$N_E$"), fontsize=9.5, color=INK, va="top", fontweight="bold")
+    words = title.replace("N_E", "$N_E$")
+    figure.text(0.08 / width, 0.985, words, fontsize=9.5, color=INK, va="top", fontweight="bold")
     axes.patch.set_visible(False)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(RULE)

@@ -18,7 +18,17 @@ from matplotlib.figure import Figure
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments import plots
-from aceirl.experiments.analysis import Ratio, Results, Summary, Verdict, curve, efficiency, summary, verdicts
+from aceirl.experiments.analysis import (
+    Ratio,
+    Results,
+    Summary,
+    Verdict,
+    curve,
+    efficiency,
+    reward_free_verdicts,
+    summary,
+    verdicts,
+)
 from aceirl.experiments.published import TABLE1, Published
 from aceirl.experiments.specs import GENERATIVE, Setting, Spec
 from aceirl.experiments.store import Store
@@ -187,8 +197,9 @@ def _section(results: Results, gallery: Gallery) -> Section:
         return section
     to_the_end = [setting for setting in spec.settings if setting.choices.get("until_regret") is None]
     section.panels = [_curve_panel(results, setting, gallery) for setting in to_the_end]
-    known_figure = len(to_the_end) == len(spec.settings) and spec.name in ("figures", "reward-free")
-    if not known_figure and not any(setting.reward_free for setting in spec.settings):
+    if any(setting.reward_free for setting in spec.settings):
+        section.verdicts = reward_free_verdicts(results)
+    elif spec.name != "figures":
         section.rows = [_row(results, setting) for setting in spec.settings]
         section.verdicts = verdicts(results) if section.published else []
     section.maps = _maps(results, gallery)
@@ -323,8 +334,9 @@ def _versions() -> dict[str, str]:
 
 def _lines(section: Section) -> list[str]:
     """The table and the verdicts, for a terminal."""
+    told = ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
     if not section.rows:
-        return []
+        return told
     width = max(len(row.setting.title) for row in section.rows)
     names = [entry.strategy for entry in section.rows[0].entries]
     lines = ["", section.spec.title, " " * width + "".join(f"{name:>18}" for name in names)]
@@ -334,8 +346,7 @@ def _lines(section: Section) -> list[str]:
         if any(entry.published for entry in row.entries):
             paper = [f"{e.published.mean:,} ± {e.published.error:,}" if e.published else "" for e in row.entries]
             lines.append(f"{'  published':{width}}" + "".join(f"{text:>18}" for text in paper))
-    lines += ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
-    return [*lines, ""]
+    return [*lines, *told, ""]
 
 
 def _sentence(verdict: Verdict) -> str:

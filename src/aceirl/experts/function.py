@@ -10,12 +10,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class FunctionExpert:
-    """Answers by calling `function(step, state)`; say what is true of it."""
+    """Answers by calling `function(step, state)`, which may return None for no answer; say what is true of it."""
 
-    function: Callable[[int, int], int]
+    function: Callable[[int, int], int | None]
     deterministic: bool = True
     stationary: bool = False
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int:
+    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
         """What the function says."""
         return self.function(step, state)

@@ -18,9 +18,9 @@ class Recovered:
 
     `neutral` is the reward a step of unknown consequence is taken to earn: nothing is known to happen after a row that
     was never visited, so the `H-h-1` steps after it are worth `neutral` each. `infeasibility` is the most that a known
-    answer of the expert loses under the reward in the estimated process; zero means feasible. `parameters [H, S, A]`
-    is where the algorithm starts next time. `residual` is how far it was from converging, by its own measure.
-    `blend` is the share of the plain feasible point that was mixed in to make the expert's known answers greedy.
+    answer loses in the estimated process under the reward as the algorithm found it; zero means feasible.
+    `parameters [H, S, A]` is where the algorithm starts next time. `residual` is how far it was from converging, by its own measure.
+    `blend` is the share of the plain feasible point mixed in since, to make the expert's known answers greedy.
     """
 
     reward: FloatArray

@@ -42,7 +42,7 @@ from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
 
-WARM_WEIGHT = 1.0
+WARM_WEIGHT = 0.3
 """A start counts for this many iterations, over its relative gap in the new problem."""
 
 SEARCH_LIMIT = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 CONFIDENCE = 0.9
 
@@ -31,8 +31,8 @@ def slips(repeated: int, contradicted: int) -> Slips:
     people are like, so that a single repeat does not swing it from never to always.
     """
     tail = (1 - CONFIDENCE) / 2
-    low = float(beta.ppf(tail, contradicted, repeated - contradicted + 1)) if contradicted else 0.0
-    high = float(beta.ppf(1 - tail, contradicted + 1, repeated - contradicted)) if contradicted < repeated else 1.0
+    low = float(betaincinv(contradicted, repeated - contradicted + 1, tail)) if contradicted else 0.0
+    high = float(betaincinv(contradicted + 1, repeated - contradicted, 1 - tail)) if contradicted < repeated else 1.0
     guess = (contradicted + PRIOR_CONTRADICTIONS) / (repeated + PRIOR_REPEATS)
     return Slips(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
 
