@@ -38,11 +38,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": LEARNER | {"explore", "irl", "certificates"},
     "loop": LOOP,
     "runs": RUNS,
-    "__init__": RUNS | {"runs"},
+    "learner": RUNS | {"runs"},
+    "__init__": RUNS | {"runs", "learner"},
     "outputs": LOOP | {"loop", "envs", "experts"},
     "experiments": RUNS | {"runs", "outputs", "__init__"},
     "web": RUNS | {"runs", "experiments", "__init__"},
-    "cli": RUNS | {"runs", "outputs", "experiments", "web", "__init__"},
+    "cli": RUNS | {"runs", "learner", "outputs", "experiments", "web", "__init__"},
     "__main__": {"cli"},
 }
 
@@ -58,7 +59,7 @@ RESERVED: dict[str, set[str]] = {
     "distributed": SHOWING,
     "starlette": SHOWING,
     "typer": {"cli", "web"},
-    "rich": {"cli", "web"},
+    "rich": {"cli", "learner", "web"},
     "uvicorn": {"cli", "web"},
     "gymnasium": {"envs", "tasks", "outputs"},
     # Oracles: they check the product from the tests and benchmarks, and are no part of it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
 import time
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 from interviews import DOWN, UP, all_closed, begin, here, wants_the_end_of
 from starlette.testclient import TestClient
+from typer.testing import CliRunner
 
+from aceirl.cli import app
 from aceirl.errors import InputError
 from aceirl.web import security
 from aceirl.web.security import Guard, is_loopback, lasting_token
@@ -267,6 +270,27 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         elsewhere.close()
     finally:
         first.close()
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_the_command_prints_the_address_and_warns_of_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
+) -> None:
+    served: list[socket.socket] = []
+    monkeypatch.setattr("aceirl.web.server.serve", lambda app, listening: served.append(listening))
+    arguments = ["interview", "gridworld", "--out", str(tmp_path), "--host", host, "--port", "0"]
+    result = CliRunner().invoke(app, arguments)
+    served[0].close()
+    assert result.exit_code == 0, result.output
+    token = (tmp_path / "token").read_text()
+    assert re.search(rf"http://{re.escape(host)}:\d+/{token}/", result.stdout)
+    assert ("can be reached from the network" in result.stderr) == warned
+
+
+def test_the_command_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["interview", "four-pathz", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "did you mean 'four-paths'?" in result.stderr
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(

@@ -15,8 +15,9 @@ import pytest
 
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert
-from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run, Source, open_task
+from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
+from aceirl.tasks import Source, open_task
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
 SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=1_600, epsilon=1e-6, seed=7)

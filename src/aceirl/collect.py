@@ -161,7 +161,8 @@ def _answers(expert: Expert, asked: IntArray, so_far: Counts, rng: np.random.Gen
 
 def _exact(policies: FloatArray) -> FloatArray:
     """`[K, A]` distributions that numpy's multinomial takes: they sum to one as closely as floats allow."""
-    return policies / policies.sum(axis=1, keepdims=True)
+    exact: FloatArray = policies / policies.sum(axis=1, keepdims=True)
+    return exact
 
 
 def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> IntArray:

@@ -79,7 +79,9 @@ class ActiveIRL:
                 advance(turn.record)
                 if callback:
                     callback(turn)
-        assert state is not None and state.recovered is not None and state.policy is not None
+        assert state is not None
+        assert state.recovered is not None
+        assert state.policy is not None
         return Result(state.recovered.reward, state.policy, records, state)
 
     def _run(self, path: Path) -> Run:

@@ -15,8 +15,9 @@ from aceirl.mdp import FloatArray, IntArray
 class Moves:
     """Observed transitions with multiplicities: `count[i]` times `(step, state, action)[i]` led to `successor[i]`.
 
-    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If a route
-    was watched, `exits [H+1]` counts the episodes that first strayed from it before step `h`, or never (the last entry).
+    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If a
+    route was watched, `exits [H+1]` counts the episodes that first strayed from it before step `h`, or never (the last
+    entry).
     """
 
     step: IntArray

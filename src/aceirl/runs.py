@@ -21,9 +21,7 @@ from aceirl.irl import Recovered
 from aceirl.loop import Record, State, Turn, learn
 from aceirl.protocols import Environment, Expert
 from aceirl.settings import Settings
-from aceirl.tasks import Source as Source
-from aceirl.tasks import Task as Task
-from aceirl.tasks import open_task as open_task
+from aceirl.tasks import Source
 
 FORMAT = 1
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"

@@ -163,7 +163,7 @@ def test_everything_can_be_reached_and_pressed_by_keyboard_alone(page: Page) -> 
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
     answers = ["left←", "up↑", "right→", "down↓"]
-    assert [name for name in reached if name in answers] == answers
+    assert [name for name in reached if name in answers][:4] == answers
     assert {"skip", "replay", "shortcuts"} <= set(reached)
     assert moment(page)["turn"] == before["turn"], "single keys are switched off"
     page.get_by_role("button", name="up", exact=True).focus()

@@ -18,7 +18,8 @@ def export(
     from aceirl.envs.gymnasium import GymEnvironment
     from aceirl.errors import InputError
     from aceirl.outputs import Learned
-    from aceirl.runs import Run, open_task
+    from aceirl.runs import Run
+    from aceirl.tasks import open_task
 
     opened = Run.open(directory)
     state = opened.state()

@@ -74,8 +74,9 @@ def run(
 ) -> None:
     """Explore an environment, ask its expert, and recover a reward."""
     from aceirl.envs import ENVIRONMENTS
-    from aceirl.runs import Run, Source, open_task
+    from aceirl.runs import Run
     from aceirl.settings import Settings
+    from aceirl.tasks import Source, open_task
 
     settings = Settings(
         strategy=strategy,
@@ -130,8 +131,9 @@ def demo(
     import shutil
 
     from aceirl.experiments.summary import draw, in_words
-    from aceirl.runs import Run, Source
+    from aceirl.runs import Run
     from aceirl.settings import Settings
+    from aceirl.tasks import Source
 
     if (out / "run.json").exists():
         shutil.rmtree(out)
@@ -178,7 +180,7 @@ def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
     from aceirl.errors import InputError
     from aceirl.experiments.summary import in_words, outcome
     from aceirl.learner import progress_bar
-    from aceirl.runs import open_task
+    from aceirl.tasks import open_task
 
     if begun.source is None:
         raise InputError(

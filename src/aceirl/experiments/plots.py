@@ -382,6 +382,8 @@ def _sheet(title: str, legend: bool) -> tuple[Figure, Axes]:
 def _samples_axis(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("samples", color=MUTED, fontsize=8)
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=_steps(10 * high / low)))
     axes.xaxis.set_major_formatter(FuncFormatter(_tick))
     axes.xaxis.set_minor_formatter(NullFormatter())
 

@@ -11,7 +11,8 @@ import numpy as np
 from aceirl.certificates import KINDS
 from aceirl.errors import InputError
 from aceirl.loop import Record, State, certify, target
-from aceirl.runs import Run, Task, open_task
+from aceirl.runs import Run
+from aceirl.tasks import Task, open_task
 
 STOPPED = {
     "certificate": "It stopped because the certificate that was asked for holds.",

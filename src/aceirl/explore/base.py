@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from aceirl.bounds import ErrorBound
-from aceirl.confidence import Radii
 from aceirl.collect import Plan
+from aceirl.confidence import Radii
 from aceirl.counts import Estimate
 from aceirl.mdp import FloatArray
 

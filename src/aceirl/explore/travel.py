@@ -49,7 +49,7 @@ def leading_anywhere(mdp: MDP) -> MDP:
 def rounded(allocation: FloatArray, total: int, rng: np.random.Generator) -> IntArray:
     """Whole numbers that sum to `total`: the floors, and what is left drawn in proportion to the remainders."""
     scaled = allocation * (total / allocation.sum())
-    whole = np.floor(scaled).astype(np.int64)
+    whole: IntArray = np.floor(scaled).astype(np.int64)
     left = total - int(whole.sum())
     if left > 0:
         rest = (scaled - whole).ravel()

@@ -17,10 +17,10 @@ class Recovered:
     """A reward `[H, S, A]` in `[0, Rmax]`, and what it is worth.
 
     `neutral` is the reward a step of unknown consequence is taken to earn: nothing is known to happen after a row that
-    was never visited, so the `H-h-1` steps after it are worth `neutral` each. `infeasibility` is the most that a known
-    answer loses in the estimated process under the reward as the algorithm found it; zero means feasible.
-    `parameters [H, S, A]` is where the algorithm starts next time. `residual` is how far it was from converging, by its own measure.
-    `blend` is the share of the plain feasible point mixed in since, to make the expert's known answers greedy.
+    was never visited, so the `H-h-1` steps after it are worth `neutral` each. `infeasibility` is the most that a
+    known answer loses in the estimated process under the reward as the algorithm found it; zero means feasible.
+    `parameters [H, S, A]` is where the algorithm starts next time. `residual` is how far it was from converging,
+    by its own measure. `blend` is the share of the plain feasible point mixed in since, to make known answers greedy.
     """
 
     reward: FloatArray

@@ -13,8 +13,8 @@ from aceirl.irl.feasible import TOLERANCE, FeasibleRewardSet
 from aceirl.irl.polytope import Programme, Solution
 from aceirl.mdp import BoolArray, FloatArray
 
-# What a unit of reward costs, in units of margin. Just above 1: below it a reward pays for itself where it is given,
-# and the answer is the plain feasible point; above it a reward must put the expert ahead in other states as well.
+# What a unit of reward costs, in units of margin. Just above 1: below it a reward can pay for itself where it is given,
+# and the answer tends to the plain feasible point; above it a reward must put the expert ahead elsewhere as well.
 PRICE = 1.05
 
 
