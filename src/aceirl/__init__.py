@@ -13,6 +13,7 @@ _HOMES = {
     "Counts": "counts",
     "Estimate": "counts",
     "ExpertKind": "counts",
+    "FeasibleRewardSet": "irl",
     "FunctionExpert": "experts",
     "InputError": "errors",
     "MDP": "mdp",
