@@ -88,7 +88,7 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
         known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=problem.mdp.initial)
         radii = FAMILIES[family](known, 1.0, DELTA)
         bound = error_bound(known.mdp, radii)
-        if set_value(bound, radii) <= epsilon:
+        if set_value(known, radii, bound) <= epsilon:
             return counts.samples
         nothing = np.zeros(problem.mdp.shape)
         batch = max(episodes, int((GROWTH - 1) * counts.samples / horizon))

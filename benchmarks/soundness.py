@@ -245,7 +245,7 @@ def radii_run(case: Case, rng: np.random.Generator) -> dict[tuple[str, str], boo
         for family in FAMILIES:
             terms, radii = Terms(slack, DELTA, 1.0, family), FAMILIES[family](known, 1.0, DELTA)
             promised = (
-                set_value(error_bound(known.mdp, radii), radii),
+                set_value(known, radii, error_bound(known.mdp, radii)),
                 reward_value(known, radii, recovered, terms),
                 transfer_certificate(known, radii, recovered, target, terms).value,
             )

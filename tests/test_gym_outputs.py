@@ -91,6 +91,14 @@ def test_the_log_passes_the_checker() -> None:
     check_env(EpisodeLog(lake()), skip_render_check=True)
 
 
+def test_what_is_paid_in_states_never_met_can_be_chosen(learned: Learned) -> None:
+    for elsewhere, paid in ((None, learned.neutral[1]), (-3.0, -3.0)):
+        wrapped = RecoveredReward(lake(), learned, elsewhere)
+        wrapped.reset(seed=0)
+        wrapped.step(2)
+        assert wrapped.step(2)[1] == paid
+
+
 def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
     run: tuple[EpisodeLog, GymEnvironment, State], learned: Learned
 ) -> None:

@@ -118,7 +118,7 @@ def values(findings: Findings, terms: Terms) -> dict[str, float]:
         "policy": policy_value(findings.wealth, findings.estimate.mdp.horizon, terms),
         "criterion": criterion_value(findings.wealth, findings.estimate.mdp.horizon, terms),
         "reward": reward_value(findings.estimate, findings.radii, findings.recovered, terms),
-        "set": set_value(findings.bound, findings.radii),
+        "set": set_value(findings.estimate, findings.radii, findings.bound),
     }
 
 
@@ -140,12 +140,19 @@ def next_first_action(wealth: Wealth, iteration: int, horizon: int, terms: Terms
     return open_actions[iteration % len(open_actions)] if open_actions else iteration % wealth.n_actions
 
 
-def set_value(bound: ErrorBound, radii: Radii) -> float:
-    """(EB1) itself: for matched pairs it bounds the gap between every policy's two values, and the loss of planning.
+def set_value(estimate: Estimate, radii: Radii, bound: ErrorBound) -> float:
+    """(EB1) without its clipping: for matched pairs it bounds the gap between every policy's two values.
 
-    Differs from the paper, which stops at four times that; so do its own radii here.
+    Differs from the paper, which stops at four times (EB1); with its own radii so does this. The partner of a reward in
+    `[0, Rmax]` may leave that range, so `(H-h)·Rmax` is no ceiling here; what partners lose in all steps to come is.
     """
-    return bound.value if radii.guaranteed else 4 * bound.value
+    if not radii.guaranteed:
+        return 4 * bound.value
+    mdp = estimate.mdp
+    if not mdp.initial.any():
+        return float(radii.ceiling.sum())
+    worst = optimal_values(mdp, radii.transition + radii.expert[:, :, None])[1]
+    return min(float(mdp.initial @ worst[0]) + radii.start, float(radii.ceiling.sum()))
 
 
 def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: Terms) -> float:
@@ -156,7 +163,6 @@ def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: 
     anything.
     """
     mdp = estimate.mdp
-    start = radii.start if mdp.initial.any() else np.inf
     cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
     rows = mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride
     radius = radii.transition + radii.expert[:, :, None]
@@ -170,7 +176,10 @@ def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: 
     if promising and policies is not None:
         answer = solve_constrained(mdp, cost, policies.reward, policies.floor, max_evaluations=EVALUATIONS)
         value = min(value, answer.bound)
-    return (1 if radii.guaranteed else 4) * min(value + start, float(ceiling[0]))
+    # A start that is off by `start/(H·Rmax)` meets what the estimate loses, at most H·Rmax, and how far off that is.
+    start = radii.start * (1 + ceiling[0] / radii.ceiling[0])
+    total = value + start if mdp.initial.any() else np.inf
+    return (1 if radii.guaranteed else 4) * min(total, float(ceiling[0]))
 
 
 @compiled
@@ -298,7 +307,7 @@ def _of_bets(kind: str, findings: Findings, terms: Terms) -> Certificate:
 
 def _of_radii(kind: str, findings: Findings, terms: Terms) -> Certificate:
     estimate, radii, bound = findings.estimate, findings.radii, findings.bound
-    value = set_value(bound, radii)
+    value = set_value(estimate, radii, bound)
     if kind == "reward":
         value = reward_value(estimate, radii, findings.recovered, terms)
     worst = greedy_actions(bound.error, np.random.default_rng(0))

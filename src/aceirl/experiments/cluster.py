@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import signal
+import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ class Cluster:
     """A Dask scheduler at an address such as `tcp://host:8786`, with workers that have this software installed.
 
     A worker that dies loses its current run, which the scheduler gives to another. If the scheduler dies, it has
-    `patience` seconds to come back at the same address, and gets whatever is left; workers rejoin by themselves.
+    `patience` seconds to come back at the same address, and gets whatever is left.
     """
 
     def __init__(self, address: str, patience: float = 60.0) -> None:
@@ -99,8 +101,23 @@ class LocalCluster:
 
         compile_once(cells)
         options = {"n_workers": self.busy, "threads_per_worker": 1, "dashboard_address": None}
-        with distributed.LocalCluster(**options) as cluster:  # type: ignore[no-untyped-call]
+        with _deaf_to_interrupts():
+            local = distributed.LocalCluster(**options)  # type: ignore[no-untyped-call]
+        with local as cluster:
             yield from Cluster(cluster.scheduler_address).outcomes(cells)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in here ignore Ctrl-C, which a terminal sends to all: this one ends them, in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _outcome(future: Any, cell: Cell) -> Outcome:

@@ -13,13 +13,14 @@ from aceirl.outputs.learned import Learned
 class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """The environment with the recovered reward in the place of its own; train any agent on it.
 
-    The environment's own reward stays in `info["original_reward"]`.
+    The environment's own reward stays in `info["original_reward"]`. `elsewhere` is paid in states that were never met,
+    instead of the neutral reward: the lowest reward there is keeps an agent to what is known.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned)
+    def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned, elsewhere: float | None = None) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned, elsewhere=elsewhere)
         gymnasium.Wrapper.__init__(self, env)
-        self._learned = learned
+        self._learned, self._elsewhere = learned, elsewhere
         self._observation: Any = None
         self._step = 0
 
@@ -33,6 +34,8 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
         """Take an action; it is paid by the observation it was taken in."""
         observation, original, terminated, truncated, info = self.env.step(action)
         reward = self._learned(self._observation, action, self._step)
+        if self._elsewhere is not None and self._learned.states.find(self._observation) is None:
+            reward = self._elsewhere
         self._observation, self._step = observation, self._step + 1
         return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
 

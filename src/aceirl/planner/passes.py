@@ -15,13 +15,13 @@ bit whatever the number of threads.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.kernels import F, compiled
+from aceirl.kernels import compiled, launch_threads, threaded
 from aceirl.mdp import MDP, FloatArray, IntArray
 
 Actions = NDArray[np.int32]
@@ -36,15 +36,6 @@ BLOCKS = 8
 NOTHING: FloatArray = np.empty((0, 0, 0))
 """In place of a term that does not apply; read-only like the others, so that the passes are compiled once."""
 NOTHING.flags.writeable = False
-
-
-def threaded(function: F) -> F:
-    """Compile like `compiled`, with `prange` loops over several cores.
-
-    For functions that hold such a loop and nothing else: waking the threads costs a small instance more than its pass,
-    and Numba would wake them for every array expression too.
-    """
-    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
 
 
 class Graph(NamedTuple):
@@ -75,6 +66,7 @@ class Cost(NamedTuple):
 
 def graph_of(mdp: MDP) -> Graph:
     """The transitions of an MDP, with the states that can be reached at each step."""
+    launch_threads()
     size = mdp.horizon * mdp.n_states * mdp.n_actions
     rows = (mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride)
     first, states = reachable_states(mdp.indptr, mdp.successors, mdp.stride, mdp.initial, mdp.horizon, mdp.n_actions)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.kernels import compiled, occupancy
+from aceirl.kernels import compiled, occupancy, threaded
 from aceirl.mdp import MDP, FloatArray, check_reward
 from aceirl.planner.constrained import (
     add_occupancy,
@@ -37,7 +37,7 @@ from aceirl.planner.constrained import (
     search_multiplier,
     values_of,
 )
-from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of, push, respond, threaded
+from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of, push, respond
 
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
@@ -45,11 +45,11 @@ CHUNK = 2_000_000
 WARM_WEIGHT = 0.3
 """A start counts for this many iterations, over its relative gap in the new problem."""
 
-SEARCH_LIMIT = 3
+SEARCH_LIMIT = 2
 """How many multipliers the adversary tries per iteration; its pair of policies carries over to the next."""
 
-SEARCH_TOLERANCE = 1e-3
-"""The relative gap that is good enough for one answer of an adversary with a policy set."""
+SEARCH_TOLERANCE = 0.1
+"""The part of the gap asked for that is good enough for one answer of an adversary with a policy set."""
 
 SOFT_ADVERSARY, SOFT_EXPLORER, SOFT_POWER = 1.0, 3.0, 0.7
 """The temperature of an answer is one of the first two, times the relative gap to this power; see docs/planner.md."""
@@ -296,14 +296,14 @@ def _add_answer(
 
 
 @compiled
-def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
+def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: float, tolerance: float) -> float:
     """The certificate's upper bound for the averaged explorer; the adversary's softened answer goes to `policy`."""
     cost = Cost(problem.weight, state.root, problem.fixed, problem.reward)
     if not np.isfinite(problem.floor):
         return respond(graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
     _, _, upper, state.totals[MULTIPLIER], _ = search_multiplier(
         graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass,
-        temperature, state.policy, SEARCH_TOLERANCE, SEARCH_LIMIT,
+        temperature, state.policy, SEARCH_TOLERANCE * tolerance, SEARCH_LIMIT,
     )  # fmt: skip
     return upper
 
@@ -405,7 +405,7 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
         _set_root(graph, problem, state)
         if samples and totals[ADVERSARY] > 0.0:
             lower = max(lower, _lower_bound(graph, problem, state, 0.0))
-        upper = _upper_bound(graph, problem, state, SOFT_ADVERSARY * heat)
+        upper = _upper_bound(graph, problem, state, SOFT_ADVERSARY * heat, tolerance)
         _add_adversary(graph, problem, state)
         if not samples:
             lower = max(lower, _lower_bound(graph, problem, state, SOFT_EXPLORER * heat))
@@ -441,7 +441,10 @@ def solve_saddle(
         raise InputError(f"tolerance must lie between 0 and 1, got {tolerance}")
     if max_iterations < 1:
         raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
-    state = _cold_state(graph, problem, mdp) if start is None else _warm_state(graph, problem, mdp, start)
+    if start is None:
+        state = _cold_state(graph, problem, mdp)
+    else:
+        state = _warm_state(graph, problem, mdp, start, tolerance)
     chunk = max(1, CHUNK // problem.weight.size)
     pieces: list[FloatArray] = []
     iterations, done = 0, False
@@ -542,7 +545,7 @@ def _set_explorer(problem: _Problem, state: _State, mu: FloatArray) -> None:
     state.totals[EXPLORER] = 1.0
 
 
-def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart) -> _State:
+def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, tolerance: float) -> _State:
     """Both players begin with an earlier plan's policies, followed through this model.
 
     The gap of fictitious play falls like one over its iterations, so a start counts for as many as would have brought its gap.
@@ -558,7 +561,7 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart) -
     if problem.samples:
         _fill(problem, state)
     _set_root(graph, problem, state)
-    upper, lower = _upper_bound(graph, problem, state, 0.0), _lower_bound(graph, problem, state, 0.0)
+    upper, lower = _upper_bound(graph, problem, state, 0.0, tolerance), _lower_bound(graph, problem, state, 0.0)
     state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
     weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / max(upper - lower, 1e-300)))
     if not problem.samples:

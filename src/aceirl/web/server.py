@@ -7,6 +7,7 @@ import io
 import json
 import secrets
 import socket
+import sys
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from aceirl.web.session import PUBLIC_FILES, Interview, StaleError
 from aceirl.web.view import about, tag, view
 
 # How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
-AT_ONCE, IN_BETWEEN, PAUSE = 0.03, 0.02, 0.005
+AT_ONCE, IN_BETWEEN, PAUSE = 0.015, 0.015, 0.005
 
 # The stream of chance from which films of the policy are drawn.
 FILM = 3
@@ -245,6 +246,8 @@ def serve(app: ASGIApp, listening: socket.socket) -> None:
     """Answer requests until interrupted. No access log: it would hold the token."""
     import uvicorn
 
+    # Inference computes in a thread of its own; it has to give way at once when an answer comes.
+    sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
         app, access_log=False, log_level="warning", server_header=False, limit_concurrency=64, timeout_keep_alive=30,
         timeout_graceful_shutdown=2,

@@ -1,0 +1,114 @@
+"""Radii: valid at all times and for all value functions at once, and sharper where a row is simple."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import rel_entr
+from scipy.stats import binom
+
+from aceirl.collect import Plan, collect
+from aceirl.confidence import FAMILIES, adaptive, kl, largest_drop, subset_variation
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.experts import PolicyExpert
+
+
+def _known(name: str, episodes: int, *, stationary: bool = True, told: bool = True) -> Estimate:
+    """What is known after some episodes of the uniform policy."""
+    problem, rng = make(name, 0), np.random.default_rng(0)
+    expert, shape = PolicyExpert(problem.expert, problem.mdp.shape), problem.mdp.shape
+    plan = Plan(policy=np.full(shape, 1 / shape[2]))
+    before = Counts.empty(shape, stationary=stationary)
+    counts = collect(Simulator(problem.mdp), expert, plan, episodes, before, rng).counts
+    return Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial if told else None)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=5), st.floats(1e-4, 2))
+def test_the_largest_drop_covers_every_set_of_outcomes(weights: list[float], divergence: float) -> None:
+    shares = np.array(weights) / np.sum(weights)
+    sums = [
+        shares[list(chosen)].sum()
+        for size in range(1, len(shares))
+        for chosen in combinations(range(len(shares)), size)
+    ]
+    grid = np.linspace(0, 1, 4001)
+    drops = []
+    for p in sums:
+        inside = grid[(grid <= p) & (rel_entr(p, grid) + rel_entr(1 - p, 1 - grid) <= divergence)]
+        drops.append(p - inside.min() if len(inside) else 0.0)
+    bound = largest_drop(np.array([shares.max()]), np.array([divergence]))[0]
+    assert max(drops) <= bound + 1e-12
+    assert bound <= np.sqrt(divergence / 2) + 1e-12
+
+
+def test_a_row_with_one_successor_gets_a_radius_of_order_one_over_its_visits() -> None:
+    visits, one = np.array([100.0, 1000.0, 10_000.0]), np.ones(3, dtype=np.int64)
+    spread, unseen = subset_variation(visits, one, np.ones(3), 10, 20, 0.1)
+    assert (spread == 0).all()
+    expected = (np.log(20 / 0.1) + np.log(10 * 2) + np.log(2) + 0.5 * np.log(visits)) / visits
+    assert unseen == pytest.approx(-np.expm1(-expected))
+    assert unseen[2] < unseen[0] / 70
+
+
+@pytest.mark.parametrize("row", [[0.7, 0.3, 0, 0, 0], [0.97, 0.01, 0.01, 0.01, 0], [0.2] * 5, [1.0, 0, 0, 0, 0]])
+def test_a_row_stays_within_its_radius_at_all_times(row: list[float]) -> None:
+    """Looked at many times along each of 400 sequences; beyond the radius in no more of them than `δ` allows."""
+    truth, delta, runs = np.array(row), 0.1, 400
+    rng = np.random.default_rng(0)
+    looks = np.unique(np.geomspace(1, 10_000, 40).astype(int))
+    broken = np.zeros(runs, dtype=bool)
+    counts, before = np.zeros((runs, 5)), 0
+    for look in looks:
+        counts += rng.multinomial(look - before, truth, size=runs)
+        before = look
+        visits, seen, guess = counts.sum(axis=1), np.count_nonzero(counts, axis=1), counts / look
+        spread, unseen = subset_variation(visits, seen, guess.max(axis=1), 5, 1, delta)
+        broken |= np.abs(guess - truth).sum(axis=1) / 2 > np.maximum(spread, unseen)
+        broken |= np.where(counts > 0, 0.0, truth).sum(axis=1) > unseen
+    assert broken.sum() <= binom.isf(1e-7, runs, delta)
+
+
+@pytest.mark.parametrize("name", ["random-mdp", "gridworld", "chain", "double-chain", "four-paths"])
+def test_adaptive_radii_are_sharper_than_kl_wherever_rows_are_well_known(name: str) -> None:
+    known = _known(name, 100_000)
+    often = known.row_visits > 1000
+    assert often.any()
+    ours, theirs = adaptive(known, 1.0, 0.1), kl(known, 1.0, 0.1)
+    assert (ours.spread[often] < theirs.spread[often]).all()
+    assert (ours.unseen[often] < theirs.unseen[often]).all()
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_radii_shrink_and_unvisited_rows_know_nothing(family: str) -> None:
+    few, many = (FAMILIES[family](_known("double-chain", n), 1.0, 0.1) for n in (1000, 1_000_000))
+    assert (many.spread <= few.spread + 1e-12).all()
+    assert many.spread.mean() < 0.8 * few.spread.mean()
+    nothing = FAMILIES[family](_known("double-chain", 1), 1.0, 0.1)
+    unvisited = _known("double-chain", 1).row_visits == 0
+    assert (nothing.spread[unvisited] == 1).all()
+    assert (nothing.unseen[unvisited] == 1).all()
+
+
+def test_dynamics_that_may_change_with_the_step_are_known_less_well() -> None:
+    pooled, per_step = (adaptive(_known("chain", 2000, stationary=kind), 1.0, 0.1) for kind in (True, False))
+    assert (per_step.spread >= pooled.spread).all()
+
+
+def test_a_start_that_is_not_told_costs_and_is_learnt() -> None:
+    told = adaptive(_known("chain", 1000), 1.0, 0.1)
+    few, many = (adaptive(_known("chain", n, told=False), 1.0, 0.1) for n in (100, 100_000))
+    assert told.start == 0
+    assert 0 < many.start < few.start / 5
+    assert (many.spread <= few.spread).all()
+
+
+def test_delta_outside_its_range_is_named() -> None:
+    with pytest.raises(InputError, match="delta must be in \\(0, 1\\), got 0"):
+        subset_variation(np.ones(1), np.ones(1, dtype=np.int64), np.ones(1), 2, 1, 0)
