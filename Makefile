@@ -43,12 +43,12 @@ WITH_BROWSER := $(if $(filter true,$(CI)),yes,$(and $(BROWSER),$(NPM)))
 
 test: lint $(if $(WITH_BROWSER),$(AXE))
 	$(RUN_ALL) pytest -n auto --maxprocesses 8 $(if $(WITH_BROWSER),,--ignore tests/browser)
+	$(MAKE) test-old-gymnasium
 	@$(if $(WITH_BROWSER),true,echo "Left out: the browser tests. They need Chromium and npm (Debian: apt install chromium npm).")
 
 $(AXE): package.json package-lock.json
 	npm ci
 	@touch $@
-	$(MAKE) test-old-gymnasium
 
 # The oldest Gymnasium that is supported, over the project's own environment; it needs the numpy of its time.
 test-old-gymnasium: $(UV_READY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import signal
 import threading
@@ -100,9 +101,9 @@ class LocalCluster:
         import distributed
 
         compile_once(cells)
-        options = {"n_workers": self.busy, "threads_per_worker": 1, "dashboard_address": None}
+        quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
         with _deaf_to_interrupts():
-            local = distributed.LocalCluster(**options)  # type: ignore[no-untyped-call]
+            local = distributed.LocalCluster(self.busy, threads_per_worker=1, **quiet)  # type: ignore[no-untyped-call]
         with local as cluster:
             yield from Cluster(cluster.scheduler_address).outcomes(cells)
 
