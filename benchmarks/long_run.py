@@ -27,7 +27,8 @@ def bounds(environment: str, strategy: str, seed: int, largest: float) -> tuple[
     problem = make(environment, seed)
     simulator, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
     state: State | None = None
-    curve, episodes = [], 1.0
+    curve: list[tuple[int, float]] = []
+    episodes = 1.0
     while not curve or (curve[-1][0] < largest and curve[-1][1] > min(LEVELS)):
         settings = Settings(
             strategy=strategy,

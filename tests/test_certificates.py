@@ -67,7 +67,11 @@ def test_exits_of_walked_and_of_drawn_episodes_have_the_exact_law(episodes: int)
     policy = 0.9 * problem.expert + 0.1 / problem.mdp.n_actions
     times = max(1, 20_000 // episodes)
     environment = Simulator(problem.mdp)
-    exits = sum(environment.rollout(policy, episodes, rng, route).exits for _ in range(times))
+    exits = np.zeros(problem.mdp.horizon + 1, dtype=np.int64)
+    for _ in range(times):
+        counted = environment.rollout(policy, episodes, rng, route).exits
+        assert counted is not None
+        exits += counted
     law = _exit_law(problem.mdp, policy, route)
     total = episodes * times
     assert exits.sum() == total
@@ -315,9 +319,8 @@ def test_the_set_promise_is_not_loose_by_a_constant() -> None:
     spread[:, 0] = 0.2
     transition = np.array([1.0, 0.0])[:, None, None] * spread
     radii = Radii(transition, np.zeros((2, 3)), 0.0, ceiling, spread, np.zeros((2, 3, 2)), guaranteed=True)
-    moves = Moves(
-        *np.array([[0, 0, 0, 1, 7], [0, 0, 0, 2, 3], [1, 1, 1, 1, 1], [1, 2, 1, 2, 1]]).T, np.array([10, 0, 0])
-    )
+    columns = np.array([[0, 0, 0, 1, 7], [0, 0, 0, 2, 3], [1, 1, 1, 1, 1], [1, 2, 1, 2, 1]]).T
+    moves = Moves(columns[0], columns[1], columns[2], columns[3], columns[4], starts=np.array([10, 0, 0]))
     known = Estimate.of(Counts.of_moves(moves, (2, 3, 2)), kind=ExpertKind(), delta=0.1, initial=truth.initial)
     assert abs(lost[0] - lost[1]) == pytest.approx(set_value(known, radii, error_bound(known.mdp, radii)))
 
@@ -351,7 +354,7 @@ def test_promises_made_of_bets_are_rarely_broken(kind: str, batch: int) -> None:
 
 def test_promises_made_of_radii_are_rarely_broken() -> None:
     runs = 3
-    tally = {}
+    tally: dict[tuple[str, str], int] = {}
     for draw in study.CASES.values():
         for rng in np.random.default_rng(8).spawn(runs):
             for which, wrong in study.radii_run(draw(rng), rng).items():
@@ -370,4 +373,4 @@ def test_the_literal_criterion_holds_where_the_dynamics_are_not_known_at_all() -
     assert last.record.stopped == "certificate"
     assert last.record.samples < 400
     assert last.state.counts.visits[1:, 1, 1].sum() == 0
-    assert last.record.certificates["set"] >= 2
+    assert last.record.certificates["criterion"] <= 0.3 < 1 <= last.record.certificates["set"]

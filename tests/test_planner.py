@@ -20,7 +20,6 @@ from aceirl.planner import (
     SaddleStart,
     SaddleStatus,
     Samples,
-    passes,
     solve_constrained,
     solve_saddle,
 )
@@ -176,17 +175,6 @@ def test_plans_are_deterministic_and_a_saved_start_gives_the_same_plan(tmp_path:
     assert warm.policy.tobytes() == reloaded.policy.tobytes()
     assert warm.trace.tobytes() == reloaded.trace.tobytes()
     assert warm.iterations <= first.iterations
-
-
-@pytest.mark.parametrize("constrained", [False, True])
-def test_blocks_on_several_cores_agree_with_one(monkeypatch: pytest.MonkeyPatch, constrained: bool) -> None:
-    """Cutting into blocks only reorders sums of the forward pass, so the bounds agree up to rounding."""
-    instance = random_instance(1 if constrained else 2)
-    alone = instance.plan()
-    monkeypatch.setattr(passes, "PARALLEL_SIZE", 0)
-    blocks = instance.plan()
-    assert blocks.iterations == alone.iterations
-    np.testing.assert_allclose(blocks.trace, alone.trace, rtol=1e-9)
 
 
 def test_inputs_stay_as_they_were_and_units_do_not_matter() -> None:

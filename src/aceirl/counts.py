@@ -201,6 +201,7 @@ class Estimate:
     `expert_known` is false.
 
     `row_visits [H, S, A]` stand behind the row of `(h, s, a)`, `step_visits [H, S, A]` were made at that very step.
+    `end` is the state of episodes that are over, if there is one.
     """
 
     mdp: MDP
@@ -212,6 +213,7 @@ class Estimate:
     start_known: bool
     possible_states: float
     step_visits: IntArray
+    end: int | None = None
 
     @classmethod
     def of(
@@ -242,6 +244,7 @@ class Estimate:
             start_known=initial is not None,
             possible_states=counts.shape[1] if possible_states is None else possible_states,
             step_visits=certain.visits,
+            end=end,
         )
 
 

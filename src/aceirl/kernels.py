@@ -55,7 +55,9 @@ def _compiled(function: F, *, parallel: bool) -> F:
 def _stamp(folder: Path) -> str:
     """A digest of all sources in a folder that hold compiled code."""
     sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
-    return hashlib.sha256(b"".join(text for text in sources if b"@compiled" in text or b"@threaded" in text)).hexdigest()
+    return hashlib.sha256(
+        b"".join(text for text in sources if b"@compiled" in text or b"@threaded" in text)
+    ).hexdigest()
 
 
 @compiled

@@ -55,6 +55,8 @@ def forecast(estimate: Estimate, route: IntArray) -> Forecast:
     likely is something new); that share goes anywhere.
     """
     mdp, counts = estimate.mdp, estimate.counts
+    if estimate.end is not None:
+        route = np.where(np.arange(mdp.n_states) == estimate.end, 0, route)  # nobody leaves the route any more
     row = counts.move_keys // mdp.n_states
     once = np.bincount(row, weights=counts.move_counts == 1, minlength=mdp.n_rows)
     visits = np.bincount(row, weights=counts.move_counts, minlength=mdp.n_rows)

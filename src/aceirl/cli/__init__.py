@@ -4,7 +4,7 @@ from aceirl.cli import experiments as experiments
 from aceirl.cli import exporting as exporting
 from aceirl.cli import interview as interview
 from aceirl.cli import running as running
-from aceirl.cli.app import app
+from aceirl.cli.app import app as app
 
 
 def main() -> None:

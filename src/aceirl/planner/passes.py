@@ -7,31 +7,19 @@ A *response* answers an entry cost of the form
 where `h' = h` if radii are counted per step and `h' = 0` if they are pooled. Terms that do not apply are arrays of
 size zero. Only states that can be reached at their step are visited: they are listed once, by `reachable_states`. An
 unknown row earns its entry, and nothing after it.
-
-Large instances are cut into a fixed number of blocks that may run on several cores. The number of blocks depends on
-the size of the instance alone and partial sums are added in the order of the blocks, so the result is the same bit for
-bit whatever the number of threads.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.kernels import compiled, launch_threads, threaded
+from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, IntArray
 
 Actions = NDArray[np.int32]
-
-PARALLEL_SIZE = 200_000
-"""From how many `(h, s, a)` on the passes run in blocks, on all cores."""
-
-BLOCKS = 8
-"""How many blocks a layer is cut into when it is; each has its own buffer of `[S]` in the forward pass."""
-
 
 NOTHING: FloatArray = np.empty((0, 0, 0))
 """In place of a term that does not apply; read-only like the others, so that the passes are compiled once."""
@@ -42,7 +30,6 @@ class Graph(NamedTuple):
     """Sparse transitions, and the states `states[first[h]:first[h+1]]` that can be reached at step `h`.
 
     Shapes: `indptr [rows+1]`, `successors [nnz]`, `probabilities [nnz]`, `initial [S]`, `first [H+1]`, `states [·]`.
-    `blocks` is one for an instance that is too small for several cores.
     """
 
     indptr: IntArray
@@ -52,7 +39,6 @@ class Graph(NamedTuple):
     initial: FloatArray
     first: IntArray
     states: NDArray[np.int32]
-    blocks: int
 
 
 class Cost(NamedTuple):
@@ -66,11 +52,9 @@ class Cost(NamedTuple):
 
 def graph_of(mdp: MDP) -> Graph:
     """The transitions of an MDP, with the states that can be reached at each step."""
-    launch_threads()
-    size = mdp.horizon * mdp.n_states * mdp.n_actions
     rows = (mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride)
     first, states = reachable_states(mdp.indptr, mdp.successors, mdp.stride, mdp.initial, mdp.horizon, mdp.n_actions)
-    return Graph(*rows, mdp.initial, first, states, BLOCKS if size >= PARALLEL_SIZE else 1)
+    return Graph(*rows, mdp.initial, first, states)
 
 
 @compiled
@@ -99,41 +83,29 @@ def reachable_states(
 
 
 @compiled
-def block(start: int, stop: int, number: int, blocks: int) -> tuple[int, int]:
-    """The limits of one of several blocks of a range."""
-    return start + (stop - start) * number // blocks, start + (stop - start) * (number + 1) // blocks
+def respond(
+    graph: Graph, cost: Cost, multiplier: float, temperature: float, actions: Actions, policy: FloatArray
+) -> float:
+    """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
 
+    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that attains
+    it, `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every `(h, s)`, the
+    projection of `q/T` onto the simplex: actions that lag by `T` or more are not used at all. `T` is the temperature
+    times the value per step that is left to earn at `(h, s)`, so that it does not depend on units, step or state.
 
-@compiled
-def _respond_layers(
-    graph: Graph,
-    cost: Cost,
-    multiplier: float,
-    temperature: float,
-    first: int,
-    last: int,
-    number: int,
-    values: FloatArray,
-    actions: Actions,
-    policy: FloatArray,
-) -> None:
-    """One block of `respond` from step `last - 1` back to step `first`.
-
-    `values [2, S, 2]` holds the best and the softened values of even and of odd steps. All layers in one loop, because a
-    call per layer, state or entry would cost more than the work: the compiler counts references to every array that it
-    passes on. The softened policy is the projection of `q/T` onto the simplex, `max(0, q - θ)/T` with `T` the
-    temperature; its threshold `θ` is found by Newton's method from below, in at most `A` steps.
+    One loop without calls, because the compiler counts references to every array that is passed on, which would cost
+    small instances more than the work itself.
     """
     horizon, n_actions = graph.first.shape[0] - 1, cost.root.shape[2]
     indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
     states, root, weight, fixed, reward = graph.states, cost.root, cost.weight, cost.fixed, cost.reward
     weighted, offset, rewarded = weight.size > 0, fixed.size > 0, multiplier != 0.0
     with_actions, with_policy = actions.size > 0, policy.size > 0
+    values = np.zeros((2, graph.initial.shape[0], 2))  # of even and odd steps; best and softened
     q = np.empty(n_actions)
-    for h in range(last - 1, first - 1, -1):
+    for h in range(horizon - 1, -1, -1):
         step, here, later = h if root.shape[0] > 1 else 0, h % 2, (h + 1) % 2
-        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-        for i in range(start, stop):
+        for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
             best, chosen, best_soft = -np.inf, 0, -np.inf
             for a in range(n_actions):
@@ -158,6 +130,7 @@ def _respond_layers(
                 actions[h, s] = chosen
             if not with_policy:
                 continue
+            # The policy is max(0, q - θ)/T; θ by Newton's method from below, in at most A steps.
             heat = temperature * abs(best_soft) / (horizon - h)
             threshold, count, active = best_soft - heat, n_actions + 1, n_actions
             while 1 < active < count:
@@ -182,70 +155,27 @@ def _respond_layers(
                 policy[h, s, a] = share
                 mean += share * q[a]
             values[here, s, 1] = mean
-
-
-@threaded
-def _respond_blocks(
-    graph: Graph,
-    cost: Cost,
-    multiplier: float,
-    temperature: float,
-    h: int,
-    values: FloatArray,
-    actions: Actions,
-    policy: FloatArray,
-) -> None:
-    """One layer of `respond`, its blocks on several cores."""
-    for b in numba.prange(graph.blocks):
-        _respond_layers(graph, cost, multiplier, temperature, h, h + 1, b, values, actions, policy)
-
-
-@compiled
-def respond(
-    graph: Graph, cost: Cost, multiplier: float, temperature: float, actions: Actions, policy: FloatArray
-) -> float:
-    """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
-
-    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that attains it,
-    `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every `(h, s)`: actions
-    that lag by `T` or more are not used at all. `T` is the temperature times the value per step that is left to earn
-    at `(h, s)`, so that it does not depend on units, step or state.
-    """
-    horizon = graph.first.shape[0] - 1
-    values = np.zeros((2, graph.initial.shape[0], 2))
-    if graph.blocks == 1:
-        _respond_layers(graph, cost, multiplier, temperature, 0, horizon, 0, values, actions, policy)
-    else:
-        for h in range(horizon - 1, -1, -1):
-            _respond_blocks(graph, cost, multiplier, temperature, h, values, actions, policy)
     value = 0.0
     for i in range(graph.first[1]):
-        s = graph.states[i]
+        s = states[i]
         value += graph.initial[s] * values[0, s, 0]
     return value
 
 
 @compiled
-def _push_layers(
-    graph: Graph,
-    actions: Actions,
-    policy: FloatArray,
-    n_actions: int,
-    first: int,
-    last: int,
-    number: int,
-    mass: FloatArray,
-    after: FloatArray,
-) -> None:
-    """One block of `push` from step `first` to step `last`; `after [S]` is clear and takes what the block moves on.
+def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
+    """The state distribution `mass [H, S]` under `actions [H, S]`, or, if these are of size zero, under `policy [H, S, A]`.
 
-    Where there is one block only, it hands `after` on to `mass` and clears it.
+    Only entries that can be reached are written.
     """
     indptr, successors, probabilities, states = graph.indptr, graph.successors, graph.probabilities, graph.states
     with_actions = actions.size > 0
-    for h in range(first, last):
-        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-        for i in range(start, stop):
+    for i in range(graph.first[1]):
+        mass[0, states[i]] = graph.initial[states[i]]
+    for h in range(mass.shape[0] - 1):
+        for i in range(graph.first[h + 1], graph.first[h + 2]):
+            mass[h + 1, states[i]] = 0.0
+        for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
             here = mass[h, s]
             if here == 0.0:
@@ -256,51 +186,4 @@ def _push_layers(
                 if flow > 0.0:
                     row = h * graph.stride + s * n_actions + a
                     for k in range(indptr[row], indptr[row + 1]):
-                        after[successors[k]] += flow * probabilities[k]
-        if graph.blocks == 1:
-            for i in range(graph.first[h + 1], graph.first[h + 2]):
-                s = states[i]
-                mass[h + 1, s] = after[s]
-                after[s] = 0.0
-
-
-@compiled
-def _collect(graph: Graph, h: int, number: int, parts: FloatArray, mass: FloatArray) -> None:
-    """Add up the blocks' buffers `parts [blocks, S]` in their order into `mass[h]`, and clear them."""
-    start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-    for i in range(start, stop):
-        s = graph.states[i]
-        total = 0.0
-        for b in range(parts.shape[0]):
-            total += parts[b, s]
-            parts[b, s] = 0.0
-        mass[h, s] = total
-
-
-@threaded
-def _push_blocks(
-    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, h: int, mass: FloatArray, parts: FloatArray
-) -> None:
-    """One layer of `push`, its blocks on several cores, each with a buffer of its own."""
-    for b in numba.prange(graph.blocks):
-        _push_layers(graph, actions, policy, n_actions, h, h + 1, b, mass, parts[b])
-    for b in numba.prange(graph.blocks):
-        _collect(graph, h + 1, b, parts, mass)
-
-
-@compiled
-def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
-    """The state distribution `mass [H, S]` under `actions [H, S]`, or, if these are of size zero, under `policy [H, S, A]`.
-
-    Only entries that can be reached are written.
-    """
-    parts = np.zeros((graph.blocks, graph.initial.shape[0]))
-    for i in range(graph.first[1]):
-        s = graph.states[i]
-        mass[0, s] = graph.initial[s]
-    last = mass.shape[0] - 1
-    if graph.blocks == 1:
-        _push_layers(graph, actions, policy, n_actions, 0, last, 0, mass, parts[0])
-    else:
-        for h in range(last):
-            _push_blocks(graph, actions, policy, n_actions, h, mass, parts)
+                        mass[h + 1, successors[k]] += flow * probabilities[k]

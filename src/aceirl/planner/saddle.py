@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.kernels import compiled, occupancy, threaded
+from aceirl.kernels import compiled, occupancy
 from aceirl.mdp import MDP, FloatArray, check_reward
 from aceirl.planner.constrained import (
     add_occupancy,
@@ -37,7 +36,7 @@ from aceirl.planner.constrained import (
     search_multiplier,
     values_of,
 )
-from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, block, graph_of, push, respond
+from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, graph_of, push, respond
 
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
@@ -173,84 +172,43 @@ EXPLORER, ADVERSARY, CONSTANT, LOWER, UPPER, MULTIPLIER, STEP, CHECKED, SOFTNESS
 
 
 @compiled
-def _root_block(graph: Graph, problem: _Problem, state: _State, number: int) -> None:
+def _set_root(problem: _Problem, state: _State) -> None:
+    """`1/√(n + x)` for the averaged explorer."""
     counts, explored, root = problem.counts.ravel(), state.explored.ravel(), state.root.ravel()
     scale = problem.number / state.totals[EXPLORER]
-    start, stop = block(0, counts.size, number, graph.blocks)
-    for i in range(start, stop):
+    for i in range(counts.size):
         root[i] = 1.0 / np.sqrt(counts[i] + scale * explored[i])
 
 
-@threaded
-def _root_blocks(graph: Graph, problem: _Problem, state: _State) -> None:
-    for b in numba.prange(graph.blocks):
-        _root_block(graph, problem, state, b)
-
-
 @compiled
-def _set_root(graph: Graph, problem: _Problem, state: _State) -> None:
-    """`1/√(n + x)` for the averaged explorer."""
-    if graph.blocks == 1:
-        _root_block(graph, problem, state, 0)
-    else:
-        _root_blocks(graph, problem, state)
-
-
-@compiled
-def _price_block(graph: Graph, problem: _Problem, state: _State, number: int, sums: FloatArray) -> None:
+def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
+    """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     root, price = state.root.ravel(), state.price.ravel()
     scale = 1.0 / state.totals[ADVERSARY]
-    start, stop = block(0, counts.size, number, graph.blocks)
     value, held = 0.0, 0.0
-    for i in range(start, stop):
+    for i in range(counts.size):
         here = scale * weighted[i] * root[i]
         p = 0.5 * here * root[i] * root[i]
         price[i] = p
         value += here
         held += p * counts[i]
-    sums[number, 0], sums[number, 1] = value, held
-
-
-@threaded
-def _price_blocks(graph: Graph, problem: _Problem, state: _State, sums: FloatArray) -> None:
-    for b in numba.prange(graph.blocks):
-        _price_block(graph, problem, state, b, sums)
+    return value, held
 
 
 @compiled
-def _set_price(graph: Graph, problem: _Problem, state: _State) -> tuple[float, float]:
-    """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
-    sums = np.empty((graph.blocks, 2))
-    if graph.blocks == 1:
-        _price_block(graph, problem, state, 0, sums)
-    else:
-        _price_blocks(graph, problem, state, sums)
-    return sums[:, 0].sum(), sums[:, 1].sum()
-
-
-@compiled
-def _add_layers(
-    graph: Graph,
-    problem: _Problem,
-    state: _State,
-    actions: Actions,
-    share: float,
-    adversary: bool,
-    first: int,
-    last: int,
-    number: int,
-) -> float:
-    """One block of `_add_answer` from step `first` to step `last`; returns its `⟨μ̂, fixed⟩`."""
+def _add_answer(
+    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
+) -> None:
+    """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
     steps, _, n_actions = problem.counts.shape
     states, policy, distribution, weight, fixed = graph.states, state.policy, state.mass, problem.weight, problem.fixed
     pooled, whole = (state.weighted, state.adversary) if adversary else (state.explored, state.explorer)
     separate = adversary or state.explorer.shape[0] > steps
     constant = 0.0
-    for h in range(first, last):
+    for h in range(distribution.shape[0]):
         step = h if steps > 1 else 0
-        start, stop = block(graph.first[h], graph.first[h + 1], number, graph.blocks)
-        for i in range(start, stop):
+        for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
             mass = share * distribution[h, s]
             if mass == 0.0:
@@ -264,35 +222,8 @@ def _add_layers(
                 pooled[step, s, a] += flow * weight[h, s, a] if adversary else flow
                 if adversary and fixed.size:
                     constant += flow * fixed[h, s, a]
-    return constant
-
-
-@threaded
-def _add_blocks(
-    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool, h: int, sums: FloatArray
-) -> None:
-    """One layer of `_add_answer`, its blocks on several cores."""
-    for b in numba.prange(graph.blocks):
-        sums[b] += _add_layers(graph, problem, state, actions, share, adversary, h, h + 1, b)
-
-
-@compiled
-def _add_answer(
-    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
-) -> None:
-    """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
-    horizon = state.mass.shape[0]
-    constants = np.zeros(graph.blocks)
-    if graph.blocks == 1:
-        constants[0] = _add_layers(graph, problem, state, actions, share, adversary, 0, horizon, 0)
-    else:
-        for h in range(horizon):
-            _add_blocks(graph, problem, state, actions, share, adversary, h, constants)
-    if adversary:
-        state.totals[ADVERSARY] += share
-        state.totals[CONSTANT] += constants.sum()
-    else:
-        state.totals[EXPLORER] += share
+    state.totals[ADVERSARY if adversary else EXPLORER] += share
+    state.totals[CONSTANT] += constant
 
 
 @compiled
@@ -334,7 +265,7 @@ def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
 @compiled
 def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
     """The certificate's lower bound for both averages; the explorer's softened answer goes to `policy`."""
-    value, held = _set_price(graph, problem, state)
+    value, held = _set_price(problem, state)
     if problem.samples:
         gain = state.price.max()
     else:
@@ -402,7 +333,7 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
         elif not samples and totals[STEP] > 0.0:
             push(graph, state.pair[0, :0], state.policy, problem.counts.shape[2], state.mass)
             _add_answer(graph, problem, state, state.pair[0, :0], 1.0, False)
-        _set_root(graph, problem, state)
+        _set_root(problem, state)
         if samples and totals[ADVERSARY] > 0.0:
             lower = max(lower, _lower_bound(graph, problem, state, 0.0))
         upper = _upper_bound(graph, problem, state, SOFT_ADVERSARY * heat, tolerance)
@@ -560,7 +491,7 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     _set_adversary(graph, problem, state, mdp, _completed(start.adversary))
     if problem.samples:
         _fill(problem, state)
-    _set_root(graph, problem, state)
+    _set_root(problem, state)
     upper, lower = _upper_bound(graph, problem, state, 0.0, tolerance), _lower_bound(graph, problem, state, 0.0)
     state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
     weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / max(upper - lower, 1e-300)))
