@@ -59,7 +59,9 @@ test-sb3: $(UV_READY)
 	"$(PYTHON)" -m venv --clear $(TOOLS)/sb3
 	$(UV) build --quiet --wheel --out-dir $(TOOLS)/sb3/wheels
 	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-input torch==2.13.0 \
-		stable-baselines3==2.9.2 "$$(echo $(TOOLS)/sb3/wheels/*.whl)[gym]"
+		stable-baselines3==2.9.2 "$$(echo $(TOOLS)/sb3/wheels/*.whl)[gym]" hypothesis pytest pytest-timeout
+	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-deps imitation==1.0.1
+	$(TOOLS)/sb3/bin/python -m pytest -q tests/test_gym_outputs.py -k imitation
 	$(TOOLS)/sb3/bin/python benchmarks/agents.py
 
 lint: $(UV_READY)

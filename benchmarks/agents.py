@@ -25,6 +25,9 @@ from aceirl.outputs import GreedyPolicy, Learned, RecoveredReward
 from aceirl.settings import Settings
 
 
+Predict = Callable[[Any, Any], tuple[Any, Any]]
+
+
 @dataclass(frozen=True)
 class Case:
     """An environment, how long its episodes are, and how long agents train and the learner explores."""
@@ -67,7 +70,12 @@ def trained(env: gymnasium.Env[Any, Any], steps: int, seed: int) -> Any:
     return agent.learn(steps)
 
 
-def mean_return(case: Case, predict: Callable[[Any, Any], tuple[Any, Any]], episodes: int = 500) -> float:
+def decided(agent: Any) -> Predict:
+    """What an agent does when it does not experiment."""
+    return lambda observation, memory: agent.predict(observation, memory, deterministic=True)
+
+
+def mean_return(case: Case, predict: Predict, episodes: int = 500) -> float:
     """What a policy earns of the environment's own reward, on average."""
     env, returns = case.make(), []
     for episode in range(episodes):
@@ -105,12 +113,12 @@ def main() -> int:
     for name, case in CASES.items():
         began = time.perf_counter()
         expert = trained(case.make(), case.training_steps, seed=0)
-        best = mean_return(case, lambda seen, _, agent=expert: agent.predict(seen, deterministic=True))
+        best = mean_return(case, decided(expert))
         learned, steps, answers = recovered(case, expert)
         greedy = mean_return(case, GreedyPolicy(learned).predict)
         wrapped = RecoveredReward(case.make(), learned, elsewhere=float(learned.reward.min()))
         pupil = trained(wrapped, case.training_steps, seed=1)
-        reached = mean_return(case, lambda seen, _, agent=pupil: agent.predict(seen, deterministic=True))
+        reached = mean_return(case, decided(pupil))
         share = reached / best if best > 0 else best / reached
         short |= share < 0.9
         print(

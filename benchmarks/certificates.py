@@ -92,7 +92,7 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
             return counts.samples
         nothing = np.zeros(problem.mdp.shape)
         batch = max(episodes, int((GROWTH - 1) * counts.samples / horizon))
-        belief = Belief(known, radii, bound, nothing, 0.0, bound.value, 1.0, DELTA, batch, memory)
+        belief = Belief(known, radii, bound, nothing, 0.0, bound.value, 1.0, DELTA, batch, memory=memory)
         plan = plan_of.plan(belief, rng)
         memory = dict(plan.memory)
         counts = counts + collect(environment, expert, plan, batch, counts, rng).counts

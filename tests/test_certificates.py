@@ -191,6 +191,14 @@ def test_following_the_expert_certifies_the_policy_and_wandering_does_not() -> N
     assert last.record.certificates["policy"] > 1.0
 
 
+@pytest.mark.parametrize("epsilon", [0.7, 1.1, 1.3, 2.3])
+def test_the_accuracy_asked_for_is_met_whatever_its_rounding(epsilon: float) -> None:
+    environment, expert, _ = _task("chain")
+    *_, last = learn(environment, expert, Settings(irl="feasible-point", epsilon=epsilon, rmax=0.3, max_samples=5000))
+    assert last.record.stopped == "certificate"
+    assert last.record.certificates["policy"] == pytest.approx(epsilon)
+
+
 def test_batches_certify_too() -> None:
     environment, expert, _ = _task("four-paths")
     settings = Settings(irl="feasible-point", episodes_per_iteration=50, max_samples=20_000)
@@ -373,4 +381,4 @@ def test_the_literal_criterion_holds_where_the_dynamics_are_not_known_at_all() -
     assert last.record.stopped == "certificate"
     assert last.record.samples < 400
     assert last.state.counts.visits[1:, 1, 1].sum() == 0
-    assert last.record.certificates["criterion"] <= 0.3 < 1 <= last.record.certificates["set"]
+    assert last.record.certificates["criterion"] < 0.31 < 1 <= last.record.certificates["set"]

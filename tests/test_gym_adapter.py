@@ -379,3 +379,11 @@ def test_the_search_for_a_model_agrees_with_the_table() -> None:
     assert Truth(found.mdp, found.reward).best == Truth(table.mdp, table.reward).best == 1.0
     with pytest.raises(InputError, match="is random"):
         truth.searched(gymnasium.make("FrozenLake-v1"), 4)
+
+
+def test_episodes_that_end_early_earn_the_policy_certificate() -> None:
+    """The certificate bets that the expert's way stays known; an episode that is over does not leave it."""
+    environment = GymEnvironment(Corridor(rooms=3), horizon=10)
+    last = learned(environment, onwards(environment), max_samples=600)[-1].record
+    assert last.stopped == "certificate"
+    assert last.certificates["policy"] <= 1

@@ -44,7 +44,7 @@ def launch_threads() -> None:
 
 
 def _compiled(function: F, *, parallel: bool) -> F:
-    dispatcher = numba.njit(cache=True, nogil=True, parallel=parallel)(function)
+    dispatcher: Any = numba.njit(cache=True, nogil=True, parallel=parallel)(function)
     # A compiled function holds those that it calls, but numba looks only at its own file to see whether what lies on
     # disk is out of date. Here all compiled code of the same folder counts.
     dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)

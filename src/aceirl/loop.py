@@ -291,7 +291,7 @@ def _bet(
 def _reason_to_stop(
     settings: Settings, certificates: dict[str, float], counts: Counts, regret: float | None
 ) -> str | None:
-    if settings.certify and certificates[settings.certify] <= target(settings, counts.shape[0]):
+    if settings.certify and reached(certificates[settings.certify], target(settings, counts.shape[0])):
         return "certificate"
     if regret is not None and settings.until_regret is not None and regret < settings.until_regret:
         return "regret"

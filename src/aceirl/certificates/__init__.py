@@ -25,6 +25,7 @@ __all__ = [
     "forecast",
     "next_first_action",
     "place",
+    "reached",
     "policy_value",
     "transfer_certificate",
     "transfer_policy",

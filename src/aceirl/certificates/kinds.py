@@ -61,7 +61,7 @@ class Certificate:
     @property
     def holds(self) -> bool:
         """Whether the promise is as good as was asked."""
-        return self.value <= self.epsilon
+        return reached(self.value, self.epsilon)
 
     def in_words(self) -> str:
         """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
@@ -81,6 +81,11 @@ class Certificate:
             parts.append(f"About {self.more_samples:,} more samples should do.")
         parts.append(f"This takes for granted that {'; '.join(self.assumptions)}.")
         return " ".join(parts)
+
+
+def reached(value: float, epsilon: float) -> bool:
+    """Whether a certified value is the one asked for or below, up to the rounding of turning shares into rewards."""
+    return value <= epsilon * (1 + 1e-12)
 
 
 @dataclass(frozen=True)

@@ -227,6 +227,7 @@ def verdicts(results: Results) -> list[Verdict]:
         *_best_without_generative_model(log_samples),
         *_smaller_batches_help(log_samples),
         *_large_batches_hurt_greedy(log_samples),
+        *_greedy_against_random(log_samples),
         *_ours_against_ace(log_samples),
     ]
     return adjusted([verdict for verdict in found if verdict is not None])
@@ -340,6 +341,19 @@ def _large_batches_hurt_greedy(logs: _LogSamples) -> list[Verdict | None]:
             ),
         ]
     return found
+
+
+def _greedy_against_random(logs: _LogSamples) -> list[Verdict | None]:
+    return [
+        _verdict(
+            "AceIRL Greedy needs more samples than random exploration on Four Paths",
+            setting.title,
+            "greedy needs {:.2f}× the samples of random",
+            logs.combined((1, setting.name, "greedy"), (-1, setting.name, "random")),
+        )
+        for setting in logs.spec.settings
+        if setting.environment == "four-paths-released"
+    ]
 
 
 def _ours_against_ace(logs: _LogSamples) -> list[Verdict | None]:
