@@ -24,7 +24,6 @@ from aceirl.loop import learn
 from aceirl.outputs import GreedyPolicy, Learned, RecoveredReward
 from aceirl.settings import Settings
 
-
 Predict = Callable[[Any, Any], tuple[Any, Any]]
 
 

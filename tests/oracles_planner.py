@@ -1,4 +1,4 @@
-"""Other routes to the planner's answers: linear programmes (HiGHS) and a conic programme (Clarabel), all from dense algebra.
+"""Other routes to the planner's answers: linear programmes (HiGHS) and a conic one (Clarabel), from dense algebra.
 
 Nothing here uses the planner's passes. Occupancy measures are the `μ ≥ 0` with `flow @ μ = start`; mass that enters an
 unknown row leaves the system, because such a row of the dense transitions is zero.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
-import cvxpy as cp
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from aceirl.mdp import MDP, FloatArray
+
+cp: Any = pytest.importorskip("cvxpy")
 
 
 def flow_matrix(mdp: MDP) -> tuple[sp.csr_matrix, FloatArray]:
@@ -35,7 +38,7 @@ def flow_matrix(mdp: MDP) -> tuple[sp.csr_matrix, FloatArray]:
 def best_value(
     mdp: MDP, cost: FloatArray, reward: FloatArray | None = None, floor: float = 0.0
 ) -> tuple[float, FloatArray] | None:
-    """`max ⟨μ, cost⟩` over occupancy measures (with `⟨μ, reward⟩ ≥ floor`) by HiGHS; none if there is no such measure."""
+    """`max ⟨μ, cost⟩` over occupancy measures (with `⟨μ, reward⟩ ≥ floor`) by HiGHS; none if there is none."""
     flow, start = flow_matrix(mdp)
     above = {} if reward is None else {"A_ub": -reward.reshape(1, -1), "b_ub": [-floor]}
     scale = max(1.0, float(np.abs(cost).max()))
@@ -73,7 +76,7 @@ def lower_bound(
     number: float,
     samples: bool,
 ) -> float:
-    """The specification's linear lower bound, at the given adversary `[H, S, A]` and added visits, by numpy and HiGHS."""
+    """The specification's linear lower bound at an adversary `[H, S, A]` and added visits, by numpy and HiGHS."""
     weighted = visits(adversary * weight, counts)
     z = counts + added
     gradient = -0.5 * weighted / z**1.5
@@ -89,7 +92,7 @@ def lower_bound(
 
 @dataclass(frozen=True, eq=False)
 class Conic:
-    """The conic solver's answer: its objective, the visits it adds (in the shape of the counts), and if it trusts itself."""
+    """The conic solver's answer: its objective, the visits it adds (in the shape of the counts), and if it is sure."""
 
     value: float
     added: FloatArray
@@ -106,18 +109,20 @@ def conic_saddle(
     fixed: FloatArray,
     reward: FloatArray | None = None,
     floor: float = 0.0,
+    options: dict[str, Any] | None = None,
 ) -> Conic:
     """The whole saddle as one convex programme, the adversary through the dual of its linear programme.
 
         min  ⟨start, y⟩ - λ·floor    s.t.   flowᵀ·y - λ·reward ≥ weight·t + fixed,   t ≥ (n + x)^{-1/2},   λ ≥ 0
 
     over `x = number·μ` for occupancy measures `μ`, or `x ≥ 0` with `Σ x = number`. The variables are scaled: `n + x` by
-    `n`, which makes counts of 10⁸ and of 1 alike, and the objective by its value without exploration.
+    `n`, which makes counts of 10⁸ and of 1 alike, and the objective by its value without exploration. `options` go to
+    Clarabel.
     """
     flow, start = flow_matrix(mdp)
     plain = best_value(mdp, weight / np.sqrt(counts) + fixed)
     assert plain is not None
-    scale = max(plain[0], 1e-12)
+    scale = plain[0] if plain[0] > 1e-9 else 1.0
     n = counts.ravel()
     pool = sp.kron(np.ones((1, mdp.horizon)), sp.eye(n.size), format="csr") if n.size < weight.size else sp.eye(n.size)
     occupancy = cp.Variable(n.size if samples else weight.size, nonneg=True)
@@ -132,10 +137,7 @@ def conic_saddle(
     problem = cp.Problem(cp.Minimize(objective), rules)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate")
-        try:
-            problem.solve(solver=cp.CLARABEL)
-        except cp.error.SolverError:  # it gives up on one instance in a few hundred; without its own scaling it does not
-            problem.solve(solver=cp.CLARABEL, equilibrate_enable=False)
+        problem.solve(solver=cp.CLARABEL, **(options or {}))
     measure = np.maximum(np.asarray(occupancy.value), 0.0)
     total = number * (measure if samples else pool @ measure).reshape(counts.shape)
     return Conic(float(objective.value) * scale, total, measure, problem.status == cp.OPTIMAL)

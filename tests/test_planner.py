@@ -1,4 +1,4 @@
-"""The planner against other routes: linear programmes for the constrained problem, a conic programme for the saddle point."""
+"""The planner against other routes: linear programmes for the constrained problem, a conic one for the saddle point."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_certificate_holds_the_conic_optimum(group: int) -> None:
         reward, floor = instance.constraint
         samples = isinstance(instance.explorer, Samples)
         plan = instance.plan()
-        slack = SOLVER * max(plan.upper, 1e-6)
+        slack = SOLVER * max(plan.upper, 1e-3)
         assert plan.status is SaddleStatus.OPTIMAL, seed
         assert plan.gap <= TOLERANCE, seed
         conic = conic_saddle(mdp, weight, counts, instance.explorer.number, samples, fixed, reward, floor)
@@ -126,13 +126,13 @@ def test_the_certificate_holds_the_conic_optimum(group: int) -> None:
         added = instance.added(plan)
         exact = upper_bound(mdp, weight, counts, fixed, added, reward, floor)
         assert exact <= plan.upper + slack, seed
-        assert plan.upper <= exact * (1 + 2e-3) + slack, seed
-    assert compared >= 15
+        assert plan.upper <= exact * (1 + TOLERANCE) + slack, seed
+    assert compared == 16
 
 
 @pytest.mark.parametrize("seed", range(0, 64, 3))
 def test_the_lower_bound_is_confirmed_by_an_independent_pass(seed: int) -> None:
-    """From the adversary returned and the explorer's visits, numpy and HiGHS find a bound as good as the planner's last."""
+    """From the adversary returned and the explorer's visits, numpy and HiGHS find a bound as good as the planner's."""
     instance = random_instance(seed)
     plan = instance.plan(tolerance=1e-3)
     adversary = occupancy(instance.mdp, plan.start.adversary)

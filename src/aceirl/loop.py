@@ -21,6 +21,7 @@ from aceirl.certificates import (
     next_first_action,
     place,
     policy_value,
+    reached,
     values,
 )
 from aceirl.collect import Collected, Plan, collect, known_route
@@ -231,7 +232,7 @@ def _policy_certified(settings: Settings, state: State) -> bool:
     horizon = state.counts.shape[0]
     if state.wealth is None:
         return False
-    return policy_value(state.wealth, horizon, terms(settings, horizon)) <= target(settings, horizon)
+    return reached(policy_value(state.wealth, horizon, terms(settings, horizon)), target(settings, horizon))
 
 
 def random_streams(seed: int, iteration: int) -> dict[str, np.random.Generator]:
@@ -274,9 +275,7 @@ def _first_action(state: State, settings: Settings) -> int:
     return next_first_action(wealth, state.iteration, horizon, asked)
 
 
-def _bet(
-    before: Estimate, expert: Expert, settings: Settings, state: State, plan: Plan, seen: Collected
-) -> Wealth:
+def _bet(before: Estimate, expert: Expert, settings: Settings, state: State, plan: Plan, seen: Collected) -> Wealth:
     """What the new episodes made of the bets that were placed before them, on the grounds of what was known then."""
     horizon, _, n_actions = state.counts.shape
     share = terms(settings, horizon).share(horizon)

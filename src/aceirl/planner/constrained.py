@@ -3,10 +3,11 @@
     primal   max ⟨μ, c⟩  over occupancy measures μ of the model,  s.t. ⟨μ, r⟩ ≥ v
     dual     min g(λ)  over λ ≥ 0,   g(λ) = max_μ ⟨μ, c + λ·r⟩ - λ·v
 
-`g` is convex and piecewise linear: every deterministic policy contributes the line `c_π + λ·(r_π - v)`. Specification,
-§4 (EB2). The search keeps two policies, one that meets the floor (`r ≥ v`) and one that does not, and evaluates `g` where
-their lines cross. Either no line lies above the crossing, and the mixture of the two that meets the floor exactly is
-optimal, or the best policy there replaces one of the two. A line is never met twice, so the search is finite.
+Specification, §4 (EB2). `g` is convex and piecewise linear: every deterministic policy contributes the line
+`c_π + λ·(r_π - v)`. The search keeps two policies, one that meets the floor (`r ≥ v`) and one that does not, and
+evaluates `g` where their lines cross. Either no line lies above the crossing, and the mixture of the two that meets the
+floor exactly is optimal, or the best policy there replaces one of the two. A line is never met twice, so the search is
+finite.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ConstrainedStatus(Enum):
     SLACK = "slack"
     """The best policy without the constraint meets it; the multiplier is zero."""
     DEGENERATE = "degenerate"
-    """The floor is the best value of the reward: only its optimal policies are left, and the multiplier is not unique."""
+    """The floor is the best value of the reward: only its best policies are left, and the multiplier is not unique."""
     INFEASIBLE = "infeasible"
     """No policy meets the floor; the policy returned comes nearest, and `shortfall` says how near."""
     LIMIT = "limit"
@@ -68,9 +69,7 @@ class Constrained:
 
 
 @compiled
-def values_of(
-    graph: Graph, cost: Cost, actions: Actions, policy: FloatArray, mass: FloatArray
-) -> tuple[float, float]:
+def values_of(graph: Graph, cost: Cost, actions: Actions, policy: FloatArray, mass: FloatArray) -> tuple[float, float]:
     """`(⟨μ, c⟩, ⟨μ, r⟩)` of the actions or policy whose state distribution `push` has just written to `mass [H, S]`."""
     states, weight, root, fixed, reward = graph.states, cost.weight, cost.root, cost.fixed, cost.reward
     n_actions = root.shape[2]
@@ -111,9 +110,9 @@ def search_multiplier(
 ) -> tuple[float, float, float, float, int]:
     """Improve a pair of policies until their mixture is optimal up to a tolerance; the search of this module.
 
-    `pair [3, H, S]` holds the policy that meets the floor, the one that does not (if `rewards[1]` is finite) and room for
-    a third; `rewards [2]` are their values of the reward, which do not depend on the cost. All are changed in place, so
-    the next cost may start from them. `policy` is the softened answer to the last multiplier, see `respond`.
+    `pair [3, H, S]` holds the policy that meets the floor, the one that does not (if `rewards[1]` is finite) and room
+    for a third; `rewards [2]` are their values of the reward, which do not depend on the cost. All are changed in
+    place, so the next cost may start from them. `policy` is the softened answer to the last multiplier, see `respond`.
     Returns `(share of the first, value, bound, multiplier, evaluations)`.
     """
     n_actions = cost.root.shape[2]
@@ -159,7 +158,7 @@ def reward_ceiling(graph: Graph, reward: FloatArray, actions: Actions, mass: Flo
 
 
 def feasibility_slack(reward: FloatArray, floor: float) -> float:
-    """The rounding error allowed in the floor: `FEASIBILITY` of the largest sum of rewards over an episode, or of the floor."""
+    """The rounding error allowed in the floor: `FEASIBILITY` of the largest return of an episode, or of the floor."""
     largest = np.abs(reward).max(axis=(1, 2)).sum()
     return FEASIBILITY * max(float(largest), abs(floor), np.finfo(np.float64).tiny)
 
@@ -189,8 +188,8 @@ def solve_constrained(
 ) -> Constrained:
     """Maximise `⟨μ, cost⟩` over the occupancy measures of the model with `⟨μ, reward⟩ ≥ floor`.
 
-    Cost and reward are `[H, S, A]` (or `[S, A]`). Unknown rows of the model earn their entry and end the episode there. A floor
-    above the best value of the reward by no more than rounding is read as that value.
+    Cost and reward are `[H, S, A]` (or `[S, A]`). Unknown rows of the model earn their entry and end the episode there.
+    A floor above the best value of the reward by no more than rounding is read as that value.
     """
     c, r = check_reward(cost, mdp.shape, "cost"), check_reward(reward, mdp.shape)
     if not np.isfinite(floor):
@@ -208,9 +207,7 @@ def solve_constrained(
         nearest, ones = pair[:1].copy(), np.ones(1)
         occupancy = mixed_occupancy(graph, nearest, ones, mdp.n_actions, mass)
         value = float((occupancy * c).sum())
-        return Constrained(
-            ConstrainedStatus.INFEASIBLE, value, np.inf, np.inf, nearest, ones, occupancy, 1, shortfall
-        )
+        return Constrained(ConstrainedStatus.INFEASIBLE, value, np.inf, np.inf, nearest, ones, occupancy, 1, shortfall)
     floor = min(float(floor), ceiling)
     rewards = np.array([ceiling, np.nan])
     share, value, bound, multiplier, evaluations = search_multiplier(

@@ -42,7 +42,7 @@ class Graph(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The parts of an entry cost: `root [1 or H, S, A]`, and `weight`, `fixed`, `reward [H, S, A]` or of size zero, read-only."""
+    """The parts of an entry cost: `root [1 or H, S, A]`, `weight`, `fixed`, `reward [H, S, A]` or of size zero."""
 
     weight: FloatArray
     root: FloatArray
@@ -88,10 +88,10 @@ def respond(
 ) -> float:
     """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
 
-    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that attains
-    it, `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every `(h, s)`, the
-    projection of `q/T` onto the simplex: actions that lag by `T` or more are not used at all. `T` is the temperature
-    times the value per step that is left to earn at `(h, s)`, so that it does not depend on units, step or state.
+    `v[h,s] = max_a cost[h,s,a] + Σ P(s'|s,a)·v[h+1,s']`. `actions [H, S]` (unless of size zero) is a policy that
+    attains it, `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every
+    `(h, s)`, the projection of `q/T` onto the simplex: actions that lag by `T` or more are not used at all. `T` is the
+    temperature times the value per step that is left to earn at `(h, s)`, so it does not depend on units or step.
 
     One loop without calls, because the compiler counts references to every array that is passed on, which would cost
     small instances more than the work itself.
@@ -164,7 +164,7 @@ def respond(
 
 @compiled
 def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
-    """The state distribution `mass [H, S]` under `actions [H, S]`, or, if these are of size zero, under `policy [H, S, A]`.
+    """The state distribution `mass [H, S]` under `actions [H, S]`, or, if of size zero, under `policy [H, S, A]`.
 
     Only entries that can be reached are written.
     """

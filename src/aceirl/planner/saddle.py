@@ -2,19 +2,25 @@
 
     min over x of  max over μ̂ of   Σ μ̂[h,s,a] · ( weight[h,s,a] / sqrt(n + x)[h,s,a] + fixed[h,s,a] )
 
-Specification, §5; paper, appendix "Computing the exploration policy". The adversary `μ̂` is an occupancy measure of the model, or of
-the policy set `⟨r, μ̂⟩ ≥ v`. The explorer adds visits `x` to the counts `n`: `N_E` episodes of an occupancy measure, or a
-budget of samples spread at will (TRAVEL). Counts are per step, or pooled over steps: then `x` is summed over `h`.
+Specification, §5; paper, appendix "Computing the exploration policy". The adversary `μ̂` is an occupancy measure of the
+model, or of the policy set `⟨r, μ̂⟩ ≥ v`. The explorer adds visits `x` to the counts `n`: `N_E` episodes of an occupancy
+measure, or a budget of samples spread at will (TRAVEL). Counts are per step, or pooled over steps: then `x` is summed
+over `h`.
 
-**Method.** Both players answer the average of what the other has played (fictitious play; each answer is one backward
-and one forward pass) and the averages converge.
+**Method.** Fictitious play: in turn, each player answers the average of what the other has played (one backward and
+one forward pass) and adds the answer to its own average. Answers are softened by a temperature that follows the gap
+down, so that near-ties are played evenly instead of one after the other. An allocation of samples needs no averaging:
+its best answer is known in closed form.
 
-**Certificate.** Let `z = n + x` and let `ŵ = μ̄·weight` (summed over `h` if pooled) for the averaged adversary `μ̄`.
-* `upper = max_μ̂ ⟨μ̂, weight/√z + fixed⟩`, the value of the adversary's own answer (with a policy set, its Lagrangian dual).
-* For every price `p ≥ 0` and `z > 0`, `ŵ/√z ≥ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - p·z` (the conjugate of `ŵ/√z`). Minimise over
-  the explorer: `L(p) = Σ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - ⟨p, n⟩ - max_x ⟨p, x⟩ + ⟨μ̄, fixed⟩` is a lower bound, and the last
-  maximum is the explorer's own answer. With `p = ŵ·z^{-3/2}/2`, minus the gradient at `z`, this is the specification's
-  linear bound; the best multiple `α·p` of it is `φ·sqrt(φ/2B)` for `φ = ⟨ŵ, 1/√z⟩` and `B = ⟨p, n⟩ + max_x ⟨p, x⟩`.
+**Certificate.** Let `z = n + x`, and `ŵ = μ̄·weight` (summed over `h` if pooled) for the averaged adversary `μ̄`.
+
+* `upper = max_μ̂ ⟨μ̂, weight/√z + fixed⟩`, the value of the adversary's best answer; with a policy set, the Lagrangian
+  dual of it.
+* For every price `p ≥ 0`, `ŵ/√z ≥ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - p·z`, the conjugate of `ŵ/√z`. Minimised over the
+  explorer, `L(p) = Σ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - ⟨p, n⟩ - max_x ⟨p, x⟩ + ⟨μ̄, fixed⟩` is a lower bound, and the last
+  maximum is the value of the explorer's best answer. With `p = ŵ·z^{-3/2}/2`, minus the gradient at `z`, this is the
+  specification's linear bound; the best multiple of that `p` gives `φ·sqrt(φ/2B) + ⟨μ̄, fixed⟩`, where
+  `φ = ⟨ŵ, 1/√z⟩` and `B = ⟨p, n⟩ + max_x ⟨p, x⟩`.
 """
 
 from __future__ import annotations
@@ -90,11 +96,10 @@ class PolicySet:
 
 @dataclass(frozen=True, eq=False)
 class SaddleStart:
-    """What the next plan starts from: both players' policies `[H, S, A]` (zero where they never are), and how many iterations they
-    stand for at most.
+    """What the next plan starts from: both players' policies `[H, S, A]`, all zero in a row where a player never is.
 
-    Only these arrays matter, so a plan made from a saved and reloaded start is the same bit for bit. `explorer` is the
-    allocation, in the shape of the counts, if the explorer draws samples.
+    They count for `weight` iterations at most. Only these three matter, so a plan made from a saved and reloaded start
+    is the same bit for bit. For samples, `explorer` is the allocation in the shape of the counts, and is not needed.
     """
 
     explorer: FloatArray
@@ -106,9 +111,10 @@ class SaddleStart:
 class SaddlePlan:
     """The explorer's side of the saddle point, with its certificate `lower ≤ optimum ≤ upper`.
 
-    `upper` is what this very plan guarantees. `policy [H, S, A]` is all zero in a row where the plan never is, and `reached [H, S]`
-    says where it is. `occupancy [H, S, A]`; for samples, `occupancy` is the allocation in the shape of the
-    counts and `policy` is empty. `trace [iterations, 2]` holds the upper and lower bound of every iteration.
+    `upper` is what this very plan guarantees. `policy [H, S, A]` is all zero in a row where the plan never is, and
+    `reached [H, S]` says where it is; `occupancy [H, S, A]` is the policy's. For samples, `occupancy` is the allocation
+    in the shape of the counts and `policy` is empty. `multiplier` is that of the policy set. `trace [iterations, 2]`
+    holds the upper bound of every iteration and the best lower bound so far.
     """
 
     status: SaddleStatus
@@ -168,7 +174,7 @@ class _State(NamedTuple):
 
 
 EXPLORER, ADVERSARY, CONSTANT, LOWER, UPPER, MULTIPLIER, STEP, CHECKED, SOFTNESS, TOTALS = range(10)
-"""Places in `totals`: weights of both sums, `Σ⟨μ̂, fixed⟩`, bounds, multiplier, iterations, gap last checked, softness."""
+"""Places in `totals`: weights of both sums, `Σ⟨μ̂, fixed⟩`, bounds, multiplier, iterations, gap checked, softness."""
 
 
 @compiled
@@ -272,15 +278,15 @@ def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
         cost = Cost(NOTHING, state.price, NOTHING, NOTHING)
         gain = respond(graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
     total = held + problem.number * gain
-    constant = state.totals[CONSTANT] / state.totals[ADVERSARY]
-    return constant if total <= 0.0 else constant + value * np.sqrt(value / (2.0 * total))
+    constant = float(state.totals[CONSTANT] / state.totals[ADVERSARY])
+    return constant if total <= 0.0 else constant + value * float(np.sqrt(value / (2.0 * total)))
 
 
 @compiled
 def _fill(problem: _Problem, state: _State) -> None:
-    """The best allocation against the averaged adversary: `n + x = max(n, κ·ŵ^{2/3})` with `κ` such that `Σ x = number`.
+    """The best allocation against the averaged adversary: `n + x = max(n, κ·ŵ^{2/3})`, `κ` such that `Σ x = number`.
 
-    `Σ max(0, κ·e - n)` is convex and piecewise linear in `κ`, so Newton's method from above ends after finitely many steps.
+    `Σ max(0, κ·ŵ^{2/3} - n)` is convex and piecewise linear in `κ`, so Newton's method from above is finite.
     """
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     explored, level = state.explored.ravel(), state.price.ravel()
@@ -307,7 +313,7 @@ def _fill(problem: _Problem, state: _State) -> None:
 
 @compiled
 def _soften_less(state: _State, gap: float) -> None:
-    """Halve the softness when twice the iterations have not brought the gap down: softened answers are then what holds it up."""
+    """Halve the softness when twice the iterations have not brought the gap down: softened answers then hold it up."""
     step = int(state.totals[STEP])
     if step >= FIRST_CHECK and step & (step - 1) == 0:
         if gap > state.totals[CHECKED] / PROGRESS:
@@ -363,9 +369,9 @@ def solve_saddle(
 ) -> SaddlePlan:
     """Plan where to explore: the saddle point of this module, to a relative gap of `tolerance`.
 
-    `weight [H, S, A] ≥ 0` and `fixed [H, S, A] ≥ 0` make the radius `weight/√(n + x) + fixed`; `counts > 0` are `[S, A]`
-    if they are pooled over steps and `[H, S, A]` if not. Unknown rows of the model earn their entry and end the
-    episode there. Without a `start` the explorer begins with uniform actions; with one, from an earlier plan's.
+    `weight [H, S, A] ≥ 0` and `fixed [H, S, A] ≥ 0` make the radius `weight/√(n + x) + fixed`; `counts > 0` are
+    `[S, A]` if they are pooled over steps and `[H, S, A]` if not. Unknown rows of the model earn their entry and end
+    the episode there. Without a `start` the explorer begins with uniform actions; with one, from an earlier plan's.
     """
     graph, problem = _problem(mdp, weight, counts, explorer, fixed, policies)
     if not 0.0 < tolerance < 1.0:
@@ -479,7 +485,7 @@ def _set_explorer(problem: _Problem, state: _State, mu: FloatArray) -> None:
 def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, tolerance: float) -> _State:
     """Both players begin with an earlier plan's policies, followed through this model.
 
-    The gap of fictitious play falls like one over its iterations, so a start counts for as many as would have brought its gap.
+    The gap of fictitious play falls like one over its iterations, so a start counts for as many as its gap suggests.
     """
     state = _cold_state(graph, problem, mdp)
     if start.adversary.shape != mdp.shape:
@@ -511,7 +517,7 @@ def _completed(policy: FloatArray) -> FloatArray:
 
 
 def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, policy: FloatArray) -> None:
-    """Let the adversary's sums be this policy, mixed with the reward's best one until it meets the floor of this model."""
+    """Let the adversary's sums be this policy, mixed with the reward's best one until it meets the model's floor."""
     mu = occupancy(mdp, policy)
     if np.isfinite(problem.floor):
         reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
@@ -528,9 +534,10 @@ def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, pol
 
 
 def _policy_of(occupancy: FloatArray) -> FloatArray:
-    """`μ(a|s)`, all zero where the occupancy is; never larger than what rounding leaves of a distribution."""
+    """`μ(a|s)`, all zero where the occupancy is."""
     mass = occupancy.sum(axis=-1, keepdims=True)
-    return np.divide(occupancy, mass, out=np.zeros_like(occupancy), where=mass > 0)
+    policy: FloatArray = np.divide(occupancy, mass, out=np.zeros_like(occupancy), where=mass > 0)
+    return policy
 
 
 def _plan(
@@ -538,15 +545,15 @@ def _plan(
 ) -> SaddlePlan:
     """The averages as policies; an allocation in the shape of the counts."""
     samples = problem.samples
-    mu = (state.explored if samples else state.explorer) * ((problem.number if samples else 1.0) / state.totals[EXPLORER])
-    policy = np.zeros((0, 0, 0)) if samples else _policy_of(mu)
     if samples:
-        mu = mu.reshape(shape)
+        mu, policy = (problem.number * state.explored).reshape(shape), np.zeros((0, 0, 0))
+    else:
+        mu = state.explorer / state.totals[EXPLORER]
+        policy = _policy_of(mu)
     start = SaddleStart(
         explorer=mu if samples else policy, adversary=_policy_of(state.adversary), weight=float(len(trace))
     )
     for array in (mu, policy, trace, start.adversary):
         array.flags.writeable = False
-    return SaddlePlan(
-        status, policy, mu, float(state.totals[UPPER]), float(state.totals[LOWER]), len(trace), float(state.totals[MULTIPLIER]), trace, start
-    )
+    upper, lower, multiplier = (float(state.totals[place]) for place in (UPPER, LOWER, MULTIPLIER))
+    return SaddlePlan(status, policy, mu, upper, lower, len(trace), multiplier, trace, start)

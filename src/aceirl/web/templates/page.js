@@ -105,7 +105,8 @@
   function drawBelief(target, legend) {
     const { states, list, ready } = now.belief;
     if (list.length) return drawList(target, legend, list);
-    if (!states.length) {
+    if (!states.length || !now.progress.answers) {
+      legend.textContent = "";
       target.replaceChildren(note("A picture comes with your first answers."));
       return;
     }

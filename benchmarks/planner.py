@@ -1,0 +1,303 @@
+"""How fast the planner is: beside conic solvers on the same instances, in the loop, and as instances grow.
+
+    uv run --all-extras python benchmarks/planner.py            # rivals, the loop, 10³ to 10⁶ variables
+    uv run --all-extras python benchmarks/planner.py --large    # and 10⁷
+    uv run --all-extras python benchmarks/planner.py --picture  # only docs/images/planner-gap.png
+
+Everything runs in one process, in turns, so that other work on the machine hits all sides alike. A gap is verified: the
+plan that a solver returns is followed through the model and evaluated by the same exact pass, against one lower bound.
+`Clarabel` is the sparse formulation of the tests' oracle; `SCS, dense` is the paper's appendix as its released code has
+it, with dense matrices and power atoms, on the same counts and the same `N_E`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.explore import planning
+from aceirl.kernels import occupancy, optimal_values
+from aceirl.loop import learn
+from aceirl.mdp import MDP, FloatArray
+from aceirl.planner import Episodes, SaddlePlan, solve_saddle
+from aceirl.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "planner-gap.png"
+DELTA = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """One exploration problem with pooled counts `[S, A]` and all policies plausible."""
+
+    name: str
+    mdp: MDP
+    weight: FloatArray
+    counts: FloatArray
+    number: float
+
+    def plan(self, tolerance: float, **options: Any) -> SaddlePlan:
+        return solve_saddle(self.mdp, self.weight, self.counts, Episodes(self.number), tolerance=tolerance, **options)
+
+    def value(self, explored: FloatArray) -> float:
+        """What the adversary can still get after `number` episodes of this occupancy `[H, S, A]`, re-followed first."""
+        mass = explored.sum(axis=-1, keepdims=True)
+        policy = np.divide(explored, mass, out=np.full(explored.shape, 1 / self.mdp.n_actions), where=mass > 1e-12)
+        visits = occupancy(self.mdp, policy).sum(axis=0)
+        cost = self.weight / np.sqrt(self.counts + self.number * visits)
+        return float(self.mdp.initial @ optimal_values(self.mdp, cost)[1][0])
+
+
+def radius_weight(counts: FloatArray, horizon: int) -> FloatArray:
+    """`(H-h)·2·sqrt(2·log(24·S·A·H·n²/δ))`, the paper's radius times `√n`, without the `min`."""
+    width = 2 * np.sqrt(2 * np.log(24 * counts.size * horizon * counts**2 / DELTA))
+    return np.arange(horizon, 0, -1.0)[:, None, None] * width
+
+
+def learned(environment: str, episodes: int, number: float) -> Instance:
+    """The exploration problem after some random episodes."""
+    problem = make(environment, seed=0)
+    shape = problem.mdp.shape
+    uniform = np.full(shape, 1 / shape[2])
+    moves = Simulator(problem.mdp).rollout(uniform, episodes, np.random.default_rng(1))
+    kind = ExpertKind()
+    estimate = Estimate.of(Counts.of_moves(moves, shape), kind=kind, delta=DELTA, initial=problem.mdp.initial)
+    counts = np.maximum(1.0, estimate.counts.visits.sum(axis=0))
+    return Instance(environment, estimate.mdp, radius_weight(counts, shape[0]), counts, number)
+
+
+def random_sparse(size: int, per_entry: float, horizon: int = 20, n_actions: int = 4) -> Instance:
+    """About `size` variables, three successors a row, as many past visits as rows and a batch of `per_entry` of that."""
+    rng = np.random.default_rng(0)
+    n_states = size // (horizon * n_actions)
+    rows = n_states * n_actions
+    mdp = MDP(
+        horizon=horizon,
+        n_states=n_states,
+        n_actions=n_actions,
+        indptr=np.arange(0, 3 * rows + 1, 3),
+        successors=np.sort(rng.integers(0, n_states, (rows, 3)), axis=1).astype(np.int32).ravel(),
+        probabilities=rng.dirichlet(np.ones(3), rows).ravel(),
+        initial=np.eye(1, n_states)[0],
+    )
+    episodes = rows / horizon
+    visits = episodes * occupancy(mdp, np.full(mdp.shape, 1 / n_actions)).sum(axis=0)
+    counts = np.maximum(1.0, np.floor(visits))
+    weight = radius_weight(counts, horizon)
+    weight.flags.writeable = False
+    return Instance(f"random, {size:.0e}", mdp, weight, counts, per_entry * episodes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--large", action="store_true", help="grow to 10⁷ variables")
+    parser.add_argument("--picture", action="store_true", help="draw docs/images/planner-gap.png and do nothing else")
+    parser.add_argument("--rounds", type=int, default=5, help="how often the rivals take turns")
+    parser.add_argument("--skip-scs", action="store_true", help="leave the slowest rival out")
+    options = parser.parse_args()
+    if options.picture:
+        picture()
+        return
+    rivals(options.rounds, options.skip_scs)
+    in_the_loop()
+    growth((10**3, 10**4, 10**5, 10**6, *((10**7,) if options.large else ())))
+
+
+def rivals(rounds: int, skip_scs: bool) -> None:
+    """Cold plans on the specification's two instances: this planner, Clarabel and SCS, in turns."""
+    print(f"{'instance':<22}{'solver':<16}{'median':>11}{'best':>11}{'verified gap':>14}{'slower than ours by':>22}")
+    for environment in ("four-paths-released", "double-chain"):
+        instance = learned(environment, 200, 50.0)
+        lower = instance.plan(1e-3).lower
+        solvers: dict[str, Callable[[], FloatArray]] = {
+            "ours": lambda instance=instance: instance.plan(0.01).occupancy,
+            "Clarabel": lambda instance=instance: with_clarabel(instance),
+        }
+        if not skip_scs:
+            solvers["SCS, dense"] = lambda instance=instance: with_scs(instance)
+        times, answers = in_turns(solvers, rounds)
+        for name in solvers:
+            ratio = statistics.median(a / b for a, b in zip(times[name], times["ours"], strict=True))
+            value = instance.value(answers[name])
+            print(
+                f"{environment:<22}{name:<16}{statistics.median(times[name]) * 1e3:>8.1f} ms{min(times[name]) * 1e3:>8.1f} ms"
+                f"{(value - lower) / value:>14.4f}{ratio:>22.1f}",
+                flush=True,
+            )
+
+
+def in_turns(
+    solvers: dict[str, Callable[[], FloatArray]], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, FloatArray]]:
+    """Wall-clock times of every solver, one after the other in each round, and their answers."""
+    times: dict[str, list[float]] = {name: [] for name in solvers}
+    answers: dict[str, FloatArray] = {}
+    for _ in range(rounds):
+        for name, solve in solvers.items():
+            began = time.perf_counter()
+            answers[name] = solve()
+            times[name].append(time.perf_counter() - began)
+    return times, answers
+
+
+def with_clarabel(instance: Instance) -> FloatArray:
+    """The oracle's sparse formulation, at tolerances that are enough for a gap of one per cent."""
+    from oracles_planner import conic_saddle
+
+    loose = {"tol_gap_rel": 1e-3, "tol_gap_abs": 1e-3, "tol_feas": 1e-4}
+    fixed = np.zeros(instance.mdp.shape)
+    answer = conic_saddle(instance.mdp, instance.weight, instance.counts, instance.number, False, fixed, options=loose)
+    return answer.occupancy.reshape(instance.mdp.shape)
+
+
+def with_scs(instance: Instance) -> FloatArray:
+    """The paper's appendix: `min bᵀy s.t. Aᵀy ≥ c(x), Ax = b, x ≥ 0` with dense `A`, power atoms, and SCS as it comes."""
+    import cvxpy as cp
+    from oracles_planner import flow_matrix
+
+    flow, start = flow_matrix(instance.mdp)
+    dense = flow.toarray()
+    x, y = cp.Variable(dense.shape[1]), cp.Variable(dense.shape[0])
+    pool = np.tile(np.eye(instance.counts.size), instance.mdp.horizon)
+    after = instance.counts.ravel() + instance.number * (pool @ x)
+    radius = cp.multiply(instance.weight.ravel(), pool.T @ cp.power(after, -0.5))
+    problem = cp.Problem(cp.Minimize(start @ y), [dense.T @ y >= radius, dense @ x == start, x >= 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem.solve(solver=cp.SCS)
+    return np.maximum(np.asarray(x.value), 0.0).reshape(instance.mdp.shape)
+
+
+def in_the_loop() -> None:
+    """Plans of whole runs, each started from the last: `ace` with its policy set, `ace-rf` with all policies."""
+    print(
+        f"\n{'in the loop':<22}{'strategy':<10}{'N_E':>5}{'plans':>7}{'median':>11}{'slowest':>11}{'largest gap':>13}"
+    )
+    for environment in ("four-paths-released", "double-chain"):
+        for strategy in ("ace", "ace-rf"):
+            times, gaps = planning_times(environment, strategy, episodes=50, iterations=25)
+            print(
+                f"{environment:<22}{strategy:<10}{50:>5}{len(times):>7}{statistics.median(times) * 1e3:>8.1f} ms"
+                f"{max(times) * 1e3:>8.1f} ms{max(gaps):>13.4f}",
+                flush=True,
+            )
+
+
+def planning_times(
+    environment: str, strategy: str, *, episodes: int, iterations: int
+) -> tuple[list[float], list[float]]:
+    """Seconds and gaps of every plan in three runs."""
+    times: list[float] = []
+    gaps: list[float] = []
+
+    def timed(*arguments: Any, **options: Any) -> SaddlePlan:
+        began = time.perf_counter()
+        plan = solve_saddle(*arguments, **options)
+        times.append(time.perf_counter() - began)
+        gaps.append(plan.gap)
+        return plan
+
+    planning.solve_saddle = timed  # type: ignore[assignment]
+    try:
+        for seed in range(3):
+            problem = make(environment, seed)
+            settings = Settings(
+                strategy=strategy, irl="feasible-point", certify=None, episodes_per_iteration=episodes, seed=seed,
+                max_samples=episodes * iterations * problem.mdp.horizon,
+            )  # fmt: skip
+            for _ in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
+                pass
+    finally:
+        planning.solve_saddle = solve_saddle  # type: ignore[assignment]
+    return times, gaps
+
+
+def growth(sizes: tuple[int, ...]) -> None:
+    """Cold plans to a gap of 5 % as instances grow; memory counts the instance and everything that planning allocates."""
+    print(
+        f"\n{'H·S·A':>10}{'batch':>8}{'iterations':>12}{'seconds':>10}{'gap':>8}{'ns per variable and iteration':>32}"
+        f"{'arrays of [H,S,A]':>19}"
+    )
+    for size in sizes:
+        for per_entry in (0.1, 1.0):
+            tracemalloc.start()
+            instance = random_sparse(size, per_entry)
+            tracemalloc.reset_peak()
+            instance.plan(0.05, max_iterations=1)
+            arrays = tracemalloc.get_traced_memory()[1] / (8 * instance.weight.size)
+            tracemalloc.stop()
+            began = time.perf_counter()
+            plan = instance.plan(0.05, max_iterations=2000)
+            seconds = time.perf_counter() - began
+            each = seconds / plan.iterations / instance.weight.size * 1e9
+            print(
+                f"{size:>10.0e}{per_entry:>8}{plan.iterations:>12}{seconds:>10.3f}{plan.gap:>8.3f}{each:>32.1f}{arrays:>19.1f}",
+                flush=True,
+            )
+
+
+def plain_play(instance: Instance, step: float, iterations: int) -> FloatArray:
+    """Gaps of fictitious play without any softening, step `c/(t+c)`: the baseline of the specification."""
+    mdp, weight, counts, number = instance.mdp, instance.weight, instance.counts, instance.number
+    visits = occupancy(mdp, np.full(mdp.shape, 1 / mdp.n_actions)).sum(axis=0)
+    weighted, lower, gaps = np.zeros_like(visits), 0.0, []
+    for t in range(iterations):
+        z = counts + number * visits
+        upper, answer = best_response(mdp, weight / np.sqrt(z))
+        weighted += step / (t + step) * ((answer * weight).sum(axis=0) - weighted)
+        price = 0.5 * weighted / z**1.5
+        gain, direction = best_response(mdp, np.ascontiguousarray(np.broadcast_to(price, mdp.shape)))
+        value = float((weighted / np.sqrt(z)).sum())
+        lower = max(lower, value * np.sqrt(value / (2 * ((price * counts).sum() + number * gain))))
+        gaps.append((upper - lower) / upper)
+        visits += step / (t + 1 + step) * (direction.sum(axis=0) - visits)
+    return np.array(gaps)
+
+
+def best_response(mdp: MDP, cost: FloatArray) -> tuple[float, FloatArray]:
+    """The best value for a cost and the occupancy of a policy that attains it."""
+    q, v = optimal_values(mdp, cost)
+    return float(mdp.initial @ v[0]), occupancy(mdp, np.eye(mdp.n_actions)[q.argmax(axis=-1)])
+
+
+def picture() -> None:
+    """Gap against iteration, with and without softening, on Four Paths and on a large random model."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
+    instances = (learned("four-paths-released", 200, 50.0), random_sparse(10**5, 1.0))
+    titles = ("Four Paths, 200 episodes, $N_E=50$", "random sparse model, $10^5$ variables")
+    for axis, instance, title in zip(axes, instances, titles, strict=True):
+        for step, style in ((1.5, ":"), (1.0, "--")):
+            axis.loglog(
+                plain_play(instance, step, 400), style, color="0.45", label=f"plain, step {step:g}/(t+{step:g})"
+            )
+        upper, lower = instance.plan(1e-3, max_iterations=400).trace.T
+        axis.loglog((upper - lower) / upper, color="C0", label="softened (this planner)")
+        axis.axhline(0.01, color="0.8", zorder=0)
+        axis.set(title=title, xlabel="iteration", ylim=(3e-3, 1.1))
+        axis.legend(frameon=False)
+    axes[0].set_ylabel("certified relative gap")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE, dpi=130)
+    print(PICTURE)
+
+
+if __name__ == "__main__":
+    main()
