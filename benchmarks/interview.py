@@ -3,8 +3,8 @@
     python benchmarks/interview.py four-paths Taxi-v4
 
 Each environment is answered through a server of its own, over HTTP, at the pace that the server allows, forty requests
-a second; people are slower. When an interview is over some answers are taken back one by one and given again, until
-there were a thousand. Time is from sending an answer to having read the next question, picture included.
+a second; people are slower. When a long interview is over another begins; in a short one some answers are taken back
+one by one and given again, until there were a thousand. Time is from sending an answer to having read the next question, picture included.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ Person = Callable[[dict[str, Any]], int]
 ANSWERS = 1000
 PACE = 1 / 38
 UNDONE_AT_THE_END = 12
+LONG_INTERVIEW = 100
 
 
 class Client:
@@ -94,36 +95,54 @@ def taxi_driver(name: str) -> Person:
     return answer
 
 
+class Figures:
+    """Seconds of each answer, the server's memory after each, and what became of the answers."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.memory: list[list[float]] = []
+        self.lost = 0
+
+
+def interview(environment: str, seed: int, person: Person, figures: Figures) -> None:
+    """One interview to its end; a short one goes on by taking answers back and giving them again."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(environment, Path(folder), "--seed", str(seed))
+        client, given, memory = Client(server), 0, []
+        while len(figures.seconds) < ANSWERS:
+            shown = client.ready()
+            if shown["phase"] == "asking":
+                client.ask("answer", {"turn": shown["turn"], "action": person(shown)})
+                figures.seconds.append(client.seconds)
+                given += 1
+                memory.append(memory_of(server.process.pid))
+            elif given > LONG_INTERVIEW:
+                break
+            else:
+                for _ in range(UNDONE_AT_THE_END):
+                    client.ask("undo", {"turn": client.ready()["turn"]})
+                    given -= 1
+        server.kill_and_restart()
+        figures.lost += given - Client(server).ready()["progress"]["answers"]
+        figures.memory.append(memory)
+        server.stop(signal.SIGKILL)
+
+
 def measure(environment: str) -> None:
     """Print one line of figures."""
     person = upward if environment == "four-paths" else taxi_driver(environment)
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server(environment, Path(folder))
-        client = Client(server)
-        times: list[float] = []
-        memory: list[float] = []
-        net = 0
-        while len(times) < ANSWERS:
-            shown = client.ready()
-            if shown["phase"] != "asking":
-                for _ in range(min(UNDONE_AT_THE_END, shown["progress"]["answers"])):
-                    shown = client.ask("undo", {"turn": client.ready()["turn"]})
-                    net -= 1
-                continue
-            client.ask("answer", {"turn": shown["turn"], "action": person(shown)})
-            times.append(client.seconds)
-            net += 1
-            memory.append(memory_of(server.process.pid))
-        counted = client.ready()["progress"]["answers"]
-        server.kill_and_restart()
-        again = Client(server).ready()["progress"]["answers"]
-        server.stop(signal.SIGKILL)
-    p50, p99, worst = (1e3 * np.quantile(times, q) for q in (0.5, 0.99, 1.0))
-    early, late = np.median(memory[300:400]), np.median(memory[-100:])
+    figures, seed = Figures(), 0
+    while len(figures.seconds) < ANSWERS:
+        interview(environment, seed, person, figures)
+        seed += 1
+    p50, p99, worst = (1e3 * np.quantile(figures.seconds, q) for q in (0.5, 0.99, 1.0))
+    longest = max(figures.memory, key=len)
+    third = len(longest) // 3
+    early, late = np.median(longest[third : third + 30]), np.median(longest[-30:])
     print(
-        f"{environment:14} {len(times)} answers  p50 {p50:.1f} ms  p99 {p99:.1f} ms  worst {worst:.1f} ms  "
-        f"memory {early:.0f} MB at 350, {late:.0f} MB at 950 (ratio {late / early:.3f})  "
-        f"expected {net}, counted {counted}, after kill -9 {again}"
+        f"{environment:14} {len(figures.seconds)} answers, {seed} interviews  "
+        f"p50 {p50:.1f} ms  p99 {p99:.1f} ms  worst {worst:.1f} ms  memory {early:.0f} MB after a third, "
+        f"{late:.0f} MB at the end of {len(longest)} (ratio {late / early:.3f})  lost after kill -9: {figures.lost}"
     )
 
 

@@ -60,10 +60,6 @@ class DaskProcesses:
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
         return start("dask", "worker", self.address, *options, "--local-directory", str(self.folder))
 
-    def replace(self, process: subprocess.Popen[bytes], again: Callable[[], subprocess.Popen[bytes]]):
-        kill(process)
-        return again()
-
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:

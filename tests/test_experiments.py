@@ -128,7 +128,12 @@ def test_what_is_finished_is_not_done_again(
 ) -> None:
     finish(Store(tmp_path), SMALL.cells()[:5])
     done: list[str] = []
-    monkeypatch.setattr("aceirl.experiments.sweep.perform", lambda cell: (done.append(cell.key), perform(cell))[1])
+
+    def noted(cell: Cell) -> Finished | Failed:
+        done.append(cell.key)
+        return perform(cell)
+
+    monkeypatch.setattr("aceirl.experiments.sweep.perform", noted)
     first, *_ = steps = list(sweep(SMALL.cells(), Store(tmp_path), Here()))
     assert (first.kept, first.total) == (5, 8)
     assert steps[-1].finished == 3

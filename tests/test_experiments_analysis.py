@@ -138,7 +138,7 @@ def test_the_papers_claims_hold_where_they_are_built_in_and_not_where_they_are_n
     rng = np.random.default_rng(2)
 
     def around(mean: int) -> list[int]:
-        return (mean * rng.uniform(0.8, 1.2, size=20)).astype(int).tolist()
+        return [int(mean * factor) for factor in rng.uniform(0.8, 1.2, size=20)]
 
     needed = {
         ("small", "ace"): around(100),

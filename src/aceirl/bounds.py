@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,11 @@ def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
     known_start = mdp.initial.any()
     value = float(mdp.initial @ worst[0]) + radii.start if known_start else float(radii.ceiling[0])
     return ErrorBound(error, min(value, float(radii.ceiling[0])))
+
+
+def dynamics_bound(mdp: MDP, radii: Radii) -> ErrorBound:
+    """(EB1) of the dynamics alone: how far any policy's value for any reward may be from its value in the estimate."""
+    return error_bound(mdp, replace(radii, expert=np.zeros_like(radii.expert)))
 
 
 def plausible_policies(estimate: Estimate, reward: FloatArray, neutral: float, accuracy: float) -> PolicySet | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.bounds import ErrorBound, plausible_policies
+from aceirl.bounds import ErrorBound, dynamics_bound, plausible_policies
 from aceirl.certificates.betting import Wealth, forecast, place
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate
@@ -22,8 +22,9 @@ KINDS: dict[str, str] = {
     "criterion": "the paper's definition, literally: the same after every first action",
     "reward": "the recovered reward judges good policies as the reward behind the expert would",
     "set": "so does every reward that explains the expert",
+    "dynamics": "whatever the reward, planning with the estimated dynamics is as good as with the true ones",
 }
-"""The kinds a run can stop on. A fifth, `transfer`, needs a target: see `transfer_certificate`."""
+"""The kinds a run can stop on. One more, `transfer`, needs a target: see `transfer_certificate`."""
 
 EVALUATIONS = 20
 """How long the worst good policy is searched for; what the search has then is a bound already."""
@@ -124,6 +125,7 @@ def values(findings: Findings, terms: Terms) -> dict[str, float]:
         "criterion": criterion_value(findings.wealth, findings.estimate.mdp.horizon, terms),
         "reward": reward_value(findings.estimate, findings.radii, findings.recovered, terms),
         "set": set_value(findings.estimate, findings.radii, findings.bound),
+        "dynamics": dynamics_value(findings.estimate, findings.radii),
     }
 
 
@@ -158,6 +160,14 @@ def set_value(estimate: Estimate, radii: Radii, bound: ErrorBound) -> float:
         return float(radii.ceiling.sum())
     worst = optimal_values(mdp, radii.transition + radii.expert[:, :, None])[1]
     return min(float(mdp.initial @ worst[0]) + radii.start, float(radii.ceiling.sum()))
+
+
+def dynamics_value(estimate: Estimate, radii: Radii) -> float:
+    """What planning in the estimated process may lose, for any reward in `[0, Rmax]`; the rule of reward-free UCRL.
+
+    The plan's value and the best one are each estimated up to (EB1) of the dynamics.
+    """
+    return min(2 * dynamics_bound(estimate.mdp, radii).value, float(radii.ceiling[0]))
 
 
 def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: Terms) -> float:
@@ -315,6 +325,8 @@ def _of_radii(kind: str, findings: Findings, terms: Terms) -> Certificate:
     value = set_value(estimate, radii, bound)
     if kind == "reward":
         value = reward_value(estimate, radii, findings.recovered, terms)
+    if kind == "dynamics":
+        value, bound = dynamics_value(estimate, radii), dynamics_bound(estimate.mdp, radii)
     worst = greedy_actions(bound.error, np.random.default_rng(0))
     share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
     # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
@@ -340,6 +352,7 @@ PROMISES = {
     "criterion": "after any first action, acting on the best recovered reward loses, against the expert, at most",
     "reward": "the recovered reward and its true partner disagree about the value of a good policy by at most",
     "set": "each reward that explains the expert and its recovered partner disagree about any policy by at most",
+    "dynamics": "planning with the estimated dynamics loses, for any reward whatever, at most",
 }
 
 

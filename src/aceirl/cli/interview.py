@@ -43,12 +43,14 @@ def interview(
         from aceirl.web.server import application, listening_socket, serve
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
+    from aceirl.web.learning import prepare
     from aceirl.web.log import alone
     from aceirl.web.session import Interview, Terms
 
     folder = out or Path("runs") / f"interview-{env.replace('/', '-').replace(':', '-')}"
     source = Source(env, read_parameters(parameter or []), seed, stationary_expert=True, horizon=horizon)
     terms = Terms(epsilon, delta)
+    prepare()
     with alone(folder), closing(Interview.open(folder, source, terms)) as opened:
         listening = listening_socket(host, port, PREFERRED_PORT)
         address, bound = listening.getsockname()[:2]

@@ -32,6 +32,9 @@ def run(
     ] = None,
     irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
     confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "kl",
+    certify: Annotated[
+        str, typer.Option(help="The certificate to stop on: policy, criterion, reward, set, dynamics, or none.")
+    ] = "policy",
     epsilon: Annotated[
         float | None, typer.Option(help="Accuracy asked of the certificate; by default a tenth of the largest return.")
     ] = None,
@@ -43,9 +46,7 @@ def run(
     parameter: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the environment, as name=value; may be repeated.")
     ] = None,
-    per_step: Annotated[
-        bool, typer.Option(help="Do not assume that the dynamics are the same at every step.")
-    ] = False,
+    per_step: Annotated[bool, typer.Option(help="Do not assume that the dynamics are the same at every step.")] = False,
     stationary_expert: Annotated[
         bool, typer.Option(help="Assume that the expert does not look at the step; it is then asked once per state.")
     ] = False,
@@ -84,6 +85,7 @@ def run(
         confidence=confidence,
         episodes_per_iteration=episodes_per_iteration
         or (ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else 1),
+        certify=None if certify == "none" else certify,
         epsilon=epsilon,
         delta=delta,
         max_samples=max_samples,

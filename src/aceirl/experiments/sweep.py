@@ -45,7 +45,7 @@ class Workers(Protocol):
         """The outcome of every run, in any order. Closing the iterator stops the work."""
 
 
-def sweep(cells: Iterable[Cell], store: Store, workers: Workers) -> Iterator[Progress]:
+def sweep(cells: Iterable[Cell], store: Store, workers: Workers) -> Generator[Progress, None, None]:
     """Carry out every run that the store does not have yet; progress after each.
 
     Interrupt it at any time: what was finished is in the store, and the next sweep of the same runs goes on from there.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from aceirl.bounds import error_bound
+from aceirl.bounds import dynamics_bound
 from aceirl.collect import Plan
 from aceirl.explore.base import Belief
 from aceirl.kernels import greedy_actions
@@ -21,6 +19,5 @@ class RfUcrl:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """At each state the action with the largest bound on what the dynamics may hide."""
-        dynamics = replace(belief.radii, expert=np.zeros_like(belief.radii.expert))
-        actions = greedy_actions(error_bound(belief.estimate.mdp, dynamics).error, rng)
+        actions = greedy_actions(dynamics_bound(belief.estimate.mdp, belief.radii).error, rng)
         return Plan(policy=np.eye(belief.shape[2])[actions], ask=False)

@@ -96,42 +96,47 @@ def respond(
     One loop without calls, because the compiler counts references to every array that is passed on, which would cost
     small instances more than the work itself.
     """
-    horizon, n_actions = graph.first.shape[0] - 1, cost.root.shape[2]
-    indptr, successors, probabilities = graph.indptr, graph.successors, graph.probabilities
-    states, root, weight, fixed, reward = graph.states, cost.root, cost.weight, cost.fixed, cost.reward
+    horizon, n_states, n_actions = graph.first.shape[0] - 1, graph.initial.shape[0], cost.root.shape[2]
+    indptr, successors, probabilities, states = graph.indptr, graph.successors, graph.probabilities, graph.states
+    root, weight, fixed, reward = cost.root.ravel(), cost.weight.ravel(), cost.fixed.ravel(), cost.reward.ravel()
     weighted, offset, rewarded = weight.size > 0, fixed.size > 0, multiplier != 0.0
     with_actions, with_policy = actions.size > 0, policy.size > 0
-    values = np.zeros((2, graph.initial.shape[0], 2))  # of even and odd steps; best and softened
+    shares = policy.ravel()
+    values = np.zeros((2, n_states, 2))  # of even and odd steps; best and softened
     q = np.empty(n_actions)
     for h in range(horizon - 1, -1, -1):
-        step, here, later = h if root.shape[0] > 1 else 0, h % 2, (h + 1) % 2
+        layer = h * n_states * n_actions
+        rows, roots = h * graph.stride, layer if cost.root.shape[0] > 1 else 0
+        here, later = values[h % 2], values[(h + 1) % 2]
+        lag = temperature / (horizon - h)
         for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
-            best, chosen, best_soft = -np.inf, 0, -np.inf
+            best, chosen, best_soft, chosen_soft = -np.inf, 0, -np.inf, 0
             for a in range(n_actions):
-                row = h * graph.stride + s * n_actions + a
-                hard = root[step, s, a]
+                entry = s * n_actions + a
+                hard = root[roots + entry]
                 if weighted:
-                    hard *= weight[h, s, a]
+                    hard *= weight[layer + entry]
                 if offset:
-                    hard += fixed[h, s, a]
+                    hard += fixed[layer + entry]
                 if rewarded:
-                    hard += multiplier * reward[h, s, a]
+                    hard += multiplier * reward[layer + entry]
                 soft = hard
-                for k in range(indptr[row], indptr[row + 1]):
-                    hard += probabilities[k] * values[later, successors[k], 0]
-                    soft += probabilities[k] * values[later, successors[k], 1]
+                for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
+                    hard += probabilities[k] * later[successors[k], 0]
+                    soft += probabilities[k] * later[successors[k], 1]
                 q[a] = soft
                 if hard > best:
                     best, chosen = hard, a
-                best_soft = max(best_soft, soft)
-            values[here, s, 0] = best
+                if soft > best_soft:
+                    best_soft, chosen_soft = soft, a
+            here[s, 0], here[s, 1] = best, best_soft
             if with_actions:
                 actions[h, s] = chosen
             if not with_policy:
                 continue
             # The policy is max(0, q - θ)/T; θ by Newton's method from below, in at most A steps.
-            heat = temperature * abs(best_soft) / (horizon - h)
+            heat = lag * abs(best_soft)
             threshold, count, active = best_soft - heat, n_actions + 1, n_actions
             while 1 < active < count:
                 count, active, total = active, 0, -heat
@@ -141,20 +146,22 @@ def respond(
                         total += q[a]
                 if active > 1:
                     threshold = total / active
-            total = 0.0
+            first = layer + s * n_actions
+            if active <= 1:
+                for a in range(n_actions):
+                    shares[first + a] = 0.0
+                shares[first + chosen_soft] = 1.0
+                continue
+            total, mean = 0.0, 0.0
             for a in range(n_actions):
-                if active > 1:
-                    share = max(0.0, q[a] - threshold)
-                else:
-                    share = 1.0 if q[a] == best_soft and total == 0.0 else 0.0
-                policy[h, s, a] = share
+                share = max(0.0, q[a] - threshold)
+                shares[first + a] = share
                 total += share
-            mean, scale = 0.0, 1.0 / total
-            for a in range(n_actions):
-                share = scale * policy[h, s, a]
-                policy[h, s, a] = share
                 mean += share * q[a]
-            values[here, s, 1] = mean
+            scale = 1.0 / total
+            here[s, 1] = scale * mean
+            for a in range(n_actions):
+                shares[first + a] *= scale
     value = 0.0
     for i in range(graph.first[1]):
         s = states[i]
@@ -169,21 +176,21 @@ def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mas
     Only entries that can be reached are written.
     """
     indptr, successors, probabilities, states = graph.indptr, graph.successors, graph.probabilities, graph.states
-    with_actions = actions.size > 0
+    with_actions, shares = actions.size > 0, policy.ravel()
     for i in range(graph.first[1]):
         mass[0, states[i]] = graph.initial[states[i]]
     for h in range(mass.shape[0] - 1):
+        here, after = mass[h], mass[h + 1]
+        layer, rows = h * mass.shape[1] * n_actions, h * graph.stride
         for i in range(graph.first[h + 1], graph.first[h + 2]):
-            mass[h + 1, states[i]] = 0.0
+            after[states[i]] = 0.0
         for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
-            here = mass[h, s]
-            if here == 0.0:
+            if here[s] == 0.0:
                 continue
             low, high = (actions[h, s], actions[h, s] + 1) if with_actions else (0, n_actions)
-            for a in range(low, high):
-                flow = here if with_actions else here * policy[h, s, a]
+            for entry in range(s * n_actions + low, s * n_actions + high):
+                flow = here[s] if with_actions else here[s] * shares[layer + entry]
                 if flow > 0.0:
-                    row = h * graph.stride + s * n_actions + a
-                    for k in range(indptr[row], indptr[row + 1]):
-                        mass[h + 1, successors[k]] += flow * probabilities[k]
+                    for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
+                        after[successors[k]] += flow * probabilities[k]

@@ -207,27 +207,30 @@ def _add_answer(
     graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
 ) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
-    steps, _, n_actions = problem.counts.shape
-    states, policy, distribution, weight, fixed = graph.states, state.policy, state.mass, problem.weight, problem.fixed
+    steps, n_states, n_actions = problem.counts.shape
+    states, distribution, with_actions = graph.states, state.mass, actions.size > 0
+    policy, weight, fixed = state.policy.ravel(), problem.weight.ravel(), problem.fixed.ravel()
     pooled, whole = (state.weighted, state.adversary) if adversary else (state.explored, state.explorer)
-    separate = adversary or state.explorer.shape[0] > steps
+    separate, pooled, whole = whole.shape[0] > steps or adversary, pooled.ravel(), whole.ravel()
     constant = 0.0
     for h in range(distribution.shape[0]):
-        step = h if steps > 1 else 0
+        layer = h * n_states * n_actions
+        pool = layer if steps > 1 else 0
         for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
             mass = share * distribution[h, s]
             if mass == 0.0:
                 continue
-            for a in range(n_actions):
-                flow = mass * (policy[h, s, a] if actions.size == 0 else 1.0 if actions[h, s] == a else 0.0)
+            low, high = (actions[h, s], actions[h, s] + 1) if with_actions else (0, n_actions)
+            for entry in range(s * n_actions + low, s * n_actions + high):
+                flow = mass if with_actions else mass * policy[layer + entry]
                 if flow == 0.0:
                     continue
                 if separate:
-                    whole[h, s, a] += flow
-                pooled[step, s, a] += flow * weight[h, s, a] if adversary else flow
+                    whole[layer + entry] += flow
+                pooled[pool + entry] += flow * weight[layer + entry] if adversary else flow
                 if adversary and fixed.size:
-                    constant += flow * fixed[h, s, a]
+                    constant += flow * fixed[layer + entry]
     state.totals[ADVERSARY if adversary else EXPLORER] += share
     state.totals[CONSTANT] += constant
 

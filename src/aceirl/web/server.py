@@ -34,6 +34,9 @@ from aceirl.web.view import about, tag, view
 # How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
 AT_ONCE, IN_BETWEEN, PAUSE = 0.015, 0.015, 0.005
 
+# How long nobody must have answered before a reward is inferred again, in seconds.
+REFLECTION = 0.2
+
 # The stream of chance from which films of the policy are drawn.
 FILM = 3
 
@@ -88,6 +91,11 @@ class Conductor:
         """Infer again for as long as there is something new to infer from."""
         loop = asyncio.get_running_loop()
         while self._has_news():
+            # Whoever is answering quickly is not to be held up; there will be a pause.
+            turn = self.interview.turn
+            await asyncio.sleep(REFLECTION)
+            if turn != self.interview.turn:
+                continue
             learnt = await loop.run_in_executor(self.thinking, learning.learn, self.interview.snapshot())
             self.interview.adopt(learnt)
 

@@ -1,0 +1,147 @@
+"""Where the strategies go, and what they may rely on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aceirl.certificates import KINDS
+from aceirl.collect import Plan
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.explore import STRATEGIES, Belief, strategy
+from aceirl.explore.travel import leading_anywhere, rounded
+from aceirl.kernels import greedy_actions, occupancy, optimal_values
+from aceirl.loop import State, Turn, believe, estimate, learn, start
+from aceirl.mdp import MDP
+from aceirl.metrics import Truth
+from aceirl.settings import Settings
+
+SMALL = {"arm_length": 3, "horizon": 6}
+
+
+def turns(name: str, environment: str = "four-paths", seed: int = 0, **settings: object) -> list[Turn]:
+    problem = make(environment, seed, **(SMALL if environment == "four-paths" else {}))
+    chosen = Settings(**{"strategy": name, "max_samples": 300, "certify": None, "seed": seed, **settings})
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+    return list(learn(Simulator(problem.mdp), expert, chosen, regret=Truth(problem.mdp, problem.reward).regret))
+
+
+def belief_after(state: State, settings: Settings, seed: int = 0) -> Belief:
+    problem = make("four-paths", seed, **SMALL)
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+    return believe(estimate(Simulator(problem.mdp), expert, settings, state.counts), settings, state)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("stationary", [True, False])
+def test_every_strategy_plans_what_can_be_carried_out(name: str, stationary: bool) -> None:
+    settings = Settings(strategy=name, certify=None, episodes_per_iteration=3, stationary_dynamics=stationary)
+    problem = make("four-paths", 0, **SMALL)
+    environment = Simulator(problem.mdp)
+    later = turns(name, episodes_per_iteration=3, stationary_dynamics=stationary)[-1].state
+    for state in (start(environment, settings), later):
+        plan = strategy(name).plan(belief_after(state, settings), np.random.default_rng(0))
+        if plan.allocation is not None:
+            assert plan.allocation.sum() == 3 * problem.mdp.horizon
+            assert (plan.allocation >= 0).all()
+        else:
+            assert plan.policy is not None
+            np.testing.assert_allclose(plan.policy.sum(axis=2), 1)
+            assert (plan.policy >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["ace-rf", "rf-ucrl"])
+def test_reward_free_strategies_ask_nobody(name: str) -> None:
+    assert turns(name)[-1].record.answers == 0
+    assert turns("ace")[-1].record.answers > 0
+
+
+@pytest.mark.parametrize("name", ["ace", "travel", "ace-rf"])
+def test_plans_come_with_a_gap_that_was_asked_for(name: str) -> None:
+    gaps = [turn.record.planner_gap for turn in turns(name, episodes_per_iteration=5)]
+    assert all(gap is not None and 0 <= gap <= 0.01 for gap in gaps)
+
+
+def test_a_plan_for_a_larger_batch_looks_further() -> None:
+    """The batch size is part of the problem: one episode goes to the worst place, many are spread."""
+    state = turns("random", episodes_per_iteration=10)[-1].state
+
+    def spread(episodes: int) -> float:
+        belief = belief_after(state, Settings(strategy="ace", episodes_per_iteration=episodes))
+        plan = strategy("ace").plan(belief, np.random.default_rng(0))
+        assert plan.policy is not None
+        share = occupancy(belief.estimate.mdp, plan.policy).sum(axis=0)
+        return float(-(share * np.log(np.maximum(share, 1e-12))).sum())
+
+    assert spread(1000) > spread(1)
+
+
+def test_guided_follows_the_expert_until_its_way_is_certified_and_then_plans() -> None:
+    settings = Settings(strategy="guided", certify="set", episodes_per_iteration=2, max_samples=3000)
+    problem = make("four-paths", 0, **SMALL)
+    environment, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
+    target = 0.1 * problem.mdp.horizon
+    certified_before, planned = False, []
+    for turn in learn(environment, expert, settings):
+        planned.append(turn.record.planner_gap is not None)
+        assert planned[-1] == certified_before
+        certified_before = turn.record.certificates["policy"] <= target * (1 + 1e-9)
+    assert planned.count(False) > 10, "it should have followed the expert for a while"
+    assert planned.count(True) > 10, "it should have planned for a while"
+
+
+def test_guided_is_advice_as_long_as_nothing_is_certified() -> None:
+    followed, guided = turns("advice", "chain", max_samples=100), turns("guided", "chain", max_samples=100)
+    assert [turn.record.regret for turn in followed] == [turn.record.regret for turn in guided]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planning_beats_wandering_where_it_is_far_to_the_goal(seed: int) -> None:
+    """Wandering does not reach the far end of the corridor in the samples in which the plan does."""
+    budget = {"max_samples": 6000, "episodes_per_iteration": 50}
+    far = [
+        turns(name, "double-chain", seed, **budget)[-1].state.counts.visits[:, 26:].sum() for name in ("random", "ace")
+    ]
+    assert far[1] > 10 * far[0]
+
+
+def test_an_unsampled_row_leads_anywhere_and_a_sampled_one_stays() -> None:
+    known = MDP(2, 3, 1, [0, 0, 1, 3], [2, 0, 1], [1.0, 0.25, 0.75], np.eye(3)[0])
+    rows = leading_anywhere(known).dense()
+    np.testing.assert_allclose(rows[:, 0], [[1 / 3, 1 / 3, 1 / 3], [0, 0, 1], [0.25, 0.75, 0]])
+
+
+def test_rounding_keeps_the_total_and_the_mean() -> None:
+    allocation = np.array([[[0.2, 1.5], [2.3, 0.0]]])
+    draws = np.stack([rounded(allocation, 4, np.random.default_rng(seed)) for seed in range(4000)])
+    assert (draws.sum(axis=(1, 2, 3)) == 4).all()
+    assert (draws >= np.floor(allocation)).all()
+    # One draw is left over: a Bernoulli share of standard error at most 0.008, so 0.05 is over six of them.
+    np.testing.assert_allclose(draws.mean(axis=0), allocation, atol=0.05)
+
+
+def test_the_dynamics_certificate_bounds_the_loss_of_any_plan() -> None:
+    """For rewards of every sort, planned for in the estimate and carried out in the truth."""
+    assert "dynamics" in KINDS
+    rng = np.random.default_rng(0)
+    for seed in range(3):
+        problem = make("random-mdp", seed, n_states=4, n_actions=2, horizon=4)
+        expert = PolicyExpert(problem.expert, problem.mdp.shape)
+        settings = Settings(strategy="rf-ucrl", certify="dynamics", epsilon=1.0, episodes_per_iteration=2000, seed=seed)
+        *_, last = learn(Simulator(problem.mdp), expert, settings.model_copy(update={"max_samples": 10**7}))
+        assert last.record.stopped == "certificate"
+        known = estimate(Simulator(problem.mdp), expert, settings, last.state.counts).mdp
+        for power in (0.2, 1.0, 20.0):
+            reward = rng.random(problem.mdp.shape) ** power
+            actions = greedy_actions(optimal_values(known, reward)[0], rng)
+            truth = Truth(problem.mdp, reward)
+            assert truth.best - truth.value(actions) <= last.record.certificates["dynamics"] <= 1.0
+
+
+def test_a_plan_says_where_it_was_made_for() -> None:
+    assert Plan().ask
+    assert (
+        not strategy("rf-ucrl").plan(belief_after(turns("random")[-1].state, Settings()), np.random.default_rng(0)).ask
+    )
