@@ -4,8 +4,8 @@
 
 Each environment is answered through a server of its own, over HTTP, at the pace that the server allows, forty requests
 a second; people are slower. When a long interview is over another begins; in a short one some answers are taken back
-one by one and given again, until there were a thousand. Time is from sending an answer to having read the next question,
-picture included.
+one by one and given again, until there were a thousand. Time is from sending an answer to having read the next
+question, picture included.
 """
 
 from __future__ import annotations

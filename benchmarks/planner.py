@@ -58,7 +58,9 @@ class Instance:
     def value(self, explored: FloatArray) -> float:
         """What the adversary can still get after `number` episodes of this occupancy `[H, S, A]`, re-followed first."""
         mass = explored.sum(axis=-1, keepdims=True)
-        policy = np.divide(explored, mass, out=np.full(explored.shape, 1 / self.mdp.n_actions), where=mass > 1e-12)
+        policy: FloatArray = np.divide(
+            explored, mass, out=np.full(explored.shape, 1 / self.mdp.n_actions), where=mass > 1e-12
+        )
         visits = occupancy(self.mdp, policy).sum(axis=0)
         cost = self.weight / np.sqrt(self.counts + self.number * visits)
         return float(self.mdp.initial @ optimal_values(self.mdp, cost)[1][0])
@@ -66,7 +68,7 @@ class Instance:
 
 def radius_weight(counts: FloatArray, horizon: int) -> FloatArray:
     """`(H-h)·2·sqrt(2·log(24·S·A·H·n²/δ))`, the paper's radius times `√n`, without the `min`."""
-    width = 2 * np.sqrt(2 * np.log(24 * counts.size * horizon * counts**2 / DELTA))
+    width: FloatArray = 2 * np.sqrt(2 * np.log(24 * counts.size * horizon * counts**2 / DELTA))
     return np.arange(horizon, 0, -1.0)[:, None, None] * width
 
 
@@ -193,7 +195,8 @@ def with_scs(instance: Instance) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem.solve(solver=cp.SCS)
-    return np.maximum(np.asarray(x.value), 0.0).reshape(instance.mdp.shape)
+    answer: FloatArray = np.maximum(np.asarray(x.value), 0.0)
+    return answer.reshape(instance.mdp.shape)
 
 
 def in_the_loop() -> None:

@@ -25,9 +25,6 @@ NOTHING: FloatArray = np.empty((0, 0, 0))
 """In place of a term that does not apply; read-only like the others, so that the passes are compiled once."""
 NOTHING.flags.writeable = False
 
-RESOLUTION, TINY = 1e-12, 1e-300
-"""The least temperature, relative to the value at a state and absolute: closer actions count as equally good."""
-
 
 class Graph(NamedTuple):
     """Sparse transitions, and the states `states[first[h]:first[h+1]]` that can be reached at step `h`.
@@ -111,10 +108,10 @@ def respond(
         layer = h * n_states * n_actions
         rows, roots = h * graph.stride, layer if cost.root.shape[0] > 1 else 0
         here, later = values[h % 2], values[(h + 1) % 2]
-        lag = max(temperature / (horizon - h), RESOLUTION)
+        lag = temperature / (horizon - h)
         for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
-            best, best_soft = -np.inf, -np.inf
+            best, best_soft, chosen = -np.inf, -np.inf, 0
             for a in range(n_actions):
                 entry = s * n_actions + a
                 hard = root[roots + entry]
@@ -128,35 +125,42 @@ def respond(
                 for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
                     hard += probabilities[k] * later[successors[k], 0]
                     soft += probabilities[k] * later[successors[k], 1]
-                q[a] = soft
                 if with_actions and hard > best:
                     actions[h, s] = a
                 best = max(best, hard)
-                best_soft = max(best_soft, soft)
-            here[s, 0] = best
+                q[a] = soft
+                if soft > best_soft:
+                    best_soft, chosen = soft, a
+            here[s, 0], here[s, 1] = best, best_soft
             if not with_policy:
                 continue
             # The policy is max(0, q - θ)/T; θ by Newton's method from below, in at most A steps.
-            heat = max(lag * abs(best_soft), TINY)
-            threshold, count = best_soft - heat, n_actions + 1
-            while True:
-                active, total = 0, -heat
+            heat = lag * abs(best_soft)
+            threshold, count, active = best_soft - heat, n_actions + 1, n_actions
+            while 1 < active < count:
+                count, active, total = active, 0, -heat
                 for a in range(n_actions):
                     if q[a] > threshold:
                         active += 1
                         total += q[a]
-                if active >= count:
-                    break
-                threshold, count = total / active, active
-            total, mean, first = 0.0, 0.0, layer + s * n_actions
+                if active > 1:
+                    threshold = total / active
+            first = layer + s * n_actions
+            if active <= 1:
+                for a in range(n_actions):
+                    shares[first + a] = 0.0
+                shares[first + chosen] = 1.0
+                continue
+            total, mean = 0.0, 0.0
             for a in range(n_actions):
                 share = max(0.0, q[a] - threshold)
                 shares[first + a] = share
                 total += share
                 mean += share * q[a]
-            here[s, 1] = mean / total
+            scale = 1.0 / total
+            here[s, 1] = scale * mean
             for a in range(n_actions):
-                shares[first + a] /= total
+                shares[first + a] *= scale
     value = 0.0
     for i in range(graph.first[1]):
         s = states[i]
