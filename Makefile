@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-old-gymnasium test-sb3 lint lock clean
+.PHONY: help demo interview test test-old-gymnasium test-sb3 lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -26,6 +26,7 @@ RUN_ALL := $(RUN) --all-extras
 
 help:
 	@echo "make demo    recover a reward in an environment the software does not know"
+	@echo "make interview ENV=FrozenLake-v1   be the expert yourself, in a web page"
 	@echo "make test    style, types and tests"
 	@echo "make test-sb3  agents of Stable-Baselines3 as experts and as pupils, in an environment of their own"
 	@echo "make lint    style and types only"
@@ -34,6 +35,11 @@ help:
 
 demo: $(UV_READY)
 	$(RUN) --no-dev --extra plots aceirl demo
+
+ENV ?= FrozenLake-v1
+
+interview: $(UV_READY)
+	$(RUN) --no-dev --extra plots --extra web aceirl interview $(ENV) --open
 
 # The interview's page is tested in a real browser, with axe-core from npm. CI must not go without; others may.
 BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)

@@ -31,7 +31,9 @@ from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import Belief, strategy
-from aceirl.irl import made_feasible, max_causal_entropy
+from aceirl.irl import made_feasible
+from aceirl.irl.max_causal_entropy import max_causal_entropy
+from aceirl.mdp import FloatArray
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
 DELTA = 0.1
@@ -83,7 +85,8 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
     environment, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
     horizon = problem.mdp.horizon
     epsilon, episodes, rng = 0.1 * horizon, 50, np.random.default_rng(seed)
-    counts, plan_of, memory = Counts.empty(problem.mdp.shape), strategy(explorer), {}
+    counts, plan_of = Counts.empty(problem.mdp.shape), strategy(explorer)
+    memory: dict[str, FloatArray] = {}
     while True:
         known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=problem.mdp.initial)
         radii = FAMILIES[family](known, 1.0, DELTA)

@@ -27,7 +27,8 @@ from aceirl.confidence import FAMILIES, Radii
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.irl import Recovered, action_values, feasible_point, made_feasible
+from aceirl.irl import Recovered, action_values, made_feasible
+from aceirl.irl.feasible_point import feasible_point
 from aceirl.kernels import evaluate, greedy_actions, optimal_values
 from aceirl.mdp import MDP, FloatArray, IntArray
 

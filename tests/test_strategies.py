@@ -108,9 +108,10 @@ def test_planning_beats_wandering_where_it_is_far_to_the_goal(seed: int) -> None
 
 
 def test_an_unsampled_row_leads_anywhere_and_a_sampled_one_stays() -> None:
-    known = MDP(2, 3, 1, [0, 0, 1, 3], [2, 0, 1], [1.0, 0.25, 0.75], np.eye(3)[0])
-    rows = leading_anywhere(known).dense()
-    np.testing.assert_allclose(rows[:, 0], [[1 / 3, 1 / 3, 1 / 3], [0, 0, 1], [0.25, 0.75, 0]])
+    successors, probabilities = np.array([2, 0, 1], dtype=np.int32), np.array([1.0, 0.25, 0.75])
+    known = MDP(2, 3, 1, np.array([0, 0, 1, 3]), successors, probabilities, np.eye(3)[0])
+    expected = np.array([[1 / 3, 1 / 3, 1 / 3], [0.0, 0.0, 1.0], [0.25, 0.75, 0.0]])
+    np.testing.assert_allclose(leading_anywhere(known).dense()[:, 0], expected)
 
 
 def test_rounding_keeps_the_total_and_the_mean() -> None:

@@ -4,17 +4,47 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aceirl.certificates import Certificate as Certificate
+    from aceirl.collect import Plan as Plan
+    from aceirl.counts import Counts as Counts
+    from aceirl.counts import Estimate as Estimate
+    from aceirl.counts import ExpertKind as ExpertKind
+    from aceirl.envs import Problem as Problem
+    from aceirl.envs import make as make
+    from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
+    from aceirl.envs.simulator import Simulator as Simulator
+    from aceirl.errors import AnswerError as AnswerError
+    from aceirl.errors import InputError as InputError
+    from aceirl.experts import FunctionExpert as FunctionExpert
+    from aceirl.experts import PolicyExpert as PolicyExpert
+    from aceirl.explore import Belief as Belief
+    from aceirl.explore import Strategy as Strategy
+    from aceirl.irl import FeasibleRewardSet as FeasibleRewardSet
+    from aceirl.irl import Recovered as Recovered
+    from aceirl.learner import ActiveIRL as ActiveIRL
+    from aceirl.learner import Result as Result
+    from aceirl.loop import Record as Record
+    from aceirl.loop import learn as learn
+    from aceirl.mdp import MDP as MDP
+    from aceirl.metrics import Truth as Truth
+    from aceirl.metrics import samples_to_threshold as samples_to_threshold
+    from aceirl.runs import Run as Run
+    from aceirl.settings import Settings as Settings
 
 _HOMES = {
     "ActiveIRL": "learner",
     "AnswerError": "errors",
     "Belief": "explore",
+    "Certificate": "certificates",
     "Counts": "counts",
     "Estimate": "counts",
     "ExpertKind": "counts",
     "FeasibleRewardSet": "irl",
     "FunctionExpert": "experts",
+    "GymEnvironment": "envs.gymnasium",
     "InputError": "errors",
     "MDP": "mdp",
     "Plan": "collect",
@@ -26,6 +56,7 @@ _HOMES = {
     "Run": "runs",
     "Settings": "settings",
     "Simulator": "envs.simulator",
+    "Strategy": "explore",
     "Truth": "metrics",
     "learn": "loop",
     "make": "envs",

@@ -1,0 +1,28 @@
+"""What the package offers: every public name is there, typed, and nothing heavy is loaded before it is used."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import aceirl
+
+
+@pytest.mark.parametrize("name", aceirl.__all__)
+def test_every_public_name_is_there_and_explained(name: str) -> None:
+    value = getattr(aceirl, name)
+    assert name == "__version__" or value.__doc__
+
+
+def test_types_are_known_for_the_names_that_are_loaded_late() -> None:
+    tree = ast.parse(Path(aceirl.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert typed | {"__version__"} == set(aceirl.__all__)
+
+
+def test_an_unknown_name_is_said_to_be_one() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'ActiveIrl'"):
+        _ = aceirl.ActiveIrl
