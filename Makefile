@@ -68,7 +68,7 @@ test-sb3: $(UV_READY)
 		stable-baselines3==2.9.2 "$$(echo $(TOOLS)/sb3/wheels/*.whl)[gym]" hypothesis pytest pytest-timeout
 	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-deps imitation==1.0.1
 	$(TOOLS)/sb3/bin/python -m pytest -q tests/test_gym_outputs.py -k imitation
-	$(TOOLS)/sb3/bin/python benchmarks/agents.py
+	OMP_NUM_THREADS=1 $(TOOLS)/sb3/bin/python benchmarks/agents.py
 
 lint: $(UV_READY)
 	$(RUN_ALL) ruff check

@@ -103,7 +103,7 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
 
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, transient=True) as bar:
-        task = bar.add_task("starting", total=settings.max_samples)
+        task = bar.add_task("starting; the first run on a machine compiles for a minute", total=settings.max_samples)
 
         def advance(record: Record) -> None:
             regret = "" if record.regret is None else f" · regret {record.regret:.3f}"

@@ -44,7 +44,8 @@ class Certificate:
 
     `value` and `epsilon` are in units of reward summed over an episode. `place` is the `(h, s)` or `(h, s, a)` that
     contributes most to the value, and `weight` how much, as far as the estimated process can tell. `more_samples` is a
-    guess at how many samples are still needed; None if there is nothing to guess from.
+    guess at how many samples are still needed; None if there is nothing to guess from. `possible` is the most an
+    episode can earn.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Certificate:
     place: tuple[int, ...] | None
     weight: float
     more_samples: int | None
+    possible: float
     guaranteed: bool = True
 
     @property
@@ -70,7 +72,8 @@ class Certificate:
         if not self.guaranteed:
             state = f"Nothing is guaranteed with these radii; by their own count the error is at most {self.value:.3g}."
         elif self.holds:
-            state = f"Certified with {confidence} confidence: {self.promise} {self.value:.3g}."
+            scale = f"of the {self.possible:g} that an episode can pay"
+            state = f"Certified with {confidence} confidence: {self.promise} {self.value:.3g} {scale}."
         else:
             state = f"Not certified yet: {self.promise} {self.value:.3g} so far ({self.epsilon:.3g} was asked)."
         parts = [state]
@@ -262,6 +265,7 @@ def transfer_certificate(
         place=_place(share),
         weight=float(share.max()),
         more_samples=None,
+        possible=target.horizon * terms.rmax,
         guaranteed=radii.guaranteed,
     )
 
@@ -317,6 +321,7 @@ def _of_bets(kind: str, findings: Findings, terms: Terms) -> Certificate:
         place=_place(loss) if loss.any() else None,
         weight=float(loss.max()),
         more_samples=more,
+        possible=horizon * terms.rmax,
     )
 
 
@@ -343,6 +348,7 @@ def _of_radii(kind: str, findings: Findings, terms: Terms) -> Certificate:
         place=_place(share) if share.any() else None,
         weight=float(share.max()),
         more_samples=None if trivial else int(estimate.counts.samples * further),
+        possible=estimate.mdp.horizon * terms.rmax,
         guaranteed=radii.guaranteed,
     )
 

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,24 +21,6 @@ if TYPE_CHECKING:
     from aceirl.experiments.sweep import Progress, Workers
 
 
-class What(StrEnum):
-    """What can be reproduced."""
-
-    table1 = "table1"
-    figures = "figures"
-    reward_free = "reward-free"
-    thresholds = "thresholds"
-    all = "all"
-
-
-PARTS = {
-    What.table1: ("table1",),
-    What.figures: ("figures",),
-    What.reward_free: ("reward-free",),
-    What.thresholds: ("thresholds",),
-    What.all: ("table1", "table1-released-style", "reward-free", "reward-free-released-style", "figures", "thresholds"),
-}
-
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes on this machine; by default one for each core.")]
 ClusterAddress = Annotated[
     str | None, typer.Option("--cluster", help="A Dask scheduler, tcp://host:port; or `local`, to start one here.")
@@ -51,12 +32,18 @@ Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds; by defau
 def experiments() -> None:
     """List the experiments that can be reproduced."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from aceirl.experiments.specs import SPECS
 
     table = Table(
-        "name", "what it is", "settings", "strategies", "runs", title="aceirl reproduce …", title_justify="left"
+        Column("name", no_wrap=True),
+        "what it is",
+        "settings",
+        "strategies",
+        "runs",
+        title="aceirl reproduce …",
+        title_justify="left",
     )
     for name, spec in SPECS.items():
         names = ", ".join(spec.strategies)
@@ -83,16 +70,16 @@ def sweep(
 
 @command
 def reproduce(
-    what: Annotated[What, typer.Argument(help="Which of the paper's results.")],
+    what: Annotated[str, typer.Argument(help="A name that `aceirl experiments` lists, or `all`.")],
     seeds: Seeds = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path("reproduction"),
     cluster: ClusterAddress = None,
 ) -> None:
     """Redo the paper's experiments: every run kept on disk, and one report over all. Interrupt it whenever you like."""
-    from aceirl.experiments.specs import spec
+    from aceirl.experiments.specs import SPECS, spec
 
-    _carry_out([spec(name) for name in PARTS[what]], seeds, jobs, out, cluster)
+    _carry_out(list(SPECS.values()) if what == "all" else [spec(what)], seeds, jobs, out, cluster)
 
 
 def _carry_out(specs: list[Spec], seeds: int | None, jobs: int | None, out: Path, cluster: str | None) -> None:

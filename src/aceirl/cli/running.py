@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,6 +76,7 @@ def run(
 ) -> None:
     """Explore an environment, ask its expert, and recover a reward."""
     from aceirl.envs import ENVIRONMENTS
+    from aceirl.errors import InputError
     from aceirl.runs import Run
     from aceirl.settings import Settings
     from aceirl.tasks import Source, open_task
@@ -98,7 +100,13 @@ def run(
     source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
     open_task(source)  # what is wrong with it is said before a folder is made
     folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
-    _carry_on(Run.create(folder, settings, source), as_json=as_json)
+    begun = Run.create(folder, settings, source)
+    try:
+        _carry_on(begun, as_json=as_json)
+    except InputError:
+        if begun.state() is None:  # nothing was learnt: the corrected command may use the folder
+            shutil.rmtree(begun.path)
+        raise
 
 
 @command
@@ -130,8 +138,6 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
 ) -> None:
     """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
-    import shutil
-
     from aceirl.experiments.summary import draw, in_words
     from aceirl.runs import Run
     from aceirl.settings import Settings
@@ -189,9 +195,13 @@ def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
             f"{begun.path} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={begun.path})"
         )
     task = open_task(begun.source)
-    with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
-        for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
-            advance(turn.record)
+    try:
+        with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
+            for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
+                advance(turn.record)
+    except KeyboardInterrupt:
+        print(f"aceirl: interrupted; go on with: aceirl resume {begun.path}", file=sys.stderr)
+        raise typer.Exit(130) from None
     if as_json:
         print(json.dumps(outcome(begun)))
     elif summary:

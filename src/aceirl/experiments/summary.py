@@ -94,10 +94,11 @@ def _finished(run: Run) -> tuple[list[Record], State]:
 
 
 def _where_the_reward_is(state: State, task: Task) -> str:
-    """Where the recovered policy tries to get, in the environment's own names."""
+    """Where the recovered reward is largest on average over steps, among states that were visited, by name."""
     assert state.recovered is not None
     assert task.layout is not None
-    by_state = state.recovered.reward.max(axis=(0, 2))
+    by_state = state.recovered.reward.mean(axis=0).max(axis=1)
+    by_state = np.where(state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
     names = ", ".join(task.layout.state_names[s] for s in best[:4])
     return f"The recovered reward is largest in {names}{' and others' if len(best) > 4 else ''}."
