@@ -225,9 +225,37 @@ def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_th
 def test_an_expert_who_draws_its_actions_gets_no_policy_certificate() -> None:
     problem = make("chain", 0)
     drawn = PolicyExpert(0.9 * problem.expert + 0.01, problem.mdp.shape)
-    *_, last = learn(Simulator(problem.mdp), drawn, Settings(irl="feasible-point", max_samples=600))
+    with pytest.raises(InputError, match="certify is 'policy', which needs an expert who always answers alike"):
+        next(learn(Simulator(problem.mdp), drawn, Settings()))
+    *_, last = learn(Simulator(problem.mdp), drawn, Settings(irl="feasible-point", certify="set", max_samples=600))
     assert last.record.certificates["policy"] == problem.mdp.horizon
-    assert last.record.stopped == "budget"
+
+
+def test_a_reward_that_prefers_one_of_the_experts_actions_is_that_far_from_its_partner() -> None:
+    """One state, one step: an expert who uses both actions is explained by equal rewards alone.
+
+    A reward that differs calls policies good that it values up to epsilon less than its partner does.
+    """
+    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
+    expert = PolicyExpert(np.array([[[0.7, 0.3]]]), mdp.shape)
+    settings = Settings(certify="reward", epsilon=0.5, least_probability=0.3, max_samples=2000)
+    *_, last = learn(Simulator(mdp), expert, settings)
+    assert last.state.recovered is not None
+    assert np.ptp(last.state.recovered.reward) > 0.5
+    assert last.record.certificates["reward"] == pytest.approx(0.5)
+
+
+def test_a_first_action_that_was_imposed_is_not_the_experts_answer() -> None:
+    problem = make("chain", 0)
+    policy = np.full(problem.mdp.shape, 0.1)
+    policy[0] = np.eye(problem.mdp.n_actions)[3]
+    expert = PolicyExpert(policy, problem.mdp.shape)
+    everywhere = np.ones(problem.mdp.shape[:2], dtype=np.bool_)
+    plan = Plan(policy=policy, follow=everywhere, first_action=7)
+    empty = Counts.empty(problem.mdp.shape)
+    seen = collect(Simulator(problem.mdp), expert, plan, 500, empty, np.random.default_rng(0)).counts
+    assert seen.visits[0, :, 7].sum() == seen.answers[0, :, 3].sum() == 500
+    np.testing.assert_array_equal(seen.answers[1:], seen.visits[1:])
 
 
 def test_a_run_goes_on_with_the_same_wealth(tmp_path: Path) -> None:

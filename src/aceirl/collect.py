@@ -136,8 +136,9 @@ def _batched(
         return Collected(new, np.zeros(so_far.shape[0] + 1, dtype=np.int64))
     answers = _answers(expert, new.visits.sum(axis=2), so_far, rng)
     if plan.follow is not None and not expert.deterministic:
-        # A stochastic expert who was followed gave exactly the actions that were taken.
-        answers = np.where(plan.follow[:, :, None], new.visits, answers)
+        # A stochastic expert who was followed gave exactly the actions that were taken; one who was overruled did not.
+        overruled = (np.arange(len(policy)) == 0) & (plan.first_action is not None)
+        answers = np.where((plan.follow & ~overruled[:, None])[:, :, None], new.visits, answers)
     exits = moves.exits if moves.exits is not None else np.zeros(so_far.shape[0] + 1, dtype=np.int64)
     return Collected(new.with_answers(answers), exits)
 

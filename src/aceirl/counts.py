@@ -173,18 +173,20 @@ class ExpertKind:
         if floor is not None and not 0 < floor <= 1:
             raise InputError(f"least_probability must be in (0, 1], got {floor}")
 
-    def settled(self, answers: IntArray, delta: float) -> BoolArray:
+    def settled(self, answers: IntArray, delta: float, possible_states: float | None = None) -> BoolArray:
         """`[H, S]`: whether the actions the expert uses are known, but for probability `delta` over all states.
 
         A deterministic expert: after one answer. A stochastic one: `m` answers miss a used action with probability at
-        most `(1 - least_probability)^m`, with a union over all `(h, s, a)`.
+        most `(1 - least_probability)^m`, with a union over all `(h, s, a)` that there can be.
         """
         given = self.pooled(answers).sum(axis=2)
         if self.deterministic or self.least_probability == 1:
             return np.asarray(given > 0)
         if self.least_probability is None:
             return np.zeros(given.shape, dtype=np.bool_)
-        needed = np.log(answers.size / delta) / -np.log1p(-self.least_probability)
+        horizon, met, n_actions = answers.shape
+        questions = horizon * (possible_states or met) * n_actions
+        needed = np.log(questions / delta) / -np.log1p(-self.least_probability)
         return np.asarray(given >= needed)
 
     def pooled(self, answers: IntArray) -> IntArray:
@@ -233,7 +235,7 @@ class Estimate:
         """
         answers = kind.pooled(counts.answers)
         certain = counts if end is None else counts + _ended(counts, end)
-        settled = kind.settled(counts.answers, delta)
+        settled = kind.settled(counts.answers, delta, possible_states)
         return cls(
             mdp=_estimated_mdp(certain, initial),
             row_visits=_row_visits(certain),
@@ -248,15 +250,15 @@ class Estimate:
         )
 
 
-# As good as certain, and small enough to be added up over the steps of an episode.
-CERTAIN = 2**50
+CERTAIN = 2**60
+"""As many observations, over all steps of an episode, as are as good as certainty."""
 
 
 def _ended(counts: Counts, end: int) -> Counts:
     """What needs no observation: that after the end of an episode nothing happens any more."""
     horizon, n_states, n_actions = counts.shape
     step, action = (index.ravel() for index in np.indices((horizon, n_actions)))
-    here, times = np.full_like(step, end), np.full_like(step, CERTAIN)
+    here, times = np.full_like(step, end), np.full_like(step, CERTAIN // horizon)
     moves = Moves(step, here, action, here, times, np.zeros(n_states, dtype=np.int64))
     return Counts.of_moves(moves, counts.shape, stationary=counts.stationary)
 

@@ -46,15 +46,15 @@ def launch_threads() -> None:
 def _compiled(function: F, *, parallel: bool) -> F:
     dispatcher: Any = numba.njit(cache=True, nogil=True, parallel=parallel)(function)
     # A compiled function holds those that it calls, but numba looks only at its own file to see whether what lies on
-    # disk is out of date. Here all compiled code of the same folder counts.
-    dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
+    # disk is out of date. Here all compiled code of the package counts.
+    dispatcher._cache._cache_file._source_stamp = _stamp()
     return cast(F, dispatcher)
 
 
 @cache
-def _stamp(folder: Path) -> str:
-    """A digest of all sources in a folder that hold compiled code."""
-    sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+def _stamp() -> str:
+    """A digest of all sources of the package that hold compiled code."""
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py"))]
     return hashlib.sha256(
         b"".join(text for text in sources if b"@compiled" in text or b"@threaded" in text)
     ).hexdigest()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aceirl.certificates import Certificate
 from aceirl.errors import InputError
 from aceirl.explore import Strategy
 from aceirl.irl import InverseReinforcement
-from aceirl.loop import Record, State, Turn, learn, target
+from aceirl.loop import Record, State, Turn, certify, learn, target
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
 from aceirl.runs import Run
@@ -20,10 +21,14 @@ from aceirl.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run ended with: `reward [H, S, A]` in `[0, rmax]`, its greedy `policy [H, S]`, and the road there."""
+    """What a run ended with: `reward [H, S, A]` in `[0, rmax]`, its greedy `policy [H, S]`, and the road there.
+
+    `certificate` is the one that was asked for, whether it holds or not; `certificate.in_words()` explains it.
+    """
 
     reward: FloatArray
     policy: IntArray
+    certificate: Certificate | None
     records: list[Record]
     state: State
 
@@ -69,7 +74,7 @@ class ActiveIRL:
         if out is None:
             turns = learn(environment, expert, self.settings, **options)  # type: ignore[arg-type]
         else:
-            run = self._run(Path(out))
+            run = self._run(Path(out), environment, expert)
             records, state = run.records(), run.state()
             turns = run.go_on(environment, expert, **options)
         with progress_bar(self.settings, environment.horizon, show=progress) as advance:
@@ -82,15 +87,32 @@ class ActiveIRL:
         assert state is not None
         assert state.recovered is not None
         assert state.policy is not None
-        return Result(state.recovered.reward, state.policy, records, state)
+        kind = self.settings.certify
+        promise = certify(kind, environment, expert, self.settings, state) if kind else None
+        return Result(state.recovered.reward, state.policy, promise, records, state)
 
-    def _run(self, path: Path) -> Run:
+    def _run(self, path: Path, environment: Environment, expert: Expert) -> Run:
+        """The run of a folder: a new one, or one that was begun with the same parts and settings."""
+        parts = {"environment": environment, "expert": expert, "strategy": self._strategy, "irl": self._irl}
+        names = {part: _qualified_name(thing) for part, thing in parts.items() if thing is not None}
+        names["shape"] = f"{environment.horizon} steps, {environment.n_actions} actions"
         if not (path / "run.json").exists():
-            return Run.create(path, self.settings)
+            return Run.create(path, self.settings, parts=names)
         run = Run.open(path)
         if run.settings != self.settings:
             raise InputError(f"{path} holds a run with other settings; choose another folder")
+        for part, name in names.items():
+            if run.parts.get(part) != name:
+                raise InputError(
+                    f"{path} was begun with {part} {run.parts.get(part)}, not {name}; choose another folder"
+                )
         return run
+
+
+def _qualified_name(thing: object) -> str:
+    """The name of a function, or of the class of anything else."""
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @contextmanager

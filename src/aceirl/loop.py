@@ -102,6 +102,11 @@ def learn(
     `regret` measures a policy `[H, S]` against a truth the learner does not see. `explorer` and `infer` replace the
     strategy and the IRL algorithm named in the settings. Give a `state` to go on from it.
     """
+    if not expert.deterministic and settings.certify in ("policy", "criterion"):
+        raise InputError(
+            f"certify is {settings.certify!r}, which needs an expert who always answers alike; for this one choose "
+            "reward, set, dynamics or None"
+        )
     explorer = explorer or strategy(settings.strategy)
     infer = infer or algorithm(settings.irl)
     if isinstance(environment, GrowingEnvironment):

@@ -35,12 +35,16 @@ class Run:
     comes out the same.
     """
 
-    def __init__(self, path: Path, settings: Settings, source: Source | None) -> None:
-        self.path, self.settings, self.source = path, settings, source
+    def __init__(
+        self, path: Path, settings: Settings, source: Source | None = None, parts: dict[str, str] | None = None
+    ) -> None:
+        self.path, self.settings, self.source, self.parts = path, settings, source, parts or {}
 
     @classmethod
-    def create(cls, path: Path, settings: Settings, source: Source | None = None) -> Run:
-        """A new run in a new or empty folder."""
+    def create(
+        cls, path: Path, settings: Settings, source: Source | None = None, parts: dict[str, str] | None = None
+    ) -> Run:
+        """A new run in a new or empty folder; `parts` names what it is made of, if no source can say it."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
         configuration = {
@@ -48,11 +52,12 @@ class Run:
             "version": version("aceirl"),
             "settings": settings.model_dump(),
             "source": None if source is None else vars(source),
+            "parts": parts or {},
         }
         with _disk(path):
             path.mkdir(parents=True, exist_ok=True)
             _replace(path / CONFIGURATION, lambda file: file.write(json.dumps(configuration, indent=2).encode()))
-        return cls(path, settings, source)
+        return cls(path, settings, source, parts)
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -61,8 +66,8 @@ class Run:
             configuration = json.loads((path / CONFIGURATION).read_text())
             if configuration["format"] != FORMAT:
                 raise InputError(f"{path} was written in format {configuration['format']}; this version reads {FORMAT}")
-            source = configuration["source"]
-            return cls(path, Settings(**configuration["settings"]), None if source is None else Source(**source))
+            source = configuration["source"] and Source(**configuration["source"])
+            return cls(path, Settings(**configuration["settings"]), source, configuration["parts"])
         except FileNotFoundError:
             raise InputError(f"{path} is not a run: it has no {CONFIGURATION}") from None
         except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:

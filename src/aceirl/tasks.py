@@ -57,12 +57,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """An environment to act in, an expert to ask and, where they are known, the truth and the shape to draw."""
+    """An environment to act in, an expert to ask and, where they are known, the truth and the shape to draw.
+
+    `stationary_dynamics` is false if the dynamics are known to depend on the step; `reward_range` is where the true
+    rewards lie.
+    """
 
     environment: Environment
     expert: Expert
     regret: Callable[[IntArray], float] | None = None
     layout: Layout | None = None
+    stationary_dynamics: bool = True
+    reward_range: tuple[float, float] | None = None
 
 
 def open_task(source: Source) -> Task:
@@ -78,6 +84,7 @@ def open_task(source: Source) -> Task:
         expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
         regret=Truth(problem.mdp, problem.reward).regret,
         layout=problem.layout,
+        stationary_dynamics=problem.mdp.stationary,
     )
 
 
@@ -147,6 +154,7 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
         environment,
         FunctionExpert(answer, stationary=stationary),
         regret=lambda policy: truth.regret(model.spread(policy, environment.states)),
+        reward_range=(float(model.reward.min()), float(model.reward.max())),
     )
 
 

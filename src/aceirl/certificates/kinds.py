@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from aceirl.confidence import Radii
 from aceirl.counts import Estimate
 from aceirl.errors import InputError, unknown_name
 from aceirl.irl import Recovered, action_values
+from aceirl.irl.base import expert_uses
 from aceirl.kernels import compiled, greedy_actions, occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.planner import solve_constrained
@@ -35,7 +36,8 @@ STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
 BOUNDED = "no step pays less than 0 or more than {rmax:g}"
 FRESH = "every episode is a fresh start of the same environment"
-STOCHASTIC = "the expert takes every action it uses with a probability of at least {floor}"
+STOCHASTIC = "the expert takes every action it uses with a probability of at least {floor:g}"
+UNSETTLED = "the expert may use actions that it was never seen to take"
 
 
 @dataclass(frozen=True)
@@ -183,12 +185,16 @@ def reward_value(estimate: Estimate, radii: Radii, recovered: Recovered, terms: 
     mdp = estimate.mdp
     cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
     rows = mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride
-    radius = radii.transition + radii.expert[:, :, None]
+    q = action_values(estimate, recovered.reward, recovered.neutral)
+    # The partner prefers none of the actions the expert uses; a reward that does is that far from it there.
+    preferred = np.where(expert_uses(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
+    radius = radii.transition + radii.expert[:, :, None] + preferred
     ceiling = np.cumsum(radii.ceiling[::-1])[::-1]
     spread, unseen = np.ascontiguousarray(radii.spread), np.ascontiguousarray(radii.unseen)
-    _follow_truth(*rows, radius, spread, unseen, ceiling, cost, worst)
+    all_met = estimate.possible_states <= mdp.n_states
+    _follow_truth(*rows, radius, spread, unseen, ceiling, all_met, cost, worst)
     value = float(mdp.initial @ worst[0])
-    best = action_values(estimate, recovered.reward, recovered.neutral).argmax(axis=2)
+    best = q.argmax(axis=2)
     promising = (occupancy(mdp, np.eye(mdp.n_actions)[best]) * cost).sum() < radii.ceiling[0]
     policies = plausible_policies(estimate, recovered.reward, recovered.neutral, terms.epsilon / 10)
     if promising and policies is not None:
@@ -210,18 +216,20 @@ def _follow_truth(
     spread: FloatArray,
     unseen: FloatArray,
     ceiling: FloatArray,
+    all_met: bool,
     cost: FloatArray,
     worst: FloatArray,
 ) -> None:
     """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the radius and what the true row may add to `P̂`.
 
-    The true row may move `spread` of its mass among the successors seen, and `unseen` anywhere. Advantages are at most
+    The true row may move `spread` of its mass among the successors seen, and `unseen` anywhere: to the worst state, or,
+    unless all states were met, to one of which nothing is known. Advantages are at most
     `(H-h)·Rmax` at every step to come, which add up to the `ceiling [H]`.
     """
     horizon, n_states, n_actions = radius.shape
     for h in range(horizon - 1, -1, -1):
         later = worst[h + 1]
-        anywhere = later.max()
+        anywhere = later.max() if all_met or h == horizon - 1 else ceiling[h + 1]
         for s in range(n_states):
             worst[h, s] = 0.0
             for a in range(n_actions):
@@ -240,15 +248,16 @@ def transfer_certificate(
 ) -> Certificate:
     """What planning with the recovered reward may lose in a target process that is known.
 
-    The recovered reward differs from its partner by `(P̂ - P)·V̂` and, where the expert is unknown, by at most its own
-    advantage; both are added up along the target's dynamics, for the best policy there and for the planned one.
+    The recovered reward differs from its partner by `(P̂ - P)·V̂` and, where the expert is unknown or the reward prefers
+    one of its actions to another, by at most its own advantage; both are added up along the target's dynamics, for the
+    best policy there and for the planned one.
     """
     if target.shape != estimate.mdp.shape:
         raise InputError(f"the target has shape {list(target.shape)}, but the reward has {list(estimate.mdp.shape)}")
     target.require_complete()
     dynamics, advantage = _reward_error(estimate, radii, recovered)
     unknown = ~estimate.expert_known[:, :, None]
-    against = dynamics + np.where(unknown, advantage, 0.0)
+    against = dynamics + np.where(unknown | expert_uses(estimate), advantage, 0.0)
     best = float(target.initial @ optimal_values(target, against)[1][0])
     planned = transfer_policy(recovered, target)
     own = occupancy(target, np.eye(target.n_actions)[planned])
@@ -332,6 +341,7 @@ def _of_radii(kind: str, findings: Findings, terms: Terms) -> Certificate:
         value = reward_value(estimate, radii, findings.recovered, terms)
     if kind == "dynamics":
         value, bound = dynamics_value(estimate, radii), dynamics_bound(estimate.mdp, radii)
+        radii = replace(radii, expert=np.zeros_like(radii.expert))
     worst = greedy_actions(bound.error, np.random.default_rng(0))
     share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
     # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
@@ -364,7 +374,10 @@ PROMISES = {
 
 def _taken_for_granted(estimate: Estimate, rmax: float) -> tuple[str, ...]:
     dynamics = (STATIONARY,) if estimate.mdp.stationary else ()
-    expert = DETERMINISTIC if estimate.kind.deterministic else STOCHASTIC.format(floor=estimate.kind.least_probability)
+    floor = estimate.kind.least_probability
+    expert = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
+    if estimate.kind.deterministic:
+        expert = DETERMINISTIC
     return (BOUNDED.format(rmax=rmax), MARKOV, *dynamics, expert, *_of_expert(estimate))
 
 

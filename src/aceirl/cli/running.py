@@ -40,7 +40,7 @@ def run(
         float | None, typer.Option(help="Accuracy asked of the certificate; by default a tenth of the largest return.")
     ] = None,
     delta: Annotated[float, typer.Option(help="How often the certificate may be wrong.")] = 0.1,
-    max_samples: Annotated[int, typer.Option(help="Budget: environment steps.")] = 100_000,
+    max_samples: Annotated[int, typer.Option(help="Budget: environment steps; the last batch is finished.")] = 100_000,
     max_answers: Annotated[int | None, typer.Option(help="Budget: answers of the expert; by default no limit.")] = None,
     until_regret: Annotated[float | None, typer.Option(help="Stop when the normalised regret is below this.")] = None,
     seed: Annotated[int, typer.Option(help="Determines the problem and every draw of the run.")] = 0,
@@ -81,24 +81,25 @@ def run(
     from aceirl.settings import Settings
     from aceirl.tasks import Source, open_task
 
+    parameters = read_parameters(parameter or [])
+    source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
+    task = open_task(source)
+    if episodes_per_iteration is None:
+        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else 1
     settings = Settings(
         strategy=strategy,
         irl=irl,
         confidence=confidence,
-        episodes_per_iteration=episodes_per_iteration
-        or (ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else 1),
+        episodes_per_iteration=episodes_per_iteration,
         certify=None if certify == "none" else certify,
         epsilon=epsilon,
         delta=delta,
         max_samples=max_samples,
         max_answers=max_answers,
         until_regret=until_regret,
-        stationary_dynamics=not per_step,
+        stationary_dynamics=task.stationary_dynamics and not per_step,
         seed=seed,
     )
-    parameters = read_parameters(parameter or [])
-    source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
-    open_task(source)  # what is wrong with it is said before a folder is made
     folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
     begun = Run.create(folder, settings, source)
     try:
@@ -143,10 +144,10 @@ def demo(
     from aceirl.settings import Settings
     from aceirl.tasks import Source
 
-    if (out / "run.json").exists():
-        shutil.rmtree(out)
-    settings = Settings(episodes_per_iteration=1)
-    begun = Run.create(out, settings, Source("four-paths", {}, seed=0))
+    settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
+    if (out / "run.json").exists() and Run.open(out).source == source:
+        shutil.rmtree(out)  # an earlier demo
+    begun = Run.create(out, settings, source)
     print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
     print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
     _carry_on(begun, as_json=False, summary=False)

@@ -109,6 +109,12 @@ def _what_is_certain(run: Run, task: Task, state: State) -> list[str]:
     asked = run.settings.certify
     certificates = [certify(kind, task.environment, task.expert, run.settings, state) for kind in KINDS]
     lines = [certificate.in_words() for certificate in certificates if certificate.kind == asked]
+    low, high = task.reward_range or (0.0, run.settings.rmax)
+    if asked == "policy" and not 0 <= low <= high <= run.settings.rmax:
+        value = (high - low) / run.settings.rmax * certificates[0].value
+        lines.append(
+            f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {value:.3g}."
+        )
     return lines + [c.in_words() for c in certificates if c.holds and c.kind != asked]
 
 
