@@ -26,25 +26,7 @@ TIE_TOLERANCE = 1e-10
 
 def compiled(function: F) -> F:
     """Compile on first use, keep the result on disk, and release the interpreter lock while running."""
-    return _compiled(function, parallel=False)
-
-
-def threaded(function: F) -> F:
-    """Compile like `compiled`, with `prange` loops over several cores; call `launch_threads` before the first use.
-
-    For functions that hold such a loop and nothing else: waking the threads costs a small instance more than its pass,
-    and numba would wake them for every array expression too.
-    """
-    return _compiled(function, parallel=True)
-
-
-def launch_threads() -> None:
-    """Start the threads of `threaded` functions: numba forgets to when such a function is loaded as part of another."""
-    numba.get_num_threads()
-
-
-def _compiled(function: F, *, parallel: bool) -> F:
-    dispatcher: Any = numba.njit(cache=True, nogil=True, parallel=parallel)(function)
+    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
     # A compiled function holds those that it calls, but numba looks only at its own file to see whether what lies on
     # disk is out of date. Here all compiled code of the package counts.
     dispatcher._cache._cache_file._source_stamp = _stamp()
@@ -55,9 +37,7 @@ def _compiled(function: F, *, parallel: bool) -> F:
 def _stamp() -> str:
     """A digest of all sources of the package that hold compiled code."""
     sources = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py"))]
-    return hashlib.sha256(
-        b"".join(text for text in sources if b"@compiled" in text or b"@threaded" in text)
-    ).hexdigest()
+    return hashlib.sha256(b"".join(text for text in sources if b"\n@compiled\n" in text)).hexdigest()
 
 
 @compiled
