@@ -20,7 +20,7 @@ from aceirl.settings import Settings
 from aceirl.tasks import Source, open_task
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
-SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=1_600, epsilon=1e-6, seed=7)
+SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=6_000, epsilon=1e-6, seed=7)
 
 
 def finish(path: Path) -> None:
@@ -60,22 +60,21 @@ def test_a_run_killed_at_ten_random_moments_ends_as_the_undisturbed_one(undistur
     rng = np.random.default_rng(0)
     path = tmp_path / "killed"
     Run.create(path, SETTINGS, SOURCE)
-    pause = sum(record.seconds for record in undisturbed.records()) / 12
+    iterations = len(undisturbed.records())
+    pause = np.median([record.seconds for record in undisturbed.records()])
     context = multiprocessing.get_context("fork")
-    interrupted = 0
-    while interrupted < 10:
+    for done in np.sort(rng.choice(iterations // 2, size=10, replace=False)):
         child = context.Process(target=finish, args=(path,))
         child.start()
-        time.sleep(pause * rng.uniform(0.1, 1.5))
-        if child.is_alive():
-            assert child.pid is not None
-            os.kill(child.pid, signal.SIGKILL)
-            interrupted += 1
+        while not (path / RECORDS).exists() or (path / RECORDS).read_text().count("\n") <= done:
+            time.sleep(pause / 10)
+        time.sleep(pause * rng.random())
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
         child.join()
-        if child.exitcode == 0:
-            break
+        assert child.exitcode == -signal.SIGKILL, "the run ended before it could be killed"
+    assert len(Run.open(path).records()) < iterations
     finish(path)
-    assert interrupted >= 3, "the run ended before it could be killed; kill it sooner"
     assert_same(undisturbed, Run.open(path))
 
 
