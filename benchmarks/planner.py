@@ -130,7 +130,7 @@ def rivals(rounds: int, skip_scs: bool) -> None:
     """Cold plans after 200 random episodes with N_E = 50: this planner, Clarabel and SCS, in turns.
 
     Two treatments of rows never visited: empty, as in this package, and spread over all states, as in the
-    specification's measurements. The second makes the conic problems much larger. SCS takes one turn only.
+    earlier measurements. The second makes the conic problems much larger. SCS takes one turn only.
     """
     print(f"{'instance':<30}{'solver':<12}{'median':>12}{'best':>12}{'verified gap':>14}{'slower than ours by':>21}")
     for environment in ("four-paths-released", "double-chain"):
@@ -270,7 +270,7 @@ def growth(sizes: tuple[int, ...]) -> None:
 
 
 def plain_play(instance: Instance, step: float, iterations: int) -> FloatArray:
-    """Gaps of fictitious play without any softening, step `c/(t+c)`: the baseline of the specification."""
+    """Gaps of fictitious play without any softening, step `c/(t+c)`: the baseline."""
     mdp, weight, counts, number = instance.mdp, instance.weight, instance.counts, instance.number
     visits = occupancy(mdp, np.full(mdp.shape, 1 / mdp.n_actions)).sum(axis=0)
     weighted, lower, gaps = np.zeros_like(visits), 0.0, []

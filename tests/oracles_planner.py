@@ -76,7 +76,7 @@ def lower_bound(
     number: float,
     samples: bool,
 ) -> float:
-    """The specification's linear lower bound at an adversary `[H, S, A]` and added visits, by numpy and HiGHS."""
+    """The linear lower bound of Frank–Wolfe at an adversary `[H, S, A]` and added visits, by numpy and HiGHS."""
     weighted = visits(adversary * weight, counts)
     z = counts + added
     gradient = -0.5 * weighted / z**1.5

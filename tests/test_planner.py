@@ -104,7 +104,7 @@ def random_instance(seed: int) -> Instance:
 
 @pytest.mark.parametrize("group", range(16))
 def test_the_certificate_holds_the_conic_optimum(group: int) -> None:
-    """Must-show 1: `L ≤ optimum ≤ U`, the gap is what was asked for, and both bounds are confirmed by another route."""
+    """`L ≤ optimum ≤ U`, the gap is what was asked for, and both bounds are confirmed by another route."""
     compared = 0
     for seed in range(group, 256, 16):
         instance = random_instance(seed)

@@ -3,7 +3,7 @@
     primal   max ⟨μ, c⟩  over occupancy measures μ of the model,  s.t. ⟨μ, r⟩ ≥ v
     dual     min g(λ)  over λ ≥ 0,   g(λ) = max_μ ⟨μ, c + λ·r⟩ - λ·v
 
-Specification, §4 (EB2). `g` is convex and piecewise linear: every deterministic policy contributes the line
+Paper, (EB2). `g` is convex and piecewise linear: every deterministic policy contributes the line
 `c_π + λ·(r_π - v)`. The search keeps two policies, one that meets the floor (`r ≥ v`) and one that does not, and
 evaluates `g` where their lines cross. Either no line lies above the crossing, and the mixture of the two that meets the
 floor exactly is optimal, or the best policy there replaces one of the two. A line is never met twice, so the search is

@@ -2,7 +2,7 @@
 
     min over x of  max over μ̂ of   Σ μ̂[h,s,a] · ( weight[h,s,a] / sqrt(n + x)[h,s,a] + fixed[h,s,a] )
 
-Specification, §5; paper, appendix "Computing the exploration policy". The adversary `μ̂` is an occupancy measure of the
+Paper, appendix "Computing the exploration policy". The adversary `μ̂` is an occupancy measure of the
 model, or of the policy set `⟨r, μ̂⟩ ≥ v`. The explorer adds visits `x` to the counts `n`: `N_E` episodes of an occupancy
 measure, or a budget of samples spread at will (TRAVEL). Counts are per step, or pooled over steps: then `x` is summed
 over `h`.
@@ -19,7 +19,7 @@ its best answer is known in closed form.
 * For every price `p ≥ 0`, `ŵ/√z ≥ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - p·z`, the conjugate of `ŵ/√z`. Minimised over the
   explorer, `L(p) = Σ (3/2^{2/3})·ŵ^{2/3}·p^{1/3} - ⟨p, n⟩ - max_x ⟨p, x⟩ + ⟨μ̄, fixed⟩` is a lower bound, and the last
   maximum is the value of the explorer's best answer. With `p = ŵ·z^{-3/2}/2`, minus the gradient at `z`, this is the
-  specification's linear bound; the best multiple of that `p` gives `φ·sqrt(φ/2B) + ⟨μ̄, fixed⟩`, where
+  linear bound of Frank–Wolfe; the best multiple of that `p` gives `φ·sqrt(φ/2B) + ⟨μ̄, fixed⟩`, where
   `φ = ⟨ŵ, 1/√z⟩` and `B = ⟨p, n⟩ + max_x ⟨p, x⟩`.
 """
 
