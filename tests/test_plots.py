@@ -186,3 +186,12 @@ def test_extreme_layouts_draw_too() -> None:
     width, _ = plots.visits(long, np.ones((1, 400, 2))).get_size_inches()
     assert width < 13
     assert {make(name, 0).layout.kind for name in ENVIRONMENTS} == {"chain", "grid", "arms", "ring"}
+
+
+def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
+    problem = make("gridworld", 0)
+    visited = np.arange(9) != 4
+    hatched = [p for p in plots.reward(problem.layout, problem.reward, visited).axes[0].patches if p.get_hatch()]
+    assert len(hatched) == 1
+    with pytest.raises(InputError, match=r"visited must have shape \[9\], got \[8\]"):
+        plots.reward(problem.layout, problem.reward, np.ones(8))

@@ -176,19 +176,28 @@ def visits(layout: Layout, visits: ArrayLike) -> Figure:
     return picture.figure
 
 
-def reward(layout: Layout, reward: ArrayLike) -> Figure:
+def reward(layout: Layout, reward: ArrayLike, visited: ArrayLike | None = None) -> Figure:
     """The mean over steps of `reward [H, S, A]`, one part of the cell for each action.
 
-    Where every action points somewhere, its part lies on that side of the cell; otherwise the parts are stripes.
+    Where every action points somewhere, its part lies on that side of the cell; otherwise the parts are stripes. A
+    state that is not `visited [S]`, whose reward rests on nothing, is hatched.
     """
+    seen = np.ones(layout.n_states, dtype=np.bool_) if visited is None else np.asarray(visited, dtype=np.bool_)
+    if seen.shape != (layout.n_states,):
+        raise InputError(f"visited must have shape [{layout.n_states}], got {list(seen.shape)}")
     mean = _array(layout, reward, "reward").mean(axis=0)
     wedges = _all_directed(layout)
     same = np.ptp(mean, axis=1) <= 1e-9
     order = "the side of a cell is its action" if wedges else f"stripes: {_span(layout.action_names)}, left to right"
-    picture = _Picture(layout, "Reward", "mean over steps" + ("" if same.all() else f"; {order}"))
-    low, high = float(mean.min()), float(mean.max())
+    note = "mean over steps" + ("" if same.all() else f"; {order}") + ("" if seen.all() else "; hatched: never visited")
+    picture = _Picture(layout, "Reward", note)
+    shown = mean[seen] if seen.any() else np.zeros(1)
+    low, high = float(shown.min()), float(shown.max())
     picture.scale(Normalize(low, high if high > low else low + 1), "reward", MaxNLocator(5, steps=[1, 2, 5, 10]))
     for s, values in enumerate(mean):
+        if not seen[s]:
+            picture.unknown(s)
+            continue
         colours = [picture.colour(value) for value in values]
         if same[s]:
             picture.cell(s, colours[0])
@@ -217,7 +226,7 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
     for s in range(layout.n_states):
         steps = table[counts[:, s], s]
         if not len(steps):
-            picture.cell(s, "white").set(hatch="/" * 5, edgecolor="#aab3ba")
+            picture.unknown(s)
             continue
         action = int(steps[0].argmax())
         picture.cell(s, picture.colour(steps[:, action].mean()))
@@ -301,6 +310,10 @@ class _Picture:
             return Circle((x, y), CELL / 2)
         style = "round,pad=0,rounding_size=0.13"
         return FancyBboxPatch((x - CELL / 2, y - CELL / 2), CELL, CELL, boxstyle=style)
+
+    def unknown(self, s: int) -> None:
+        """A cell of which there is nothing to show."""
+        self.cell(s, "white").set(hatch="/" * 5, edgecolor="#aab3ba")
 
     def cell(self, s: int, colour: str | tuple[float, float, float]) -> Patch:
         """Fill a cell; the colour is remembered, for whatever is written on it."""

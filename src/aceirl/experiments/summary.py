@@ -79,7 +79,7 @@ def draw(run: Run) -> list[Path]:
     if task is not None and task.layout is not None and state.recovered is not None and state.policy is not None:
         answered = state.counts.answers.sum(axis=2) > 0
         figures["visits"] = plots.visits(task.layout, state.counts.visits)
-        figures["reward"] = plots.reward(task.layout, state.recovered.reward)
+        figures["reward"] = plots.reward(task.layout, state.recovered.reward, state.counts.visits.any(axis=(0, 2)))
         figures["policy"] = plots.policy(task.layout, np.eye(state.counts.shape[2])[state.policy], answered)
     folder.mkdir(exist_ok=True)
     written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
