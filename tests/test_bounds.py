@@ -64,11 +64,6 @@ def test_larger_radii_give_a_larger_bound(data: st.DataObject, mdp: MDP) -> None
     assert (small.error <= large.error).all()
 
 
-@pytest.mark.parametrize(("epsilon", "stops"), [(0.79, False), (0.8, True), (5.0, True)])
-def test_sp1_stops_when_four_times_the_bound_is_small_enough(epsilon: float, stops: bool) -> None:
-    assert ErrorBound(np.zeros((1, 1, 1)), 0.2).certifies(epsilon) == stops
-
-
 def matched_pair(
     rng: np.random.Generator, P: FloatArray, P_hat: FloatArray, used: BoolArray, used_hat: BoolArray
 ) -> tuple[FloatArray, FloatArray]:

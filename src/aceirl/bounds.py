@@ -20,10 +20,6 @@ class ErrorBound:
     error: FloatArray
     value: float
 
-    def certifies(self, epsilon: float) -> bool:
-        """Paper, (SP1): stop when `4·E ≤ ε`."""
-        return 4 * self.value <= epsilon
-
 
 def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
     """Paper, (EB1): `E[h] = min((H-h)·Rmax, C[h] + P̂·max_a E[h+1])`, one backward induction.

@@ -155,8 +155,9 @@ def next_first_action(wealth: Wealth, iteration: int, horizon: int, terms: Terms
 def set_value(estimate: Estimate, radii: Radii, bound: ErrorBound) -> float:
     """(EB1) without its clipping: for matched pairs it bounds the gap between every policy's two values.
 
-    Differs from the paper, which stops at four times (EB1); with its own radii so does this. The partner of a reward in
-    `[0, Rmax]` may leave that range, so `(H-h)·Rmax` is no ceiling here; what partners lose in all steps to come is.
+    Differs from the paper, (SP1), which stops at four times (EB1); with its own radii so does this. The partner of a
+    reward in `[0, Rmax]` may leave that range, so `(H-h)·Rmax` is no ceiling here; what partners lose in all steps to
+    come is.
     """
     if not radii.guaranteed:
         return 4 * bound.value

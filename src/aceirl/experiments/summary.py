@@ -70,8 +70,10 @@ def draw(run: Run) -> list[Path]:
     folder = run.path / "pictures"
     samples = [record.samples for record in records]
     asked = run.settings.certify
+    goal = target(run.settings, state.counts.shape[0])
     promised = [record.certificates[asked] if asked else record.bound for record in records]
-    figures = {"bound": plots.bound_curve(samples, promised, target(run.settings, state.counts.shape[0]))}
+    # The scale is logarithmic: what is certain altogether is drawn far below what was asked.
+    figures = {"bound": plots.bound_curve(samples, np.maximum(promised, goal / 100), goal)}
     if records[-1].regret is not None:
         figures["learning"] = plots.learning_curve(
             samples, [record.regret or 0.0 for record in records], run.settings.until_regret
