@@ -410,3 +410,10 @@ def test_the_literal_criterion_holds_where_the_dynamics_are_not_known_at_all() -
     assert last.record.samples < 400
     assert last.state.counts.visits[1:, 1, 1].sum() == 0
     assert last.record.certificates["criterion"] < 0.31 < 1 <= last.record.certificates["set"]
+
+
+def test_with_the_papers_radii_the_set_certificate_is_the_papers_rule() -> None:
+    """(SP1): four times (EB1), which is all there is at first, so no policy is implausible yet."""
+    environment, expert, _ = _task("gridworld")
+    turn = next(learn(environment, expert, Settings(confidence="hoeffding", certify="set")))
+    assert turn.record.certificates["set"] == pytest.approx(4 * turn.record.bound)
