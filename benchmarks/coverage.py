@@ -1,6 +1,6 @@
 """How often a certificate's promise is broken: the study of `soundness.py`, printed as a table for the documentation.
 
-python benchmarks/coverage.py [runs of each of the five cases] [processes]
+python benchmarks/coverage.py [runs of each of the six cases] [processes]
 """
 
 if __name__ != "__main__":

@@ -30,7 +30,7 @@ from aceirl.experts import PolicyExpert
 from aceirl.irl import Recovered, action_values, made_feasible
 from aceirl.irl.feasible_point import feasible_point
 from aceirl.kernels import evaluate, greedy_actions, optimal_values
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 DELTA = 0.1
 PROMISES = ("rows", "set", "reward", "transfer")
@@ -41,14 +41,29 @@ LOOKS = (3, 10, 30, 100, 300, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A process and a deterministic expert `[H, S]`."""
+    """A process and an expert: a deterministic one takes `actions [H, S]`.
+
+    A stochastic one draws from `policy [H, S, A]`, in which `actions` are some of those it uses, each with at least the
+    probability `least`.
+    """
 
     mdp: MDP
     actions: IntArray
+    policy: FloatArray | None = None
+    least: float | None = None
 
     @property
     def expert(self) -> PolicyExpert:
-        return PolicyExpert(self.actions, self.mdp.shape)
+        return PolicyExpert(self.actions if self.policy is None else self.policy, self.mdp.shape)
+
+    @property
+    def kind(self) -> ExpertKind:
+        return ExpertKind(deterministic=self.policy is None, least_probability=self.least)
+
+    @property
+    def used(self) -> BoolArray:
+        """`[H, S, A]`: the actions the expert takes."""
+        return np.eye(self.mdp.n_actions)[self.actions] > 0 if self.policy is None else self.policy > 0
 
 
 def random_case(rng: np.random.Generator) -> Case:
@@ -91,12 +106,23 @@ def tied_case(rng: np.random.Generator) -> Case:
     return Case(mdp, rng.integers(3, size=(4, 4)))
 
 
+def stochastic_case(rng: np.random.Generator) -> Case:
+    """An expert who draws among one, two or three actions, the least likely just as likely as it says."""
+    mdp = MDP.from_dense(rng.dirichlet(np.ones(3), (3, 3)), initial=rng.dirichlet(np.ones(3)), horizon=3)
+    least, ranks = 0.2, rng.permuted(np.broadcast_to(np.arange(3), mdp.shape), axis=2)
+    width = rng.integers(1, 4, mdp.shape[:2])[:, :, None]
+    used = ranks < width
+    policy = np.where(used, least, 0.0) + (ranks == 0) * (1 - least * width)
+    return Case(mdp, policy.argmax(axis=2), policy, least)
+
+
 CASES: dict[str, Callable[[np.random.Generator], Case]] = {
     "random": random_case,
     "near-deterministic": near_deterministic_case,
     "rare branch": rare_branch_case,
     "many rare branches": many_branches_case,
     "ties": tied_case,
+    "stochastic expert": stochastic_case,
 }
 
 
@@ -148,22 +174,27 @@ def explored(case: Case, rng: np.random.Generator) -> Iterator[Estimate]:
         plan = Plan(policy=rng.dirichlet(np.full(shape[2], 0.7), shape[:2]))
         counts = counts + collect(environment, expert, plan, look - before, counts, rng).counts
         before = look
-        yield Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=case.mdp.initial)
+        yield Estimate.of(counts, kind=case.kind, delta=DELTA / 3, initial=case.mdp.initial)
 
 
 def event_broken(case: Case, known: Estimate, radii: Radii) -> bool:
-    """Whether some row is further from its estimate than its radius; every proof rests on this not happening."""
+    """Whether some row is further from its estimate than its radius, or the expert's actions are wrongly called known.
+
+    Every proof rests on this not happening.
+    """
     truth, guess = case.mdp.dense(), known.mdp.dense()
     seen = known.row_visits[0] > 0
     spread = np.abs(truth - guess).sum(axis=2) / 2
     unseen = np.where(guess > 0, 0.0, truth).sum(axis=2)
-    return bool((seen & ((spread > radii.spread[0] + 1e-9) | (unseen > radii.unseen[0] + 1e-9))).any())
+    mistaken = known.expert_known & ((known.expert_policy > 0) != case.used).any(axis=2)
+    return bool(
+        mistaken.any() or (seen & ((spread > radii.spread[0] + 1e-9) | (unseen > radii.unseen[0] + 1e-9))).any()
+    )
 
 
 def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
     """The largest gap found between the values of a policy under a reward of the expert's and under its partner."""
-    expert = np.eye(case.mdp.n_actions)[case.actions]
-    reward = np.where(expert > 0, 1.0, rng.choice([0.0, rng.random()], case.mdp.shape))
+    reward = np.where(case.used, 1.0, rng.choice([0.0, rng.random()], case.mdp.shape))
     true_q, true_v = optimal_values(case.mdp, reward)
     advantage = true_v[:, :, None] - true_q
     believed = np.where(known.expert_known[:, :, None] & (known.expert_policy > 0), 0.0, advantage)
@@ -182,7 +213,7 @@ def partner(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArr
     q = action_values(known, recovered.reward, recovered.neutral)
     v = q.max(axis=2)
     believed = v[:, :, None] - q
-    advantage = np.where(np.eye(case.mdp.n_actions)[case.actions] > 0, 0.0, believed)
+    advantage = np.where(case.used, 0.0, believed)
     later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
     reward = v[:, :, None] - advantage - np.einsum("san,hn->hsa", case.mdp.dense(), later)
     return reward, advantage, believed
@@ -265,7 +296,9 @@ def broken_promises(name: str, seed: int) -> dict[tuple[str, str], bool]:
     broken = {}
     for label, (kind, batch) in BETS.items():
         rng = next(streams)
-        broken[label, "–"] = broken_bets(CASES[name](rng), kind, rng, batch=batch)[0]
+        case = CASES[name](rng)
+        if case.kind.deterministic:  # nobody promises to do what is drawn
+            broken[label, "–"] = broken_bets(case, kind, rng, batch=batch)[0]
     rng = next(streams)
     return broken | radii_run(CASES[name](rng), rng)
 
@@ -283,11 +316,16 @@ def print_table(runs: int, workers: int) -> None:
     print("| promise | radii | runs | broken | most often | p-value there | |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for promise, family in outcomes[0]:
-        marks = np.array([outcome[promise, family] for outcome in outcomes]).reshape(len(CASES), runs).sum(axis=1)
-        worst = int(marks.argmax())
-        chance = p_value(int(marks[worst]), runs)
+        tally = {
+            name: sum(outcome[promise, family] for outcome in outcomes[n * runs : (n + 1) * runs])
+            for n, name in enumerate(CASES)
+            if (promise, family) in outcomes[n * runs]
+        }
+        worst = max(tally, key=lambda name: tally[name])
+        total, made = sum(tally.values()), runs * len(tally)
+        chance = p_value(tally[worst], runs)
         verdict = "not guaranteed" if family == "hoeffding" else "passes" if chance > 0.01 else "FAILS"
         print(
-            f"| {promise} | {family} | {len(outcomes)} | {marks.sum()} ({100 * marks.sum() / len(outcomes):.2g} %) "
-            f"| {list(CASES)[worst]}: {100 * marks[worst] / runs:.2g} % | {chance:.2g} | {verdict} |"
+            f"| {promise} | {family} | {made} | {total} ({100 * total / made:.2g} %) "
+            f"| {worst}: {100 * tally[worst] / runs:.2g} % | {chance:.2g} | {verdict} |"
         )

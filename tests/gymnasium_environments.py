@@ -77,14 +77,29 @@ class Guarded(gymnasium.Env[Any, Any]):
 
     ALLOWED = frozenset({"reset", "step", "observation_space", "action_space", "spec", "__class__", "calls", "_inner"})
 
-    def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, inner: Any) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "calls", set())
 
     def __getattribute__(self, name: str) -> Any:
-        if name not in Guarded.ALLOWED:
+        if name not in type(self).ALLOWED:
             raise AssertionError(f"the learner looked at {name!r}")
         if name in ("__class__", "calls", "_inner"):
             return object.__getattribute__(self, name)
         object.__getattribute__(self, "calls").add(name)
         return getattr(object.__getattribute__(self, "_inner"), name)
+
+
+class GuardedVector(Guarded):
+    """The same around a vector environment, which also tells how many copies it has and when it resets them."""
+
+    ALLOWED = Guarded.ALLOWED - {"observation_space", "action_space"} | {
+        "single_observation_space",
+        "single_action_space",
+        "num_envs",
+        "metadata",
+        "unwrapped",
+    }
+
+    def __getattribute__(self, name: str) -> Any:
+        return self if name == "unwrapped" else super().__getattribute__(name)

@@ -45,10 +45,10 @@ def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
     assert json.loads(again.stdout.splitlines()[-1]) == result
     shown = aceirl("show", "r")
     assert shown.exit_code == 0, shown.stderr
-    for name in ("learning", "bound", "visits", "reward", "policy"):
+    for name in ("learning", "bound", "visits", "reward", "policy", "why-here"):
         assert (tmp_path / "r" / "pictures" / f"{name}.svg").stat().st_size > 1000
     page = (tmp_path / "r" / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 5
+    assert page.count("data:image/svg+xml") == 6
     assert "http" not in page.replace("http://www.w3.org", "")
 
 

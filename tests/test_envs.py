@@ -296,7 +296,7 @@ def test_layouts_and_problems_check_their_shapes() -> None:
     with pytest.raises(InputError, match="positions must have shape"):
         Layout("chain", np.zeros((2, 2)), ("a",), ("b",), np.zeros((1, 2)))
     with pytest.raises(InputError, match=r"positions\[0\] is not finite"):
-        Layout("chain", np.full((1, 2), np.nan), ("a",), ("b",), np.zeros((1, 2)))
+        Layout("chain", np.array([[np.nan, 0.0]]), ("a",), ("b",), np.zeros((1, 2)))
     with pytest.raises(InputError, match=r"action_directions\[0\] is \[2.0, 0.0\]"):
         Layout("chain", np.zeros((1, 2)), ("a",), ("b",), np.array([[2.0, 0.0]]))
     with pytest.raises(InputError, match="layout has 6 states and 10 actions, but mdp has 31 and 2"):

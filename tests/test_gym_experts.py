@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium_environments import Corridor
+from typer.testing import CliRunner
 
 from aceirl.cli.app import app
 from aceirl.envs.gymnasium import GymEnvironment
@@ -57,6 +58,37 @@ def test_anything_that_predicts_is_an_expert() -> None:
 
     expert = PredictExpert(Model(), corridor())
     assert [expert.answer(0, state, RNG) for state in (1, 2, 3)] == [0, 1, 0]
+
+
+def test_a_model_may_be_left_to_draw() -> None:
+    class Model:
+        def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+            assert not deterministic
+            return np.array(1), None
+
+    expert = PredictExpert(Model(), corridor(), deterministic=False)
+    assert not expert.deterministic
+    assert expert.answer(0, 1, RNG) == 1
+
+
+def drifter(observation: Any) -> int:
+    """An expert who goes on three times out of four."""
+    return int(RNG.random() < 0.75)
+
+
+def test_an_expert_who_draws_is_asked_at_every_visit(tmp_path: Path) -> None:
+    arguments = ["run", "gymnasium_environments:Corridor", "--expert", "test_gym_experts:drifter", "--horizon", "8"]
+    arguments += ["--max-samples", "200", "--out", str(tmp_path / "run"), "--json"]
+    refused = CliRunner().invoke(app, [*arguments, "--stochastic-expert"])
+    assert "needs an expert who always answers alike" in refused.output
+    drawn = CliRunner().invoke(
+        app, [*arguments, "--stochastic-expert", "--least-probability", "0.2", "--certify", "dynamics"]
+    )
+    assert drawn.exit_code == 0, drawn.output
+    found = json.loads(drawn.output.splitlines()[-1])
+    assert found["answers"] == found["samples"]
+    table = CliRunner().invoke(app, ["run", "FrozenLake-v1", "--expert", "optimal", "--stochastic-expert"])
+    assert "stochastic_expert is for functions and models, not for 'optimal'" in table.output
 
 
 def test_demonstrations_are_replayed_and_silent_elsewhere() -> None:
@@ -224,8 +256,6 @@ def test_wrong_sources_are_explained(source: Source, message: str) -> None:
 
 
 def on_the_command_line(*arguments: str) -> tuple[int, str, str]:
-    from typer.testing import CliRunner
-
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.stdout, result.stderr
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, Patch, Polygo
 
 from aceirl.envs import ENVIRONMENTS, Layout, Problem, make
 from aceirl.errors import InputError
-from aceirl.experiments import plots
+from aceirl.experiments import maps, plots
 
 SHAPES = ["four-paths", "double-chain", "chain", "gridworld", "random-mdp"]
 
@@ -36,9 +36,9 @@ def lightness(patch: Patch) -> float:
 
 def test_every_shape_is_drawn_with_one_cell_a_state_in_its_place(problem: Problem) -> None:
     for figure in (
-        plots.visits(problem.layout, np.ones(problem.mdp.shape)),
-        plots.reward(problem.layout, problem.reward),
-        plots.policy(problem.layout, problem.expert),
+        maps.visits(problem.layout, np.ones(problem.mdp.shape)),
+        maps.reward(problem.layout, problem.reward),
+        maps.policy(problem.layout, problem.expert),
     ):
         drawn = cells(figure)
         assert len(drawn) == problem.mdp.n_states
@@ -52,9 +52,9 @@ def test_everything_written_lies_on_the_paper(problem: Problem) -> None:
     known = np.zeros(problem.mdp.shape[:2], dtype=bool)
     counts = np.random.default_rng(0).poisson(3000, problem.mdp.shape)
     for figure in (
-        plots.visits(problem.layout, counts),
-        plots.reward(problem.layout, counts / counts.max()),
-        plots.policy(problem.layout, problem.expert, known),
+        maps.visits(problem.layout, counts),
+        maps.reward(problem.layout, counts / counts.max()),
+        maps.policy(problem.layout, problem.expert, known),
     ):
         figure.draw_without_rendering()
         box = figure.get_tightbbox().transformed(figure.dpi_scale_trans)
@@ -68,11 +68,11 @@ def test_a_state_where_the_expert_is_unknown_is_hatched_and_has_no_arrow() -> No
     problem = make("double-chain", 0)
     known = np.ones(problem.mdp.shape[:2], dtype=bool)
     known[:, [0, 7]] = False
-    figure = plots.policy(problem.layout, problem.expert, known)
+    figure = maps.policy(problem.layout, problem.expert, known)
     assert [s for s, cell in enumerate(cells(figure)) if cell.get_hatch()] == [0, 7]
     assert sum(isinstance(patch, FancyArrow) for patch in figure.axes[0].patches) == 29
     assert "hatched: never" in texts(figure)
-    everywhere = plots.policy(problem.layout, problem.expert)
+    everywhere = maps.policy(problem.layout, problem.expert)
     assert not any(cell.get_hatch() for cell in cells(everywhere))
     assert "known" not in texts(everywhere)
 
@@ -81,7 +81,7 @@ def test_the_arrow_is_the_action_at_the_first_known_step() -> None:
     layout = make("double-chain", 0, length=2).layout
     policy = np.eye(2)[np.array([[0, 0], [1, 1], [1, 1]])]
     known = np.array([[False, True], [True, True], [True, True]])
-    arrows = [p for p in plots.policy(layout, policy, known).axes[0].patches if isinstance(p, FancyArrow)]
+    arrows = [p for p in maps.policy(layout, policy, known).axes[0].patches if isinstance(p, FancyArrow)]
     # The head begins a little beyond the middle of the cell, and nothing of an arrow is wider.
     heads = [arrow.get_xy()[arrow.get_xy()[:, 1].argmax(), 0] for arrow in arrows]
     assert (np.array(heads) > layout.positions[:, 0]).tolist() == [True, False]
@@ -89,32 +89,32 @@ def test_the_arrow_is_the_action_at_the_first_known_step() -> None:
 
 def test_an_action_without_direction_is_written_out() -> None:
     problem = make("chain", 0)
-    assert texts(plots.policy(problem.layout, problem.expert)).count("a10") == 6
+    assert texts(maps.policy(problem.layout, problem.expert)).count("a10") == 6
 
 
 def test_visits_darken_with_counts_and_white_is_never() -> None:
     problem = make("gridworld", 0)
     counts = np.zeros(problem.mdp.shape)
     counts[0, :8, 0] = 10.0 ** np.arange(8)
-    figure = plots.visits(problem.layout, counts)
+    figure = maps.visits(problem.layout, counts)
     shades = [lightness(cell) for cell in cells(figure)]
     assert shades[8] == pytest.approx(1)
     assert shades[:8] == sorted(shades[:8], reverse=True)
     assert "never" in texts(figure)
     assert "10M" in texts(figure)
-    assert "never" in texts(plots.visits(problem.layout, np.zeros(problem.mdp.shape)))
+    assert "never" in texts(maps.visits(problem.layout, np.zeros(problem.mdp.shape)))
 
 
 def test_reward_is_split_by_action_only_where_actions_differ() -> None:
     problem = make("gridworld", 0)
     reward = np.zeros(problem.mdp.shape)
     reward[:, 0, 2] = 1
-    figure = plots.reward(problem.layout, reward)
+    figure = maps.reward(problem.layout, reward)
     parts = [p for p in figure.axes[0].patches if isinstance(p, Polygon) and not isinstance(p, FancyArrow)]
     assert len(parts) == 4
     darkest = min(parts, key=lightness)
     assert darkest.get_xy().mean(axis=0)[0] > problem.layout.positions[0, 0] + 0.2
-    assert not any(isinstance(p, Polygon) for p in plots.reward(problem.layout, problem.reward).axes[0].patches)
+    assert not any(isinstance(p, Polygon) for p in maps.reward(problem.layout, problem.reward).axes[0].patches)
 
 
 def test_colours_step_evenly_from_light_to_dark() -> None:
@@ -146,15 +146,15 @@ def test_bound_curve_is_logarithmic_and_counts_equality_as_met() -> None:
 def test_bad_input_is_named() -> None:
     layout = make("gridworld", 0).layout
     with pytest.raises(InputError, match=r"visits must have shape \[H, 9, 4\], got \[9, 4\]"):
-        plots.visits(layout, np.zeros((9, 4)))
+        maps.visits(layout, np.zeros((9, 4)))
     with pytest.raises(InputError, match=r"visits of state 0 .* negative"):
-        plots.visits(layout, -np.ones((1, 9, 4)))
+        maps.visits(layout, -np.ones((1, 9, 4)))
     with pytest.raises(InputError, match="reward"):
-        plots.reward(layout, np.full((1, 9, 4), np.nan))
+        maps.reward(layout, np.full((1, 9, 4), np.nan))
     with pytest.raises(InputError, match="policy"):
-        plots.policy(layout, np.zeros((1, 9, 4)))
+        maps.policy(layout, np.zeros((1, 9, 4)))
     with pytest.raises(InputError, match=r"known must have shape \[2, 9\], got \[9\]"):
-        plots.policy(layout, np.full((2, 9, 4), 0.25), np.ones(9))
+        maps.policy(layout, np.full((2, 9, 4), 0.25), np.ones(9))
     with pytest.raises(InputError, match=r"samples and regret .* \[2\] and \[1\]"):
         plots.learning_curve([1, 2], [0.5])
     with pytest.raises(InputError, match=r"regret\[1\] is not finite"):
@@ -168,8 +168,8 @@ def test_bad_input_is_named() -> None:
 def test_files_are_written_and_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     problem = make("gridworld", 0)
     before = dict(matplotlib.rcParams)
-    first = plots.save(plots.policy(problem.layout, problem.expert), tmp_path / "policy.first")
-    again = plots.save(plots.policy(problem.layout, problem.expert), tmp_path / "again")
+    first = plots.save(maps.policy(problem.layout, problem.expert), tmp_path / "policy.first")
+    again = plots.save(maps.policy(problem.layout, problem.expert), tmp_path / "again")
     assert [path.name for path in first] == ["policy.first.png", "policy.first.svg"]
     assert first[0].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in first[1].read_text()
@@ -180,10 +180,10 @@ def test_files_are_written_and_the_same_figure_gives_the_same_bytes(tmp_path: Pa
 
 def test_extreme_layouts_draw_too() -> None:
     single = Layout("ring", np.zeros((1, 2)), ("only",), ("stay",), np.zeros((1, 2)))
-    plots.policy(single, np.ones((1, 1, 1))).draw_without_rendering()
-    plots.reward(single, np.ones((1, 1, 1))).draw_without_rendering()
+    maps.policy(single, np.ones((1, 1, 1))).draw_without_rendering()
+    maps.reward(single, np.ones((1, 1, 1))).draw_without_rendering()
     long = make("double-chain", 0, length=400).layout
-    width, _ = plots.visits(long, np.ones((1, 400, 2))).get_size_inches()
+    width, _ = maps.visits(long, np.ones((1, 400, 2))).get_size_inches()
     assert width < 13
     assert {make(name, 0).layout.kind for name in ENVIRONMENTS} == {"chain", "grid", "arms", "ring"}
 
@@ -191,7 +191,7 @@ def test_extreme_layouts_draw_too() -> None:
 def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
     problem = make("gridworld", 0)
     visited = np.arange(9) != 4
-    hatched = [p for p in plots.reward(problem.layout, problem.reward, visited).axes[0].patches if p.get_hatch()]
+    hatched = [p for p in maps.reward(problem.layout, problem.reward, visited).axes[0].patches if p.get_hatch()]
     assert len(hatched) == 1
     with pytest.raises(InputError, match=r"visited must have shape \[9\], got \[8\]"):
-        plots.reward(problem.layout, problem.reward, np.ones(8))
+        maps.reward(problem.layout, problem.reward, np.ones(8))

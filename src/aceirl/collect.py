@@ -17,6 +17,7 @@ from aceirl.protocols import (
     Expert,
     GenerativeModel,
     Moves,
+    ParallelEnvironment,
     TableExpert,
 )
 
@@ -209,6 +210,21 @@ class _Questions:
         return counts
 
 
+class _OneCopy:
+    """Any environment, as one in which a single episode is played at a time."""
+
+    copies = 1
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
+        return [self._environment.reset(rng)]
+
+    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
+        return {0: self._environment.step(actions[0])}
+
+
 def _step_by_step(
     environment: Environment,
     questions: _Questions,
@@ -219,22 +235,29 @@ def _step_by_step(
     rng: np.random.Generator,
 ) -> Collected:
     end = environment.end if isinstance(environment, EndingEnvironment) else None
+    parallel = environment if isinstance(environment, ParallelEnvironment) else _OneCopy(environment)
     starts: list[int] = []
     path: list[tuple[int, int, int, int]] = []
     exits = np.zeros(environment.horizon + 1, dtype=np.int64)
-    for _ in range(episodes):
-        state = environment.reset(rng)
-        starts.append(state)
-        began = len(path)
+    while len(starts) < episodes:
+        here = parallel.begin(min(parallel.copies, episodes - len(starts)), rng)
+        starts += here
+        walks: list[list[tuple[int, int, int, int]]] = [[] for _ in here]
         for step in range(environment.horizon):
-            if state == end:
+            chosen = {
+                episode: _action(plan, step, state, questions.answer(step, state), rng)
+                for episode, state in enumerate(here)
+                if state != end
+            }
+            if not chosen:
                 break
-            action = _action(plan, step, state, questions.answer(step, state), rng)
-            successor = environment.step(action)
-            path.append((step, state, action, successor))
-            state = successor
-        if route is not None:
-            exits[first_exit(route, path[began:])] += 1
+            for episode, successor in parallel.advance(chosen).items():
+                walks[episode].append((step, here[episode], chosen[episode], successor))
+                here[episode] = successor
+        for walk in walks:
+            path += walk
+            if route is not None:
+                exits[first_exit(route, walk)] += 1
     horizon, _, n_actions = so_far.shape
     shape = (horizon, environment.n_states, n_actions)
     begun = np.bincount(starts, minlength=shape[1])

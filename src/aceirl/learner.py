@@ -50,6 +50,10 @@ class ActiveIRL:
     ) -> None:
         self._strategy = None if strategy is None or isinstance(strategy, str) else strategy
         self._irl = None if irl is None or isinstance(irl, str) else irl
+        if self._strategy is not None and not hasattr(strategy, "plan"):
+            raise InputError(f"strategy must be a name or an object with a method `plan`, got {strategy!r}")
+        if self._irl is not None and not callable(irl):
+            raise InputError(f"irl must be a name or something to call, got {irl!r}")
         names = {"strategy": strategy, "irl": irl}
         self.settings = Settings(**{k: v for k, v in names.items() if isinstance(v, str)}, **settings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,6 +60,23 @@ class EndingEnvironment(Protocol):
 
     @property
     def end(self) -> int: ...
+
+
+@runtime_checkable
+class ParallelEnvironment(Protocol):
+    """An environment of which several episodes can be played side by side, each in one of its `copies`."""
+
+    @property
+    def copies(self) -> int: ...
+
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
+        """Begin that many episodes, at most one a copy, with chance from this generator; their states, in order."""
+
+    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
+        """Take an action in each of these episodes, by number, and return the states they led to.
+
+        All episodes are at the same step, so one that is not among them is over.
+        """
 
 
 @runtime_checkable

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +31,14 @@ from aceirl.protocols import Environment, Expert
 if TYPE_CHECKING:
     import gymnasium
 
-    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.gymnasium import GymEnvironment, GymVectorEnvironment
 
 
 # Families of ids that a library of their own registers, and the wrappers without which observations hide the state.
 FAMILIES = {"MiniGrid": ("minigrid", ("minigrid.wrappers:FullyObsWrapper",))}
+
+# How files of recorded answers end.
+LOGS = (".jsonl", ".npz")
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,9 @@ class Source:
 
     `environment` is one of ours, `package.module:function`, or a Gymnasium id; for the last two `expert` says whom to
     ask, `horizon` how long episodes are, `discretise` how continuous observations are cut (as `Bins.of` reads it, or a
-    function), and `wrap` which wrappers go around the environment, the innermost first (by default none, but a
-    MiniGrid is shown whole).
+    function), `wrap` which wrappers go around the environment, the innermost first (by default none, but a MiniGrid is
+    shown whole), `copies` how many episodes are played side by side, in processes of their own, and `stochastic_expert`
+    that the function or model draws its actions.
     """
 
     environment: str
@@ -53,11 +60,19 @@ class Source:
     horizon: int | None = None
     discretise: str | None = None
     wrap: tuple[str, ...] = ()
+    copies: int = 1
+    stochastic_expert: bool = False
+
+    def __post_init__(self) -> None:
+        if self.copies < 1:
+            raise InputError(f"copies must be at least 1, got {self.copies}")
+        if self.copies > 1 and self.environment in ENVIRONMENTS:
+            raise InputError(f"copies are for Gymnasium environments; {self.environment} plays its episodes at once")
 
 
 @dataclass(frozen=True)
 class Task:
-    """An environment to act in, an expert to ask and, where they are known, the truth and the shape to draw.
+    """An environment to act in, an expert to ask and, where it is known, the truth.
 
     `stationary_dynamics` is false if the dynamics are known to depend on the step; `reward_range` is where the true
     rewards lie.
@@ -66,16 +81,16 @@ class Task:
     environment: Environment
     expert: Expert
     regret: Callable[[IntArray], float] | None = None
-    layout: Layout | None = None
     stationary_dynamics: bool = True
     reward_range: tuple[float, float] | None = None
 
 
 def open_task(source: Source) -> Task:
-    """The environment and the expert that a source names."""
+    """The environment and the expert that a source names; one copy, however many are to be played."""
     if source.environment not in ENVIRONMENTS:
-        return _gym_task(source)
-    for option in ("expert", "horizon", "discretise", "wrap"):
+        env = gym_env(source)
+        return _gym_task(source, env, _adapted(source, env))
+    for option in ("expert", "horizon", "discretise", "wrap", "stochastic_expert"):
         if getattr(source, option):
             raise InputError(f"{option} is for Gymnasium environments; {source.environment} comes with its own")
     problem = make(source.environment, source.seed, **source.parameters)
@@ -83,25 +98,72 @@ def open_task(source: Source) -> Task:
         environment=Simulator(problem.mdp),
         expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
         regret=Truth(problem.mdp, problem.reward).regret,
-        layout=problem.layout,
         stationary_dynamics=problem.mdp.stationary,
     )
 
 
-def _gym_task(source: Source) -> Task:
-    from aceirl.envs.gymnasium import GymEnvironment
+@contextmanager
+def playing(source: Source) -> Iterator[Task]:
+    """The task that a source names, with all its copies; their processes end when the block does, however it does."""
+    if source.copies == 1:
+        yield open_task(source)
+        return
+    from gymnasium import logger
 
     env = gym_env(source)
-    discretise = None if source.discretise is None else _discretiser(source.discretise, env)
-    environment = GymEnvironment(env, horizon=source.horizon, discretise=discretise)
+    environment = _side_by_side(source, _adapted(source, env))
+    # Gymnasium would print the traceback of a process that failed, besides raising its error.
+    level, logger.min_level = logger.min_level, logger.ERROR + 1
+    try:
+        yield _gym_task(source, env, environment)
+    finally:
+        environment.close()
+        logger.min_level = level
+
+
+def _adapted(source: Source, env: gymnasium.Env[Any, Any]) -> GymEnvironment:
+    from aceirl.envs.gymnasium import GymEnvironment
+
+    return GymEnvironment(env, horizon=source.horizon, discretise=_discretiser(source, env))
+
+
+def _side_by_side(source: Source, one: GymEnvironment) -> GymVectorEnvironment:
+    """As many copies as the source says, each in a process of its own, that are otherwise like this one."""
+    from gymnasium.vector import AsyncVectorEnv
+
+    from aceirl.envs.gymnasium import GymVectorEnvironment
+
+    make = partial(_env_of_copy, source, os.getpid())
+    try:
+        # In shared memory there is no room for spaces of one's own, and a wrong observation looks right.
+        vector = AsyncVectorEnv([make] * source.copies, shared_memory=False)
+    except Exception as error:
+        raise InputError(
+            f"environment {source.environment!r} cannot be made in processes of its own: {type(error).__name__}: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+    return GymVectorEnvironment(vector, horizon=one.horizon, discretise=one.states.discretise)
+
+
+def _env_of_copy(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
+    from aceirl.envs.gymnasium import Resting
+
+    if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the copies
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return Resting(gym_env(source))
+
+
+def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> Task:
     if source.expert is None:
         raise InputError(
             f"{source.environment} has no expert of its own; give one: optimal, terminal, package.module:function, "
             "a file of demonstrations (.jsonl, .npz), or a model as ppo:model.zip"
         )
+    if source.stochastic_expert and (source.expert in ("optimal", "terminal") or source.expert.endswith(LOGS)):
+        raise InputError(f"stochastic_expert is for functions and models, not for {source.expert!r}")
     if source.expert == "optimal":
         return optimal_task(env, environment, stationary=source.stationary_expert)
-    return Task(environment, gym_expert(source.expert, environment))
+    return Task(environment, gym_expert(source.expert, environment, deterministic=not source.stochastic_expert))
 
 
 def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
@@ -138,6 +200,30 @@ def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
     return env
 
 
+def rendering_env(source: Source) -> gymnasium.Env[Any, Any]:
+    """The Gymnasium environment that a source names, made to draw itself if it can."""
+    # Pictures are wanted, and neither a window nor what the library has to say about the lack of one.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    try:
+        return gym_env(replace(source, parameters=source.parameters | {"render_mode": "rgb_array"}))
+    except InputError:
+        return gym_env(source)
+
+
+def layout(source: Source, names: tuple[str, ...]) -> Layout:
+    """What the states of a run are called, and where they lie on paper; `names` are those it met, in their order."""
+    if source.environment in ENVIRONMENTS:
+        return make(source.environment, source.seed, **source.parameters).layout
+    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.scenery import layout as over_rendering
+
+    env = rendering_env(source)
+    environment = GymEnvironment(env, horizon=source.horizon, discretise=_discretiser(source, env))
+    environment.recall(names)
+    return over_rendering(env, environment.states, [environment.action(n) for n in range(environment.n_actions)])
+
+
 def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, stationary: bool = False) -> Task:
     """The best policy as the expert, and the regret against it. Only here is the environment's own model looked at."""
     from aceirl.envs.truth import exact_model
@@ -158,21 +244,25 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
     )
 
 
-def gym_expert(name: str, environment: GymEnvironment) -> Expert:
-    """The expert of that name: `terminal`, a file of demonstrations, a model file, or a function of observations."""
+def gym_expert(name: str, environment: GymEnvironment, *, deterministic: bool = True) -> Expert:
+    """The expert of that name: `terminal`, a file of demonstrations, a model file, or a function of observations.
+
+    Whether a model or a function is `deterministic` has to be said; a log shows it.
+    """
     if name == "terminal":
         return TerminalExpert(environment)
-    if name.endswith((".jsonl", ".npz")):
+    if name.endswith(LOGS):
         return DemonstrationExpert.load(Path(name), environment)
     if name.endswith(".zip"):
-        return PredictExpert(_model(name), environment)
+        return PredictExpert(_model(name), environment, deterministic=deterministic)
     if not _is_reference(name):
         raise InputError(
             f"expert {name!r} is not one of: optimal, terminal, package.module:function, demonstrations.jsonl or .npz, "
             "ppo:model.zip"
         )
     found = _named_object(name)
-    return PredictExpert(found, environment) if hasattr(found, "predict") else ObservationExpert(found, environment)
+    kind = PredictExpert if hasattr(found, "predict") else ObservationExpert
+    return kind(found, environment, deterministic=deterministic)
 
 
 def _model(name: str) -> Any:
@@ -192,9 +282,12 @@ def _model(name: str) -> Any:
     return getattr(library, kinds[algorithm.lower()]).load(path, device="cpu")
 
 
-def _discretiser(text: str, env: gymnasium.Env[Any, Any]) -> Callable[[Any], Any]:
+def _discretiser(source: Source, env: gymnasium.Env[Any, Any]) -> Callable[[Any], Any] | None:
     from aceirl.envs.discretise import Bins
 
+    text = source.discretise
+    if text is None:
+        return None
     if _is_reference(text):
         return _named_object(text)  # type: ignore[no-any-return]
     return Bins.of(text, env.observation_space)

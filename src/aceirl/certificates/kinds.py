@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,7 +69,7 @@ class Certificate:
         """Whether the promise is as good as was asked."""
         return reached(self.value, self.epsilon)
 
-    def in_words(self) -> str:
+    def in_words(self, state_names: Sequence[str] = ()) -> str:
         """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
         confidence = f"{100 * (1 - self.delta):g} %"
         if not self.guaranteed:
@@ -80,9 +81,10 @@ class Certificate:
             state = f"Not certified yet: {self.promise} {self.value:.3g} so far ({self.epsilon:.3g} was asked)."
         parts = [state]
         if self.place is not None and self.weight > 0:
-            names = ("step", "state", "action")
-            where = ", ".join(f"{name} {index}" for name, index in zip(names, self.place, strict=False))
-            parts.append(f"Most of what is left lies at {where} (about {self.weight:.2g}).")
+            step, here, *action = self.place
+            name = state_names[here] if here < len(state_names) else f"state {here}"
+            where = [f"step {step}", name, *(f"action {number}" for number in action)]
+            parts.append(f"Most of what is left lies at {', '.join(where)} (about {self.weight:.2g}).")
         if not self.holds and self.more_samples is not None:
             parts.append(f"About {self.more_samples:,} more samples should do.")
         parts.append(f"This takes for granted that {'; '.join(self.assumptions)}.")
@@ -312,13 +314,11 @@ def _of_bets(kind: str, findings: Findings, terms: Terms) -> Certificate:
     wealth, horizon = findings.wealth, findings.estimate.mdp.horizon
     loss, more = np.zeros((horizon, 1)), None
     if findings.route is not None:
-        expected = forecast(findings.estimate, findings.route)
-        loss = expected.exits * expected.losses[:-1, None] * horizon * terms.rmax
-        target = terms.share(horizon)
-        bettors = [0] if kind == "policy" else range(1, 1 + wealth.n_actions)
-        missing = sum(wealth.missing(bettor, target, terms.delta / len(bettors)) for bettor in bettors)
-        growth = place(expected, target).growth
-        more = int(np.ceil(missing / growth)) * horizon if growth > 0 else None
+        firsts = [None] if kind == "policy" else list(range(wealth.n_actions))
+        bets = [_bet_on(first, findings, terms, terms.delta / len(firsts)) for first in firsts]
+        loss = max(bets, key=lambda bet: bet.certified).loss
+        episodes = [bet.episodes for bet in bets]
+        more = None if None in episodes else sum(n for n in episodes if n is not None) * horizon
     value = policy_value if kind == "policy" else criterion_value
     return Certificate(
         kind=kind,
@@ -332,6 +332,31 @@ def _of_bets(kind: str, findings: Findings, terms: Terms) -> Certificate:
         weight=float(loss.max()),
         more_samples=more,
         possible=horizon * terms.rmax,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Bet:
+    """How a bet stands: the share certified, where the rest is lost `[H, S]`, and how many episodes it still needs."""
+
+    certified: float
+    loss: FloatArray
+    episodes: int | None
+
+
+def _bet_on(first: int | None, findings: Findings, terms: Terms, delta: float) -> _Bet:
+    """The bet on the expert's route, or on the one that begins with a first action."""
+    assert findings.route is not None
+    horizon, target = findings.estimate.mdp.horizon, terms.share(findings.estimate.mdp.horizon)
+    route, bettor = findings.route, 0
+    if first is not None:
+        route, bettor = np.vstack((np.full_like(route[:1], first), route[1:])), 1 + first
+    expected = forecast(findings.estimate, route)
+    missing, growth = findings.wealth.missing(bettor, target, delta), place(expected, target).growth
+    return _Bet(
+        certified=findings.wealth.certified(bettor, delta),
+        loss=expected.exits * expected.losses[:-1, None] * horizon * terms.rmax,
+        episodes=0 if missing <= 0 else int(np.ceil(missing / growth)) if growth > 0 else None,
     )
 
 
@@ -354,7 +379,7 @@ def _of_radii(kind: str, findings: Findings, terms: Terms) -> Certificate:
         epsilon=terms.epsilon,
         delta=terms.delta,
         radii=terms.radii,
-        assumptions=_taken_for_granted(estimate, terms.rmax),
+        assumptions=_taken_for_granted(estimate, terms.rmax, expert=kind != "dynamics"),
         promise=PROMISES[kind],
         place=_place(share) if share.any() else None,
         weight=float(share.max()),
@@ -373,13 +398,15 @@ PROMISES = {
 }
 
 
-def _taken_for_granted(estimate: Estimate, rmax: float) -> tuple[str, ...]:
+def _taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -> tuple[str, ...]:
+    """All that is assumed; nothing about the `expert` where its answers do not matter."""
     dynamics = (STATIONARY,) if estimate.mdp.stationary else ()
+    granted = (BOUNDED.format(rmax=rmax), MARKOV, *dynamics)
+    if not expert:
+        return granted
     floor = estimate.kind.least_probability
-    expert = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
-    if estimate.kind.deterministic:
-        expert = DETERMINISTIC
-    return (BOUNDED.format(rmax=rmax), MARKOV, *dynamics, expert, *_of_expert(estimate))
+    answers = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
+    return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *_of_expert(estimate))
 
 
 def _of_expert(estimate: Estimate) -> tuple[str, ...]:

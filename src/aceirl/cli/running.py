@@ -29,7 +29,10 @@ def run(
     ],
     strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "guided",
     episodes_per_iteration: Annotated[
-        int | None, typer.Option(help="Episodes between two plans (N_E); by default the paper's for this environment.")
+        int | None,
+        typer.Option(
+            help="Episodes between two plans (N_E); by default the paper's for this environment, or one for each copy."
+        ),
     ] = None,
     irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
     confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "kl",
@@ -71,6 +74,21 @@ def run(
     wrap: Annotated[
         list[str] | None, typer.Option(help="Gymnasium only: a wrapper, as package.module:class; may be repeated.")
     ] = None,
+    copies: Annotated[
+        int,
+        typer.Option(
+            help="Gymnasium only: episodes to play side by side, in processes of their own. Worth it if a step of the "
+            "environment takes longer than talking to a process, about a tenth of a millisecond."
+        ),
+    ] = 1,
+    stochastic_expert: Annotated[
+        bool, typer.Option(help="Gymnasium only: the function or model draws its actions, and is asked at every visit.")
+    ] = False,
+    least_probability: Annotated[
+        float | None,
+        typer.Option(help="For such an expert: it takes every action it uses with at least this probability."),
+    ] = None,
+    rmax: Annotated[float, typer.Option(help="The most a step can be worth; certificates are in its units.")] = 1.0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
@@ -82,10 +100,21 @@ def run(
     from aceirl.tasks import Source, open_task
 
     parameters = read_parameters(parameter or [])
-    source = Source(env, parameters, seed, stationary_expert, expert, horizon, discretise, tuple(wrap or ()))
+    source = Source(
+        environment=env,
+        parameters=parameters,
+        seed=seed,
+        stationary_expert=stationary_expert,
+        expert=expert,
+        horizon=horizon,
+        discretise=discretise,
+        wrap=tuple(wrap or ()),
+        copies=copies,
+        stochastic_expert=stochastic_expert,
+    )
     task = open_task(source)
     if episodes_per_iteration is None:
-        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else 1
+        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else copies
     settings = Settings(
         strategy=strategy,
         irl=irl,
@@ -97,6 +126,8 @@ def run(
         max_samples=max_samples,
         max_answers=max_answers,
         until_regret=until_regret,
+        rmax=rmax,
+        least_probability=least_probability,
         stationary_dynamics=task.stationary_dynamics and not per_step,
         seed=seed,
     )
@@ -189,15 +220,17 @@ def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
     from aceirl.errors import InputError
     from aceirl.experiments.summary import in_words, outcome
     from aceirl.learner import progress_bar
-    from aceirl.tasks import open_task
+    from aceirl.tasks import playing
 
     if begun.source is None:
         raise InputError(
             f"{begun.path} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={begun.path})"
         )
-    task = open_task(begun.source)
     try:
-        with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
+        with (
+            playing(begun.source) as task,
+            progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance,
+        ):
             for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
                 advance(turn.record)
     except KeyboardInterrupt:

@@ -7,19 +7,29 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from aceirl.errors import InputError
 from aceirl.kernels import greedy_actions, optimal_values
-from aceirl.mdp import MDP, FloatArray, check_policy, check_reward, frozen
+from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A part of a drawing: `extent` is its left, right, bottom and top; `pixels [h, w, 3]` are a picture under it."""
+
+    title: str
+    extent: tuple[float, float, float, float]
+    pixels: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     """How to draw a problem: where its states lie on paper, and where its actions point.
 
-    Shapes: `positions [S, 2]` (x right, y up, neighbours one apart), `action_directions [A, 2]` (arrows of length one;
-    zeros for an action that points nowhere). The kind is "chain", "grid", "arms" or "ring".
+    Shapes: `positions [S, 2]` (x right, y up, neighbours one apart; nan for a state that is not drawn) and
+    `action_directions [A, 2]`, or `[S, A, 2]` if they depend on the state (arrows of length one; zeros for an action
+    that points nowhere). The kind is "chain", "grid", "arms" or "ring".
     """
 
     kind: str
@@ -27,20 +37,35 @@ class Layout:
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     action_directions: FloatArray
+    sheets: tuple[Sheet, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, names in (("positions", self.state_names), ("action_directions", self.action_names)):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            if array.shape != (len(names), 2):
-                raise InputError(f"{name} must have shape [{len(names)}, 2], got {list(array.shape)}")
-            if not np.isfinite(array).all():
-                raise InputError(f"{name}[{int(np.argwhere(~np.isfinite(array))[0, 0])}] is not finite")
-            object.__setattr__(self, name, frozen(array, np.float64))
-        length = np.linalg.norm(self.action_directions, axis=1)
-        wrong = (length != 0) & (np.abs(length - 1) > 1e-6)
+        positions = np.array(self.positions, dtype=np.float64)
+        directions = np.array(self.action_directions, dtype=np.float64)
+        if positions.shape != (self.n_states, 2):
+            raise InputError(f"positions must have shape [{self.n_states}, 2], got {list(positions.shape)}")
+        if directions.shape not in ((self.n_actions, 2), (self.n_states, self.n_actions, 2)):
+            raise InputError(f"action_directions must have shape [{self.n_actions}, 2], got {list(directions.shape)}")
+        wrong = np.isinf(positions).any(axis=1) | (np.isnan(positions).sum(axis=1) == 1)
         if wrong.any():
-            a = int(np.argmax(wrong))
-            raise InputError(f"action_directions[{a}] is {self.action_directions[a].tolist()}, not of length 1 or 0")
+            raise InputError(f"positions[{int(np.argmax(wrong))}] is not finite")
+        length = np.linalg.norm(directions, axis=-1)
+        crooked = ~((length == 0) | (np.abs(length - 1) <= 1e-6))
+        if crooked.any():
+            index = tuple(np.argwhere(crooked)[0])
+            place = [int(i) for i in index]
+            raise InputError(f"action_directions{place} is {directions[index].tolist()}, not of length 1 or 0")
+        object.__setattr__(self, "positions", frozen(positions, np.float64))
+        object.__setattr__(self, "action_directions", frozen(directions, np.float64))
+
+    def directions(self, state: int) -> FloatArray:
+        """`[A, 2]`: where the actions point in a state."""
+        return self.action_directions if self.action_directions.ndim == 2 else self.action_directions[state]
+
+    @property
+    def drawn(self) -> IntArray:
+        """The states that have a place."""
+        return np.flatnonzero(np.isfinite(self.positions).all(axis=1))
 
     @property
     def n_states(self) -> int:

@@ -29,6 +29,7 @@ from aceirl.experiments.analysis import (
     summary,
     verdicts,
 )
+from aceirl.experiments.maps import looks
 from aceirl.experiments.published import TABLE1, Published
 from aceirl.experiments.specs import GENERATIVE, Setting, Spec
 from aceirl.experiments.store import Store
@@ -296,7 +297,7 @@ def _maps(results: Results, gallery: Gallery) -> list[tuple[Setting, list[Map]]]
         for strategy in results.spec.strategies:
             run = next((r for r in results.of(setting.name, strategy) if r.cell.seed == results.spec.seeds[0]), None)
             if run is not None:
-                figure = plots.looks(problem.layout, run.visits, goals)
+                figure = looks(problem.layout, run.visits, goals)
                 name = f"{results.spec.name}-{setting.name}-looks-{strategy}"
                 maps.append(Map(strategy, gallery.add(name, f"Where {strategy} looked, {setting.title}", figure)))
         if maps:

@@ -34,21 +34,22 @@ class ObservationExpert:
 
 
 class PredictExpert:
-    """Anything with `predict(observation, deterministic=True)` that returns an action and its memory, which is ignored.
+    """Anything with `predict(observation, deterministic=...)` that returns an action and its memory, which is ignored.
 
-    Models of Stable-Baselines3 and policies of imitation are of this kind.
+    Models of Stable-Baselines3 and policies of imitation are of this kind. Unless it is `deterministic`, the model is
+    left to draw its actions.
     """
 
-    deterministic = True
     stationary = True
 
-    def __init__(self, model: Any, environment: ShowingEnvironment) -> None:
+    def __init__(self, model: Any, environment: ShowingEnvironment, *, deterministic: bool = True) -> None:
         self.model, self.environment = model, environment
+        self.deterministic = deterministic
 
     def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
         """What the model predicts for the observation that stands for the state."""
         observation = self.environment.observation(state)
-        action, _ = self.model.predict(observation, deterministic=True)
+        action, _ = self.model.predict(observation, deterministic=self.deterministic)
         return own_action(self.environment, action, observation)
 
 

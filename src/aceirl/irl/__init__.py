@@ -7,6 +7,7 @@ from aceirl.irl.feasible import FeasibleRewardSet, projected
 from aceirl.irl.feasible_point import feasible_point, made_feasible
 from aceirl.irl.max_causal_entropy import max_causal_entropy
 from aceirl.irl.max_margin import max_margin
+from aceirl.irl.worth import worth_of_answers
 
 ALGORITHMS: dict[str, InverseReinforcement] = {
     "feasible-point": feasible_point,
@@ -33,4 +34,5 @@ __all__ = [
     "algorithm",
     "made_feasible",
     "projected",
+    "worth_of_answers",
 ]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import base64
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
+from aceirl.envs.scenery import COMPASS, Place, action_names, rendered, scenery
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
-from aceirl.tasks import Source, gym_env
+from aceirl.tasks import Source, rendering_env
 from aceirl.web.png import png
 
 
@@ -26,15 +22,6 @@ class Action:
     name: str
     direction: tuple[float, float]
     key: str
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a state is drawn. States of one group are drawn together; those of other groups lie on other sheets."""
-
-    x: float
-    y: float
-    group: int = 0
 
 
 class Stage(Protocol):
@@ -109,124 +96,35 @@ class GymStage:
     def __init__(self, source: Source) -> None:
         from aceirl.envs.gymnasium import GymEnvironment
 
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        parameters = source.parameters | {"render_mode": "rgb_array"}
-        self._env = gym_env(Source(**{**vars(source), "parameters": parameters}))
+        self._env = rendering_env(source)
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
-        self._kind = KINDS.get(type(self._env.unwrapped).__name__, Kind())
+        self._scenery = scenery(self._env)
         self.shape = "grid"
-        self.brief = self._kind.brief
+        self.brief = self._scenery.brief
 
     @cached_property
     def actions(self) -> list[Action]:
         """By the names this kind of environment has for them, its own names, or numbers."""
-        n_actions = self.environment.n_actions
-        names = list(self._kind.actions)
-        listed = getattr(self._env.unwrapped, "actions", None)
-        if not names and isinstance(listed, type) and issubclass(listed, Enum):
-            names = [member.name.replace("_", " ") for member in listed]
-        if len(names) != n_actions:
-            names = [f"action {self.environment.action(number)}" for number in range(n_actions)]
+        names = action_names(self._env, [self.environment.action(n) for n in range(self.environment.n_actions)])
         return with_keys([(name, COMPASS.get(name, (0.0, 0.0))) for name in names])
 
     def name(self, state: int) -> str:
         """The state in words."""
         if state == self.environment.end:
             return "the end of the episode"
-        return self._kind.words(self._env.unwrapped, self.environment.observation(state))
+        return self._scenery.words(self._env.unwrapped, self.environment.observation(state))
 
     def place(self, state: int) -> Place | None:
         """A cell of the map, for environments that have one."""
-        if state == self.environment.end or self._kind.place is None:
+        if state == self.environment.end:
             return None
-        return self._kind.place(self._env.unwrapped, self.environment.observation(state))
+        return self._scenery.place(self._env.unwrapped, self.environment.observation(state))
 
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""
-        try:
-            pixels = self._env.render()
-        except Exception:
-            return None
-        if not isinstance(pixels, np.ndarray) or pixels.ndim != 3:
-            return None
-        return "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
+        pixels = rendered(self._env)
+        return None if pixels is None else "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
 
-
-@dataclass(frozen=True)
-class Kind:
-    """What people call things in one kind of environment."""
-
-    actions: tuple[str, ...] = ()
-    brief: str = "Decide what you want to happen here, and stay with it."
-    words: Callable[[Any, Any], str] = lambda env, observation: f"what you see is {_plain(observation)}"
-    place: Callable[[Any, Any], Place] | None = None
-
-
-def _plain(observation: Any) -> str:
-    return str(observation.tolist() if isinstance(observation, np.ndarray) else observation)
-
-
-def _on_map(columns: int, observation: int) -> Place:
-    row, column = divmod(int(observation), columns)
-    return Place(column, -row)
-
-
-def _cell_words(columns: int, observation: int) -> str:
-    row, column = divmod(int(observation), columns)
-    return f"row {row + 1}, column {column + 1}"
-
-
-def _taxi_words(env: Any, observation: int) -> str:
-    row, column, passenger, destination = env.decode(observation)
-    stands = ("the red stand", "the green stand", "the yellow stand", "the blue stand")
-    where = "in the taxi" if passenger == 4 else f"waiting at {stands[passenger]}"
-    place = f"the taxi in row {row + 1}, column {column + 1}"
-    return f"{place}, the passenger {where}, bound for {stands[destination]}"
-
-
-def _taxi_place(env: Any, observation: int) -> Place:
-    row, column, passenger, destination = env.decode(observation)
-    return Place(column, -row, group=passenger * 4 + destination)
-
-
-def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
-    total, dealer, ace = (int(part) for part in observation)
-    return f"a hand of {total}{' with a usable ace' if ace else ''} against the dealer's {dealer}"
-
-
-KINDS = {
-    "FrozenLakeEnv": Kind(
-        ("left", "down", "right", "up"),
-        "A frozen lake with holes in it. You may want to get to the flag, and not to fall in; the ice is slippery.",
-        lambda env, observation: _cell_words(env.desc.shape[1], observation),
-        lambda env, observation: _on_map(env.desc.shape[1], observation),
-    ),
-    "CliffWalkingEnv": Kind(
-        ("up", "right", "down", "left"),
-        "A path along a cliff. You may want to get to the other side, and not to fall.",
-        lambda env, observation: _cell_words(env.shape[1], observation),
-        lambda env, observation: _on_map(env.shape[1], observation),
-    ),
-    "TaxiEnv": Kind(
-        ("south", "north", "east", "west", "pick up", "drop off"),
-        "A taxi and its passenger. You may want to take them to the coloured stand they are bound for.",
-        _taxi_words,
-        _taxi_place,
-    ),
-    "BlackjackEnv": Kind(("stick", "hit"), "A game of Blackjack. You may want to win it.", _blackjack_words),
-}
-
-COMPASS = {
-    "left": (-1.0, 0.0),
-    "right": (1.0, 0.0),
-    "up": (0.0, 1.0),
-    "down": (0.0, -1.0),
-    "west": (-1.0, 0.0),
-    "east": (1.0, 0.0),
-    "north": (0.0, 1.0),
-    "south": (0.0, -1.0),
-    "forward": (0.0, 1.0),
-}
 
 ARROW_KEYS = {(-1.0, 0.0): "ArrowLeft", (1.0, 0.0): "ArrowRight", (0.0, 1.0): "ArrowUp", (0.0, -1.0): "ArrowDown"}
 RESERVED_KEYS = "ur?"

@@ -157,16 +157,23 @@ def _belief(interview: Interview) -> dict[str, Any]:
     states = []
     for state in range(interview.environment.n_states):
         place = stage.place(state)
-        if place is None or (here is not None and place.group != here.group):
+        if place is None or (here is not None and place.sheet != here.sheet):
             continue
         row: dict[str, Any] = {"state": state, "x": place.x, "y": place.y, "name": stage.name(state)}
+        row["ahead"] = place.ahead
         if state in known:
             row["said"] = known[state]
         if learnt is not None and state < len(learnt.worth):
             row["worth"] = round(float(learnt.worth[state]), 3)
             row["guess"] = int(learnt.policy[0, state])
         states.append(row)
-    return {"ready": learnt is not None, "states": states, "list": [] if states else _listed(interview)}
+    sheet = "" if here is None else here.sheet[:1].upper() + here.sheet[1:]
+    return {
+        "ready": learnt is not None,
+        "sheet": sheet,
+        "states": states,
+        "list": [] if states else _listed(interview),
+    }
 
 
 def _listed(interview: Interview) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@
   }
 
   function drawBelief(target, legend) {
-    const { states, list, ready } = now.belief;
+    const { states, list, ready, sheet: title } = now.belief;
     if (list.length) return drawList(target, legend, list);
     if (!states.length || !now.progress.answers) {
       legend.textContent = "";
@@ -129,11 +129,12 @@
       step.className = `w${level}`;
       ramp.append(step);
     }
-    legend.replaceChildren("less", ramp, "more reward. Arrows: what you said.");
+    legend.replaceChildren(title ? `${title}: less` : "less", ramp, "more reward. Arrows: what you said.");
   }
 
   function mark(state, action, level, guess) {
-    const [dx, dy] = action.direction;
+    const [ax, ay] = state.ahead, [right, up] = action.direction;
+    const dx = right * ay + up * ax, dy = up * ay - right * ax;
     const ink = `${level > 4 ? "ink-dark" : "ink-light"}${guess ? " guess" : ""}`;
     if (!dx && !dy) return shape("text", { class: `act ${ink}`, x: state.x, y: -state.y }, action.name.slice(0, 4));
     const x = state.x, y = -state.y, a = 0.26, b = 0.14;

@@ -1,0 +1,25 @@
+"""Which of the expert's answers mattered: what it would cost not to have them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aceirl.counts import Estimate
+from aceirl.irl.base import Recovered, action_values
+from aceirl.kernels import occupancy
+from aceirl.mdp import FloatArray, IntArray
+
+
+def worth_of_answers(estimate: Estimate, recovered: Recovered, policy: IntArray) -> FloatArray:
+    """`[S]`: each state's share of what the answers are worth to whoever acts on `policy [H, S]`; they sum to one.
+
+    The answer for state `s` at step `h` is worth what a guess there would cost: to take any action once, each as
+    likely, and to go on as before. That is `P(s_h = s)·(max_a Q_h(s, a) - mean_a Q_h(s, a))` in the estimated process,
+    under the recovered reward. A state's worth is the sum over the steps at which it has an answer that counts.
+    """
+    q = action_values(estimate, recovered.reward, recovered.neutral)
+    here = occupancy(estimate.mdp, np.eye(q.shape[2])[policy]).sum(axis=2)
+    answered = estimate.kind.pooled(estimate.counts.answers).any(axis=2)
+    worth = (here * (q.max(axis=2) - q.mean(axis=2)) * answered).sum(axis=0)
+    total = float(worth.sum())
+    return np.asarray(worth / total if total > 0 else worth)

@@ -1,0 +1,201 @@
+"""Gymnasium environments as people see them: places, words and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium_environments import Corridor
+from typer.testing import CliRunner
+
+from aceirl.cli import app
+from aceirl.envs import Layout
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.scenery import Place, Scenery, action_names, layout, rendered, scenery, turned
+from aceirl.experiments import maps
+from aceirl.tasks import Source, rendering_env
+from aceirl.tasks import layout as layout_of
+
+pytest.importorskip("pygame")
+
+TAXI = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
+CLIFF = "CliffWalking-v1" if "CliffWalking-v1" in gymnasium.registry else "CliffWalking-v0"
+
+
+def opened(name: str, **parameters: Any) -> tuple[gymnasium.Env[Any, Any], GymEnvironment]:
+    if name.startswith("MiniGrid"):
+        pytest.importorskip("minigrid")
+    env = rendering_env(Source(name, parameters, 0, horizon=50))
+    return env, GymEnvironment(env, horizon=50)
+
+
+def walked(environment: GymEnvironment, episodes: int = 30) -> None:
+    """Meet some states."""
+    rng = np.random.default_rng(0)
+    for _ in range(episodes):
+        environment.reset(rng)
+        for _ in range(environment.horizon):
+            if environment.step(int(rng.integers(environment.n_actions))) == environment.end:
+                break
+
+
+def drawn_layout(env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> Layout:
+    return layout(env, environment.states, [environment.action(n) for n in range(environment.n_actions)])
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1", CLIFF, TAXI, "MiniGrid-Empty-5x5-v0"])
+def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str) -> None:
+    """The other route to a place: the pixels that change when the environment is moved there."""
+    env, environment = opened(name)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    pose, inner = scenery(env).pose, env.unwrapped
+    assert len(found.drawn) == environment.n_states - 1
+    sheets = {sheet.title: sheet for sheet in found.sheets}
+    checked = 0
+    for title, sheet in sheets.items():
+        members = [int(s) for s in found.drawn if _inside(found.positions[s], sheet.extent)]
+        assert members, title
+        left, right, _, top = sheet.extent
+        assert sheet.pixels is not None
+        unit = sheet.pixels.shape[1] / (right - left)
+        for state in members[1:4]:
+            pose(inner, environment.observation(members[0]))
+            before = rendered(env)
+            pose(inner, environment.observation(state))
+            after = rendered(env)
+            assert before is not None
+            assert after is not None
+            rows, columns = np.nonzero((before != after).any(axis=2))
+            places = [((x - left) * unit, (top - y) * unit) for x, y in found.positions[[members[0], state]]]
+            near = [(np.abs(columns - x) < 0.8 * unit) & (np.abs(rows - y) < 0.8 * unit) for x, y in places]
+            assert all(area.any() for area in near), (title, state)
+            assert (near[0] | near[1]).mean() > 0.95, (title, state)
+            checked += 1
+    assert checked >= 3
+
+
+def _inside(position: np.ndarray[Any, Any], extent: tuple[float, float, float, float]) -> bool:
+    (x, y), (left, right, bottom, top) = position, extent
+    return bool(left < x < right and bottom < y < top)
+
+
+def test_arrows_turn_with_whoever_walks() -> None:
+    left, right, forward = np.eye(2)[0] * -1, np.eye(2)[0], np.eye(2)[1]
+    arrows = np.array([left, right, forward])
+    np.testing.assert_allclose(turned(arrows, (0.0, 1.0)), arrows)
+    np.testing.assert_allclose(turned(arrows, (1.0, 0.0)), [[0, 1], [0, -1], [1, 0]])
+    np.testing.assert_allclose(turned(arrows, (0.0, -1.0)), [[1, 0], [-1, 0], [0, -1]])
+
+
+def test_a_turning_agent_has_a_sheet_for_each_way_it_faces() -> None:
+    env, environment = opened("MiniGrid-Empty-5x5-v0")
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert [sheet.title for sheet in found.sheets] == [f"facing {way}" for way in ("down", "left", "right", "up")]
+    names = action_names(env, list(range(7)))
+    for state in range(1, environment.n_states):
+        scenery(env).pose(env.unwrapped, environment.observation(state))
+        before = np.array(env.unwrapped.agent_pos)  # type: ignore[attr-defined]
+        env.unwrapped.step(names.index("forward"))
+        moved = np.array(env.unwrapped.agent_pos) - before  # type: ignore[attr-defined]
+        if moved.any():
+            np.testing.assert_allclose(found.directions(state)[names.index("forward")], moved * (1, -1))
+
+
+def test_a_thing_that_moved_makes_another_sheet() -> None:
+    env, environment = opened("MiniGrid-DoorKey-5x5-v0")
+    env.reset(seed=1)
+    first, _ = env.reset(seed=1)
+    environment.states.number(first)
+    agent = env.unwrapped
+    place = scenery(env).place(agent, first)
+    assert place is not None
+    assert "yellow key" in place.sheet
+    assert "yellow door locked" in place.sheet
+    gone = {**first, "image": np.where(first["image"][:, :, :1] == 5, np.array([1, 0, 0]), first["image"])}
+    other = scenery(env).place(agent, gone)
+    assert other is not None
+    assert "key" not in other.sheet
+    assert (other.x, other.y) == (place.x, place.y)
+
+
+def test_the_taxi_has_a_sheet_for_each_errand() -> None:
+    env, environment = opened(TAXI)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert "at red, to green" in {sheet.title for sheet in found.sheets}
+    assert len({tuple(position) for position in found.positions[1:].tolist()}) == environment.n_states - 1
+
+
+class Terrace(Corridor):
+    """A corridor of one's own that says where its rooms are, and draws nothing."""
+
+    scenery = Scenery(
+        actions=("left", "right"),
+        words=lambda env, observation: f"room {observation} of {env.rooms}",
+        place=lambda env, observation: Place(observation, 0.0, "downstairs" if observation < 2 else "upstairs"),
+    )
+
+
+class Crowd(Corridor):
+    """All rooms in one place: that is no map."""
+
+    scenery = Scenery(place=lambda env, observation: Place(0.0, 0.0))
+
+
+def test_an_environment_of_ones_own_takes_part() -> None:
+    env = Terrace()
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert found.state_names[:2] == ("the end", "room 0 of 4")
+    assert [sheet.title for sheet in found.sheets] == ["downstairs", "upstairs"]
+    assert all(sheet.pixels is None for sheet in found.sheets)
+    np.testing.assert_allclose(found.directions(1), [[-1, 0], [1, 0]])
+    states = {found.state_names[s]: found.positions[s] for s in found.drawn}
+    np.testing.assert_allclose(states["room 1 of 4"] - states["room 0 of 4"], [1, 0])
+    maps.reward(found, np.random.default_rng(0).random((3, *found.action_directions.shape[:2])))
+
+
+@pytest.mark.parametrize("env", [Crowd(), Corridor()])
+def test_without_places_there_is_no_map(env: Corridor) -> None:
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert len(found.drawn) == 0
+    assert len(found.state_names) == environment.n_states
+
+
+def test_a_run_is_drawn_over_the_rendering(tmp_path: Path) -> None:
+    runner = CliRunner()
+    folder = tmp_path / "lake"
+    ran = runner.invoke(
+        app,
+        ["run", "FrozenLake-v1", "--expert", "optimal", "--stationary-expert", "--horizon", "30",
+         "--max-samples", "300", "--out", str(folder)],
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    assert "The answers that mattered most" in ran.output
+    shown = runner.invoke(app, ["show", str(folder)])
+    assert shown.exit_code == 0, shown.output
+    for name in ("visits", "reward", "policy", "why-here"):
+        assert "<image" in (folder / "pictures" / f"{name}.svg").read_text()
+    source = Source("FrozenLake-v1", {}, 0, horizon=30)
+    assert layout_of(source, ("end", "0", "4")).state_names == ("the end", "row 1, column 1", "row 2, column 1")
+
+
+def test_where_there_is_no_map_the_answers_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "game"
+    ran = CliRunner().invoke(
+        app,
+        ["run", "Blackjack-v1", "--expert", "optimal", "--stationary-expert", "--horizon", "5", "--max-samples", "100",
+         "--out", str(folder)],
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    assert "against the dealer's" in ran.output
+    assert CliRunner().invoke(app, ["show", str(folder)]).exit_code == 0
+    assert {path.stem for path in (folder / "pictures").iterdir()} == {"bound", "learning", "why-here"}

@@ -1,0 +1,48 @@
+"""What the expert's answers are worth, against playing without each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aceirl import Settings
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.irl import worth_of_answers
+from aceirl.kernels import evaluate
+from aceirl.loop import estimate, learn
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("name", ["gridworld", "double-chain"])
+def test_an_answer_is_worth_what_a_guess_instead_of_it_costs(name: str, stationary: bool) -> None:
+    problem = make(name, 3, horizon=6)
+    environment = Simulator(problem.mdp)
+    table = problem.expert[0] if stationary else problem.expert
+    expert = PolicyExpert(table, problem.mdp.shape, stationary=stationary)
+    settings = Settings(strategy="random", episodes_per_iteration=5, max_samples=120, seed=1)
+    *_, turn = learn(environment, expert, settings)
+    known, recovered, policy = (
+        estimate(environment, expert, settings, turn.state.counts),
+        turn.state.recovered,
+        turn.state.policy,
+    )
+    assert recovered is not None
+    assert policy is not None
+    horizon, n_states, n_actions = known.mdp.shape
+    after_unknown = recovered.neutral * np.arange(horizon - 1, -1, -1.0)
+    answered = known.kind.pooled(known.counts.answers).any(axis=2)
+
+    def value(table: np.ndarray) -> float:
+        v = evaluate(known.mdp, recovered.reward, table, after_unknown)[1]
+        return float(known.mdp.initial @ v[0])
+
+    acting = np.eye(n_actions)[policy]
+    lost = np.zeros(n_states)
+    for h, s in np.argwhere(answered):
+        guessing = acting.copy()
+        guessing[h, s] = 1 / n_actions
+        lost[s] += value(acting) - value(guessing)
+    assert (lost > 1e-3).sum() >= 3
+    np.testing.assert_allclose(worth_of_answers(known, recovered, policy), lost / lost.sum(), atol=1e-9)
