@@ -30,7 +30,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from aceirl.collect import Plan, collect
 from aceirl.counts import Counts
 from aceirl.envs.discretise import Bins
-from aceirl.envs.gymnasium import GymEnvironment, GymVectorEnvironment, Resting
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import FunctionExpert
 from aceirl.tasks import Source, gym_env
 

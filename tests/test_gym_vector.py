@@ -24,9 +24,10 @@ from aceirl.cli import app
 from aceirl.collect import Plan, collect
 from aceirl.counts import Counts
 from aceirl.envs.discretise import Bins
-from aceirl.envs.gymnasium import GymEnvironment, GymVectorEnvironment, Resting
+from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import END
 from aceirl.envs.truth import exact_model
+from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
 from aceirl.kernels import occupancy

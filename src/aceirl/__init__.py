@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from aceirl.envs import Problem as Problem
     from aceirl.envs import make as make
     from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
-    from aceirl.envs.gymnasium import GymVectorEnvironment as GymVectorEnvironment
     from aceirl.envs.simulator import Simulator as Simulator
+    from aceirl.envs.vector import GymVectorEnvironment as GymVectorEnvironment
     from aceirl.errors import AnswerError as AnswerError
     from aceirl.errors import InputError as InputError
     from aceirl.experts import FunctionExpert as FunctionExpert
@@ -46,7 +46,7 @@ _HOMES = {
     "FeasibleRewardSet": "irl",
     "FunctionExpert": "experts",
     "GymEnvironment": "envs.gymnasium",
-    "GymVectorEnvironment": "envs.gymnasium",
+    "GymVectorEnvironment": "envs.vector",
     "InputError": "errors",
     "MDP": "mdp",
     "Plan": "collect",

@@ -31,7 +31,8 @@ from aceirl.protocols import Environment, Expert
 if TYPE_CHECKING:
     import gymnasium
 
-    from aceirl.envs.gymnasium import GymEnvironment, GymVectorEnvironment
+    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.vector import GymVectorEnvironment
 
 
 # Families of ids that a library of their own registers, and the wrappers without which observations hide the state.
@@ -131,7 +132,7 @@ def _side_by_side(source: Source, one: GymEnvironment) -> GymVectorEnvironment:
     """As many copies as the source says, each in a process of its own, that are otherwise like this one."""
     from gymnasium.vector import AsyncVectorEnv
 
-    from aceirl.envs.gymnasium import GymVectorEnvironment
+    from aceirl.envs.vector import GymVectorEnvironment
 
     make = partial(_env_of_copy, source, os.getpid())
     try:
@@ -146,7 +147,7 @@ def _side_by_side(source: Source, one: GymEnvironment) -> GymVectorEnvironment:
 
 
 def _env_of_copy(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
-    from aceirl.envs.gymnasium import Resting
+    from aceirl.envs.vector import Resting
 
     if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the copies
         signal.signal(signal.SIGINT, signal.SIG_IGN)

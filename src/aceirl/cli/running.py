@@ -77,8 +77,8 @@ def run(
     copies: Annotated[
         int,
         typer.Option(
-            help="Gymnasium only: episodes to play side by side, in processes of their own. Worth it if a step of the "
-            "environment takes longer than talking to a process, about a tenth of a millisecond."
+            help="Gymnasium only: episodes to play side by side, in processes of their own; worth it if a step of the "
+            "environment takes a millisecond or more."
         ),
     ] = 1,
     stochastic_expert: Annotated[
