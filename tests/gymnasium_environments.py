@@ -37,6 +37,18 @@ class Corridor(gymnasium.Env[Any, Any]):
         return self.room
 
 
+class Conveyor(Corridor):
+    """The corridor, entered anywhere in its first half; whatever is done, it moves on."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.room = int(self.np_random.integers(self.rooms // 2))
+        return self.seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return super().step(1)
+
+
 class Shown(Corridor):
     """The corridor, with its rooms shown as elements of any space."""
 

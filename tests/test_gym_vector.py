@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from gymnasium_environments import Corridor, Failing, GuardedVector, Shown
+from gymnasium_environments import Conveyor, Corridor, Failing, GuardedVector, Shown
 from test_gym_adapter import SPACES, assert_same, learned, onwards, samples
 from typer.testing import CliRunner
 
@@ -67,6 +67,10 @@ def vector(
     kind: type[Any] = SyncVectorEnv,
     **options: Any,
 ) -> GymVectorEnvironment:
+    """That many copies; inside `Resting`, where an episode would lose its first step without."""
+    next_step = not OLD and getattr(options.get("autoreset_mode"), "value", "NextStep") == "NextStep"
+    if kind is AsyncVectorEnv and next_step and not options.get("shared_memory", True):
+        return GymVectorEnvironment(kind([lambda: Resting(make())] * copies, **options), horizon=horizon)
     return GymVectorEnvironment(kind([make] * copies, **options), horizon=horizon)
 
 
@@ -85,6 +89,28 @@ def test_episodes_side_by_side_are_those_played_one_after_the_other(kind: type[A
             found = turns(environment)
         assert_same(found[-1].state, one_by_one[-1].state)
         assert [turn.record.certificates for turn in found] == [turn.record.certificates for turn in one_by_one]
+
+
+@every_kind
+def test_no_step_of_an_episode_is_lost_to_the_end_of_the_one_before(kind: type[Any], options: dict[str, Any]) -> None:
+    """Some episodes end just at the horizon, and some would with the next step."""
+
+    def turns(environment: GymEnvironment) -> list[Turn]:
+        return learned(environment, onwards(environment), episodes_per_iteration=12, max_samples=150)
+
+    one_by_one = turns(GymEnvironment(Conveyor(rooms=6), horizon=4))[-1]
+    with closing(vector(lambda: Conveyor(rooms=6), 4, horizon=4, kind=kind, **options)) as environment:
+        assert_same(turns(environment)[-1].state, one_by_one.state)
+
+
+@pytest.mark.skipif(OLD, reason="Gymnasium 0.29 resets in the same step")
+def test_a_vector_that_would_lose_steps_is_refused() -> None:
+    workers = AsyncVectorEnv([lambda: Corridor(rooms=1)] * 2, shared_memory=False)
+    with closing(GymVectorEnvironment(workers, horizon=2)) as environment:
+        environment.begin(2, np.random.default_rng(0))
+        assert environment.advance({0: 1, 1: 0}) == {0: END, 1: 1}
+        with pytest.raises(InputError, match="wrap its environments in aceirl"):
+            environment.begin(2, np.random.default_rng(0))
 
 
 @every_kind

@@ -18,14 +18,17 @@ from aceirl.errors import InputError
 # When a vector environment begins anew in a copy whose episode is over.
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 
+# Where `Resting` tells of the end of an episode.
+TERMINATED, TRUNCATED = "resting_terminated", "resting_truncated"
+
 
 class GymVectorEnvironment(GymEnvironment):
     """A Gymnasium vector environment: as many episodes side by side as it has copies.
 
     The episodes are played in rounds. Each round begins with a `reset` from seeds of the generator that `begin` is
-    given. A copy whose episode is over is stepped with the others, and nobody looks at it until the next round; made
-    with `Resting`, it costs nothing by then. Where the vector environment does not tell the limit of steps, `horizon`
-    must be given.
+    given. A copy whose episode is over is stepped with the others, and nobody looks at it until the next round; inside
+    `Resting` it does nothing meanwhile. Where the vector environment does not tell the limit of steps, `horizon` must
+    be given.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class GymVectorEnvironment(GymEnvironment):
         self._autoreset = _autoreset_mode(env)
         # Only these two take a seed for each copy; an environment that is a vector by nature takes one for all.
         self._seeds_each = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        self._forgetful = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
+        # Gymnasium 1.4: the `reset` of such a one does not undo that a copy is due to be reset by its next step.
+        unshared = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
+        self._resets_again = unshared and self._autoreset == NEXT_STEP
         self._over_now = np.zeros(self.copies, dtype=np.bool_)
         self._ended: set[int] = set()
         self._pending = False
@@ -52,12 +57,14 @@ class GymVectorEnvironment(GymEnvironment):
 
     def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
         """Begin that many episodes, at most one a copy, and return their states."""
+        if self._resets_again and self._over_now.any():
+            raise InputError(
+                "an AsyncVectorEnv without shared memory that resets copies in the next step would skip the first step "
+                "of an episode; wrap its environments in aceirl.envs.vector.Resting, or choose another autoreset_mode"
+            )
         seeds: list[int | None] = [seed_from(rng) for _ in range(episodes)]
         seed: Any = seeds + [None] * (self.copies - episodes) if self._seeds_each else seeds[0]
         with self._call(f"reset(seed={seed})"):
-            if self._forgetful and self._autoreset == NEXT_STEP and self._over_now.any():
-                # Its `reset` does not undo that a copy is due to be reset by the next step (Gymnasium 1.4).
-                self._vector.step(self._batch({}))
             observations, _ = self._vector.reset(seed=seed)
         self._step = 0
         self._over_now[:] = False
@@ -73,6 +80,8 @@ class GymVectorEnvironment(GymEnvironment):
                 self._vector.reset(options={"reset_mask": self._over_now})
             observations, _, terminated, truncated, infos = self._vector.step(batch)
         self._over_now = np.logical_or(terminated, truncated)
+        if TERMINATED in infos:
+            terminated, truncated = infos[TERMINATED], infos[TRUNCATED]
         arrived = {}
         for copy in actions:
             if copy in self._ended or terminated[copy]:
@@ -80,7 +89,7 @@ class GymVectorEnvironment(GymEnvironment):
                 arrived[copy] = self.end
                 continue
             self._check_truncation(truncated[copy])
-            if truncated[copy] and self._autoreset == SAME_STEP:
+            if self._over_now[copy] and self._autoreset == SAME_STEP:
                 arrived[copy] = self.states.number(_last_observation(infos, copy))
             else:
                 arrived[copy] = self._number(observations, copy)
@@ -119,7 +128,8 @@ class GymVectorEnvironment(GymEnvironment):
 class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A copy that rests from the end of its episode until it is reset with a seed.
 
-    Without it, a vector environment plays on in copies at which nobody looks, for as long as the others take.
+    It tells of the end in `info` alone: a vector environment that hears of it begins another episode in that copy, at
+    which nobody looks.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -128,7 +138,7 @@ class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rests = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode if there is a seed, else begin to rest."""
+        """Begin an episode if there is a seed, else go on resting."""
         self._rests = seed is None
         if self._rests and self._seen is not None:
             return self._seen, {}
@@ -138,9 +148,11 @@ class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take an action, unless it rests."""
         if self._rests:
-            return self._seen, 0.0, False, False, {}
+            return self._seen, 0.0, False, False, {TERMINATED: False, TRUNCATED: False}
         self._seen, reward, terminated, truncated, info = self.env.step(action)
-        return self._seen, reward, terminated, truncated, info
+        self._rests = bool(terminated or truncated)
+        ends = {TERMINATED: bool(terminated), TRUNCATED: bool(truncated)}
+        return self._seen, reward, False, False, {**info, **ends}
 
 
 def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> str:
