@@ -273,6 +273,22 @@ def test_a_run_goes_on_with_the_same_wealth(tmp_path: Path) -> None:
     assert np.array_equal(last.state.wealth.best, whole[-1].best)
 
 
+def test_what_is_left_of_the_criterion_lies_behind_the_first_action_that_is_certified_least() -> None:
+    rows = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    environment = Simulator(MDP.from_dense(rows, initial=0, horizon=4))
+    expert = FunctionExpert(lambda step, state: 0 if state == 0 else None)  # nothing to say about state 1
+    settings = Settings(certify="criterion", irl="feasible-point", max_samples=400)
+    *_, last = learn(environment, expert, settings)
+    promise = certify("criterion", environment, expert, settings, last.state)
+    assert promise.place == (1, 1)
+    assert promise.weight == pytest.approx(3.0)  # what is left of an episode after its first step
+    assert "step 1, the cellar (about 3)" in promise.in_words(("the hall", "the cellar"))
+    assert "step 1, state 1 (about 3)" in promise.in_words()
+    assert promise.more_samples is None  # no number of samples will make the expert speak
+    on_the_way = certify("policy", environment, expert, settings, last.state)
+    assert on_the_way.place is None
+
+
 def test_an_unknown_kind_is_named_with_the_nearest_one() -> None:
     with pytest.raises(InputError, match=r"unknown certificate 'polcy'; did you mean 'policy'\?"):
         Settings(certify="polcy")

@@ -92,3 +92,10 @@ def test_help_and_import_stay_light() -> None:
     code = "import sys, aceirl, aceirl.cli; print(sorted({'numpy', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_demo_can_be_given_twice(tmp_path: Path) -> None:
+    for _ in range(2):
+        shown = aceirl("demo", "--out", "demo")
+        assert shown.exit_code == 0, shown.stderr
+    assert "Certified" in shown.stdout

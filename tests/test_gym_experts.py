@@ -25,8 +25,9 @@ from aceirl.experts import (
 )
 from aceirl.loop import learn
 from aceirl.metrics import Truth
+from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.tasks import Source, open_task
+from aceirl.tasks import Source, open_task, playing
 
 RNG = np.random.default_rng(0)
 
@@ -60,6 +61,23 @@ def test_anything_that_predicts_is_an_expert() -> None:
     assert [expert.answer(0, state, RNG) for state in (1, 2, 3)] == [0, 1, 0]
 
 
+def test_an_environment_is_closed_when_it_has_been_played() -> None:
+    closed: list[bool] = []
+
+    class Device(Corridor):
+        def close(self) -> None:
+            closed.append(True)
+
+    make_device.env = Device  # type: ignore[attr-defined]
+    with playing(Source("test_gym_experts:make_device", {}, 0, expert="test_gym_experts:drifter", horizon=3)):
+        assert not closed
+    assert closed == [True]
+
+
+def make_device() -> Corridor:
+    return make_device.env()  # type: ignore[attr-defined,no-any-return]
+
+
 def test_a_model_may_be_left_to_draw() -> None:
     class Model:
         def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
@@ -71,9 +89,9 @@ def test_a_model_may_be_left_to_draw() -> None:
     assert expert.answer(0, 1, RNG) == 1
 
 
-def drifter(observation: Any) -> int:
+def drifter(observation: Any, rng: np.random.Generator) -> int:
     """An expert who goes on three times out of four."""
-    return int(RNG.random() < 0.75)
+    return int(rng.random() < 0.75)
 
 
 def test_an_expert_who_draws_is_asked_at_every_visit(tmp_path: Path) -> None:
@@ -87,6 +105,11 @@ def test_an_expert_who_draws_is_asked_at_every_visit(tmp_path: Path) -> None:
     assert drawn.exit_code == 0, drawn.output
     found = json.loads(drawn.output.splitlines()[-1])
     assert found["answers"] == found["samples"]
+    again = Run.open(tmp_path / "run")
+    assert again.source is not None
+    task = open_task(again.source)
+    *_, last = learn(task.environment, task.expert, again.settings)
+    np.testing.assert_array_equal(last.state.counts.answers, again.state().counts.answers)  # type: ignore[union-attr]
     table = CliRunner().invoke(app, ["run", "FrozenLake-v1", "--expert", "optimal", "--stochastic-expert"])
     assert "stochastic_expert is for functions and models, not for 'optimal'" in table.output
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,21 @@ from typer.testing import CliRunner
 from aceirl.cli import app
 from aceirl.envs import Layout
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.scenery import Place, Scenery, action_names, layout, rendered, scenery, turned
+from aceirl.envs.observations import States
+from aceirl.envs.scenery import (
+    LONGEST,
+    MOST_SHEETS,
+    Place,
+    Scenery,
+    action_names,
+    layout,
+    place,
+    rendered,
+    scenery,
+    state_words,
+    turned,
+    words,
+)
 from aceirl.experiments import maps
 from aceirl.tasks import Source, rendering_env
 from aceirl.tasks import layout as layout_of
@@ -46,14 +61,28 @@ def drawn_layout(env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> L
     return layout(env, environment.states, [environment.action(n) for n in range(environment.n_actions)])
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "FrozenLake8x8-v1", CLIFF, TAXI, "MiniGrid-Empty-5x5-v0"])
-def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str) -> None:
+LAKE = ["SFFFFFFFFFF", "FFFFFFFFFFF", "FFFFFFFFFFG"]  # 512 pixels cannot be divided by its columns
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("FrozenLake-v1", {}),
+        ("FrozenLake8x8-v1", {}),
+        ("FrozenLake-v1", {"desc": LAKE}),
+        (CLIFF, {}),
+        (TAXI, {}),
+        ("MiniGrid-Empty-5x5-v0", {}),
+        ("MiniGrid-DoorKey-5x5-v0", {}),
+    ],
+)
+def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str, parameters: dict[str, Any]) -> None:
     """The other route to a place: the pixels that change when the environment is moved there."""
-    env, environment = opened(name)
+    env, environment = opened(name, **parameters)
     walked(environment)
     found = drawn_layout(env, environment)
     pose, inner = scenery(env).pose, env.unwrapped
-    assert len(found.drawn) == environment.n_states - 1
+    assert len(found.drawn) == environment.n_states - 1 or len(found.sheets) == MOST_SHEETS
     sheets = {sheet.title: sheet for sheet in found.sheets}
     checked = 0
     for title, sheet in sheets.items():
@@ -106,21 +135,76 @@ def test_a_turning_agent_has_a_sheet_for_each_way_it_faces() -> None:
             np.testing.assert_allclose(found.directions(state)[names.index("forward")], moved * (1, -1))
 
 
-def test_a_thing_that_moved_makes_another_sheet() -> None:
+def test_a_thing_that_moved_makes_another_scene_and_is_drawn_where_it_is() -> None:
     env, environment = opened("MiniGrid-DoorKey-5x5-v0")
-    env.reset(seed=1)
-    first, _ = env.reset(seed=1)
-    environment.states.number(first)
-    agent = env.unwrapped
-    place = scenery(env).place(agent, first)
-    assert place is not None
-    assert "yellow key" in place.sheet
-    assert "yellow door locked" in place.sheet
-    gone = {**first, "image": np.where(first["image"][:, :, :1] == 5, np.array([1, 0, 0]), first["image"])}
-    other = scenery(env).place(agent, gone)
-    assert other is not None
-    assert "key" not in other.sheet
-    assert (other.x, other.y) == (place.x, place.y)
+    for seed in (1, 2, 3):
+        observation, _ = env.reset(seed=seed)
+        taken = {**observation, "image": np.where(observation["image"][:, :, :1] == 5, (1, 0, 0), observation["image"])}
+        with_key, without = place(env, observation), place(env, taken)
+        assert with_key is not None
+        assert without is not None
+        assert (with_key.x, with_key.y, with_key.sheet) == (without.x, without.y, without.sheet)
+        assert with_key.scene != without.scene
+        assert "yellow key at" in words(env, observation)
+        assert "key" not in words(env, taken)
+        env.unwrapped.highlight = False  # type: ignore[attr-defined]
+        own = rendered(env)
+        env.reset(seed=seed + 10)
+        scenery(env).pose(env.unwrapped, observation)
+        np.testing.assert_array_equal(rendered(env), own)
+    walked(environment)
+    titles = [sheet.title for sheet in drawn_layout(env, environment).sheets]
+    assert len(set(titles)) == len(titles)
+    assert titles[0] == "facing down, scene 1"
+
+
+class Mirrored(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Says of each room that it is another."""
+
+    def observation(self, observation: Any) -> Any:
+        return 15 - observation
+
+
+class TaxiEnv(Corridor):
+    """Someone's own environment, with a famous name."""
+
+
+@pytest.mark.parametrize("make", [lambda: Mirrored(gymnasium.make("FrozenLake-v1")), TaxiEnv])
+def test_what_is_not_known_is_not_drawn(make: Callable[[], gymnasium.Env[Any, Any]]) -> None:
+    env = make()
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert not len(found.drawn)
+    assert found.state_names[1] == f"the observation {environment.observation(1)}"
+
+
+class Broken(Corridor):
+    """A corridor whose scenery does not work."""
+
+    scenery = Scenery(
+        words=lambda env, observation: observation["room"],
+        place=lambda env, observation: Place(float("nan"), 0.0),
+    )
+
+
+def test_a_scenery_that_fails_costs_the_map_and_nothing_else() -> None:
+    environment = GymEnvironment(Broken(), horizon=10)
+    walked(environment)
+    with pytest.warns(UserWarning, match="the scenery of Broken failed"):
+        found = drawn_layout(Broken(), environment)
+    assert not len(found.drawn)
+    assert found.state_names[1] == "the observation 0"
+
+
+def test_long_observations_are_cut_and_numbered() -> None:
+    partial = opened("MiniGrid-Empty-5x5-v0")[0].unwrapped
+    seen, _ = partial.reset(seed=0)
+    assert place(partial, seen) is None
+    assert len(words(partial, seen)) <= LONGEST + 2
+    states = States(partial.observation_space)
+    states.number(seen)
+    assert state_words(partial, states)[1].startswith("state 1: the observation")
 
 
 def test_the_taxi_has_a_sheet_for_each_errand() -> None:

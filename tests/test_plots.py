@@ -195,3 +195,23 @@ def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
     assert len(hatched) == 1
     with pytest.raises(InputError, match=r"visited must have shape \[9\], got \[8\]"):
         maps.reward(problem.layout, problem.reward, np.ones(8))
+
+
+def test_the_worth_of_answers_is_written_on_its_states() -> None:
+    problem = make("gridworld", 0)
+    worth = np.zeros(9)
+    worth[[0, 4]] = 0.25, 0.75
+    figure = maps.worth(problem.layout, worth, worth > 0)
+    assert "75.0%" in texts(figure)
+    assert len([p for p in figure.axes[0].patches if p.get_hatch()]) == 7
+    with pytest.raises(InputError, match="worth must have shape"):
+        maps.worth(problem.layout, worth[:3])
+    assert "3.0%" in texts(plots.shares(["here", "there"], [0.97, 0.03]))
+
+
+def test_a_long_note_is_broken_into_lines() -> None:
+    problem = make("gridworld", 0)
+    figure = maps.reward(problem.layout, np.random.default_rng(0).random(problem.mdp.shape), np.arange(9) > 0)
+    figure.draw_without_rendering()
+    width = figure.get_window_extent().width
+    assert all(text.get_window_extent().x1 < width for text in figure.texts)

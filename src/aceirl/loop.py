@@ -105,7 +105,11 @@ def learn(
     if not expert.deterministic and settings.certify in ("policy", "criterion"):
         raise InputError(
             f"certify is {settings.certify!r}, which needs an expert who always answers alike; for this one choose "
-            "reward, set, dynamics or None"
+            "reward, set or dynamics, or no certificate at all"
+        )
+    if expert.deterministic and settings.least_probability is not None:
+        raise InputError(
+            f"least_probability is {settings.least_probability:g}, but this expert always answers alike; leave it out"
         )
     explorer = explorer or strategy(settings.strategy)
     infer = infer or algorithm(settings.irl)

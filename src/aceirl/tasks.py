@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.observations import States
     from aceirl.envs.vector import GymVectorEnvironment
 
 
@@ -65,6 +66,7 @@ class Source:
     stochastic_expert: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "wrap", tuple(self.wrap))  # JSON knows no tuples
         if self.copies < 1:
             raise InputError(f"copies must be at least 1, got {self.copies}")
         if self.copies > 1 and self.environment in ENVIRONMENTS:
@@ -76,7 +78,7 @@ class Task:
     """An environment to act in, an expert to ask and, where it is known, the truth.
 
     `stationary_dynamics` is false if the dynamics are known to depend on the step; `reward_range` is where the true
-    rewards lie.
+    rewards lie. `layout` is how one of our own environments is drawn, `env` the Gymnasium environment if it is one.
     """
 
     environment: Environment
@@ -84,6 +86,8 @@ class Task:
     regret: Callable[[IntArray], float] | None = None
     stationary_dynamics: bool = True
     reward_range: tuple[float, float] | None = None
+    layout: Layout | None = None
+    env: gymnasium.Env[Any, Any] | None = None
 
 
 def open_task(source: Source) -> Task:
@@ -100,26 +104,30 @@ def open_task(source: Source) -> Task:
         expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
         regret=Truth(problem.mdp, problem.reward).regret,
         stationary_dynamics=problem.mdp.stationary,
+        layout=problem.layout,
     )
 
 
 @contextmanager
 def playing(source: Source) -> Iterator[Task]:
-    """The task that a source names, with all its copies; their processes end when the block does, however it does."""
+    """The task that a source names, with all its copies; everything is closed when the block ends, however it does."""
     if source.copies == 1:
-        yield open_task(source)
+        task = open_task(source)
+        try:
+            yield task
+        finally:
+            if task.env is not None:
+                task.env.close()
         return
     from gymnasium import logger
 
-    env = gym_env(source)
-    environment = _side_by_side(source, _adapted(source, env))
     # Gymnasium would print the traceback of a process that failed, besides raising its error.
     level, logger.min_level = logger.min_level, logger.ERROR + 1
-    try:
-        yield _gym_task(source, env, environment)
-    finally:
-        environment.close()
-        logger.min_level = level
+    with closing(gym_env(source)) as env, closing(_side_by_side(source, _adapted(source, env))) as environment:
+        try:
+            yield _gym_task(source, env, environment)
+        finally:
+            logger.min_level = level
 
 
 def _adapted(source: Source, env: gymnasium.Env[Any, Any]) -> GymEnvironment:
@@ -164,7 +172,8 @@ def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymEnvi
         raise InputError(f"stochastic_expert is for functions and models, not for {source.expert!r}")
     if source.expert == "optimal":
         return optimal_task(env, environment, stationary=source.stationary_expert)
-    return Task(environment, gym_expert(source.expert, environment, deterministic=not source.stochastic_expert))
+    expert = gym_expert(source.expert, environment, deterministic=not source.stochastic_expert)
+    return Task(environment, expert, env=env)
 
 
 def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
@@ -212,17 +221,33 @@ def rendering_env(source: Source) -> gymnasium.Env[Any, Any]:
         return gym_env(source)
 
 
+def state_names(task: Task, names: tuple[str, ...]) -> tuple[str, ...]:
+    """What people call the states of a run; `names` are those it met, in their order."""
+    from aceirl.envs.scenery import state_words
+
+    if task.layout is not None:
+        return tuple(f"state {name}" for name in task.layout.state_names)
+    return () if task.env is None else state_words(task.env, _states_met(task.environment, names))
+
+
 def layout(source: Source, names: tuple[str, ...]) -> Layout:
-    """What the states of a run are called, and where they lie on paper; `names` are those it met, in their order."""
+    """Where the states of a run lie on paper; `names` are those it met, in their order."""
     if source.environment in ENVIRONMENTS:
         return make(source.environment, source.seed, **source.parameters).layout
-    from aceirl.envs.gymnasium import GymEnvironment
     from aceirl.envs.scenery import layout as over_rendering
 
-    env = rendering_env(source)
-    environment = GymEnvironment(env, horizon=source.horizon, discretise=_discretiser(source, env))
-    environment.recall(names)
-    return over_rendering(env, environment.states, [environment.action(n) for n in range(environment.n_actions)])
+    with closing(rendering_env(source)) as env:
+        environment = _adapted(source, env)
+        actions = [environment.action(number) for number in range(environment.n_actions)]
+        return over_rendering(env, _states_met(environment, names), actions)
+
+
+def _states_met(environment: Environment, names: tuple[str, ...]) -> States:
+    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.observations import States
+
+    assert isinstance(environment, GymEnvironment)
+    return States(environment.states.space, environment.states.discretise, names)
 
 
 def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, stationary: bool = False) -> Task:
@@ -242,6 +267,7 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
         FunctionExpert(answer, stationary=stationary),
         regret=lambda policy: truth.regret(model.spread(policy, environment.states)),
         reward_range=(float(model.reward.min()), float(model.reward.max())),
+        env=env,
     )
 
 

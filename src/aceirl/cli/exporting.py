@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ def export(
     from aceirl.errors import InputError
     from aceirl.outputs import Learned
     from aceirl.runs import Run
-    from aceirl.tasks import open_task
+    from aceirl.tasks import playing
 
     opened = Run.open(directory)
     state = opened.state()
@@ -27,10 +28,10 @@ def export(
         raise InputError(f"{directory} has no finished iteration yet")
     if opened.source is None:
         raise InputError(f"{directory} was begun from Python; use Learned.of(state, environment) there")
-    task = open_task(opened.source)
-    if not isinstance(task.environment, GymEnvironment):
-        raise InputError(f"{directory} is a run in {opened.source.environment}, which is not a Gymnasium environment")
-    learned = Learned.of(state, task.environment, stationary_expert=task.expert.stationary)
+    with playing(replace(opened.source, copies=1)) as task:
+        if not isinstance(task.environment, GymEnvironment):
+            raise InputError(f"{directory} is a run in {opened.source.environment}, not in a Gymnasium environment")
+        learned = Learned.of(state, task.environment, stationary_expert=task.expert.stationary)
     learned.save_table(directory / "reward.csv")
     learned.save_demonstrations(directory / "answers.jsonl")
     print(f"{directory / 'reward.csv'}\n{directory / 'answers.jsonl'}")

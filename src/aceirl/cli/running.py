@@ -14,6 +14,7 @@ from aceirl.cli.app import command
 
 if TYPE_CHECKING:
     from aceirl.runs import Run
+    from aceirl.tasks import Task
 
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one under runs/.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on the last line.")]
@@ -97,7 +98,7 @@ def run(
     from aceirl.errors import InputError
     from aceirl.runs import Run
     from aceirl.settings import Settings
-    from aceirl.tasks import Source, open_task
+    from aceirl.tasks import Source, playing
 
     parameters = read_parameters(parameter or [])
     source = Source(
@@ -112,33 +113,33 @@ def run(
         copies=copies,
         stochastic_expert=stochastic_expert,
     )
-    task = open_task(source)
     if episodes_per_iteration is None:
         episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else copies
-    settings = Settings(
-        strategy=strategy,
-        irl=irl,
-        confidence=confidence,
-        episodes_per_iteration=episodes_per_iteration,
-        certify=None if certify == "none" else certify,
-        epsilon=epsilon,
-        delta=delta,
-        max_samples=max_samples,
-        max_answers=max_answers,
-        until_regret=until_regret,
-        rmax=rmax,
-        least_probability=least_probability,
-        stationary_dynamics=task.stationary_dynamics and not per_step,
-        seed=seed,
-    )
-    folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
-    begun = Run.create(folder, settings, source)
-    try:
-        _carry_on(begun, as_json=as_json)
-    except InputError:
-        if begun.state() is None:  # nothing was learnt: the corrected command may use the folder
-            shutil.rmtree(begun.path)
-        raise
+    with playing(source) as task:
+        settings = Settings(
+            strategy=strategy,
+            irl=irl,
+            confidence=confidence,
+            episodes_per_iteration=episodes_per_iteration,
+            certify=None if certify == "none" else certify,
+            epsilon=epsilon,
+            delta=delta,
+            max_samples=max_samples,
+            max_answers=max_answers,
+            until_regret=until_regret,
+            rmax=rmax,
+            least_probability=least_probability,
+            stationary_dynamics=task.stationary_dynamics and not per_step,
+            seed=seed,
+        )
+        folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
+        begun = Run.create(folder, settings, source)
+        try:
+            _carry_on(begun, task, as_json=as_json)
+        except InputError:
+            if begun.state() is None:  # nothing was learnt: the corrected command may use the folder
+                shutil.rmtree(begun.path)
+            raise
 
 
 @command
@@ -146,9 +147,17 @@ def resume(
     directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted.")], as_json: Json = False
 ) -> None:
     """Go on with a run that was interrupted; it ends as if it had not been."""
+    from aceirl.errors import InputError
     from aceirl.runs import Run
+    from aceirl.tasks import playing
 
-    _carry_on(Run.open(directory), as_json=as_json)
+    opened = Run.open(directory)
+    if opened.source is None:
+        raise InputError(
+            f"{directory} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={directory})"
+        )
+    with playing(opened.source) as task:
+        _carry_on(opened, task, as_json=as_json)
 
 
 @command
@@ -173,7 +182,7 @@ def demo(
     from aceirl.experiments.summary import draw, in_words
     from aceirl.runs import Run
     from aceirl.settings import Settings
-    from aceirl.tasks import Source
+    from aceirl.tasks import Source, playing
 
     settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
     if (out / "run.json").exists() and Run.open(out).source == source:
@@ -181,7 +190,8 @@ def demo(
     begun = Run.create(out, settings, source)
     print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
     print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
-    _carry_on(begun, as_json=False, summary=False)
+    with playing(source) as task:
+        _carry_on(begun, task, as_json=False, summary=False)
     print(in_words(begun))
     for picture in draw(begun):
         print(f"  {picture}")
@@ -215,22 +225,13 @@ def strategies() -> None:
     Console().print(table)
 
 
-def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
+def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) -> None:
     """Run to the end with a progress bar, and say what came out."""
-    from aceirl.errors import InputError
     from aceirl.experiments.summary import in_words, outcome
     from aceirl.learner import progress_bar
-    from aceirl.tasks import playing
 
-    if begun.source is None:
-        raise InputError(
-            f"{begun.path} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={begun.path})"
-        )
     try:
-        with (
-            playing(begun.source) as task,
-            progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance,
-        ):
+        with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
             for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
                 advance(turn.record)
     except KeyboardInterrupt:
@@ -239,7 +240,7 @@ def _carry_on(begun: Run, *, as_json: bool, summary: bool = True) -> None:
     if as_json:
         print(json.dumps(outcome(begun)))
     elif summary:
-        print(in_words(begun))
+        print(in_words(begun, task))
         print(f"Pictures: aceirl show {begun.path}")
 
 

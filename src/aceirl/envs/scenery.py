@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.envs.problem import Layout, Sheet
+from aceirl.errors import InputError
 from aceirl.mdp import FloatArray
 
 if TYPE_CHECKING:
     from aceirl.envs.observations import States
 
+Seeing = Callable[[Any, Any], Any]  # of the unwrapped environment and an observation
+
 # More maps than this are not drawn beside each other; those with the fewest states are left out.
 MOST_SHEETS = 24
+
+# A state in words is not longer than this, in characters.
+LONGEST = 100
 
 # Between two maps, in cells: room for a title.
 GAP = 0.9
@@ -28,13 +35,21 @@ GAP = 0.9
 class Place:
     """Where a state is drawn: `x` columns to the right and `y` rows up, on the sheet of that title.
 
-    `ahead` is where the actions that go up or forward lead, for those who turn.
+    `ahead` is where the actions that go up or forward lead, for those who turn. Sheets of one title with different
+    scenes are different sheets: a `scene` is whatever else the rendering shows.
     """
 
     x: float
     y: float
     sheet: str = ""
     ahead: tuple[float, float] = (0.0, 1.0)
+    scene: Hashable = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.x) and math.isfinite(self.y)):
+            raise InputError(f"a place needs finite x and y, got {self.x} and {self.y}")
+        if not math.isclose(math.hypot(*self.ahead), 1.0):
+            raise InputError(f"ahead must be a direction of length 1, got {self.ahead}")
 
 
 @dataclass(frozen=True)
@@ -51,21 +66,79 @@ class Scenery:
 
     An environment of your own takes part if its class has one as its attribute `scenery`. All functions are given the
     unwrapped environment: `words` and `place` an observation too, `pose` puts the environment where that observation
-    is made, so that it can be rendered there, and `frame` is given the shape of the rendering.
+    is made, so that it can be rendered there, and `frame` is given the shape of the rendering. Where a wrapper changes
+    the observations nothing is known of them, unless the functions understand wrapped ones too.
     """
 
     actions: tuple[str, ...] = ()
     brief: str = "Decide what you want to happen here, and stay with it."
-    words: Callable[[Any, Any], str] = lambda env, observation: f"what you see is {_plain(observation)}"
+    words: Callable[[Any, Any], str] = lambda env, observation: f"the observation {_plain(observation)}"
     place: Callable[[Any, Any], Place | None] = lambda env, observation: None
     pose: Callable[[Any, Any], None] = lambda env, observation: None
     frame: Callable[[Any, tuple[int, ...]], Frame | None] = lambda env, shape: None
+    understands_wrappers: bool = False
 
 
 def scenery(env: Any) -> Scenery:
     """How an environment is seen: its own way, or that of its kind."""
-    kinds = [vars(kind).get("scenery") or SCENERIES.get(kind.__name__) for kind in type(env.unwrapped).__mro__]
-    return next((known for known in kinds if isinstance(known, Scenery)), Scenery())
+    kinds = type(env.unwrapped).__mro__
+    found = next((known for kind in kinds if (known := _scenery_of(kind)) is not None), Scenery())
+    return found if found.understands_wrappers or not _observed_otherwise(env) else Scenery(found.actions, found.brief)
+
+
+def _observed_otherwise(env: Any) -> bool:
+    """Whether a wrapper changes the observations."""
+    if env.observation_space != env.unwrapped.observation_space:
+        return True
+    while env is not env.unwrapped:
+        if any(kind.__name__ == "ObservationWrapper" for kind in type(env).__mro__):
+            return True
+        env = env.env
+    return False
+
+
+def _scenery_of(kind: type) -> Scenery | None:
+    own = vars(kind).get("scenery")
+    if isinstance(own, Scenery):
+        return own
+    return SCENERIES.get(kind.__name__) if kind.__module__.partition(".")[0] in ("gymnasium", "minigrid") else None
+
+
+def words(env: Any, observation: Any) -> str:
+    """An observation in a few words; as it is, if those fail."""
+    told = str(_tried(scenery(env).words, Scenery().words, env, observation))
+    return told if len(told) <= LONGEST else f"{told[:LONGEST].rstrip()} …"
+
+
+def place(env: Any, observation: Any) -> Place | None:
+    """Where an observation is drawn; nowhere, if that fails."""
+    found = _tried(scenery(env).place, Scenery().place, env, observation)
+    return found if isinstance(found, Place) else None
+
+
+def _tried(
+    function: Callable[[Any, Any], Any], otherwise: Callable[[Any, Any], Any], env: Any, observation: Any
+) -> Any:
+    """What a function of someone else's says; if it fails, that is said once, and the other is asked."""
+    try:
+        return function(env.unwrapped, observation)
+    except Exception as error:
+        kind = type(env.unwrapped).__name__
+        warnings.warn(f"the scenery of {kind} failed: {type(error).__name__}: {error}", stacklevel=3)
+        return otherwise(env.unwrapped, observation)
+
+
+def places(env: Any, states: States) -> dict[int, Place]:
+    """The places of the states met so far, by their numbers; none, if some lie on each other: that is no map."""
+    found = {n: spot for n in range(1, len(states)) if (spot := place(env, states.observation(n))) is not None}
+    spots = {(spot.x, spot.y, spot.sheet, spot.scene) for spot in found.values()}
+    return found if len(spots) == len(found) else {}
+
+
+def state_words(env: Any, states: States) -> tuple[str, ...]:
+    """The states met so far in words; those that are too long for that have their numbers too."""
+    told = [words(env, states.observation(number)) for number in range(1, len(states))]
+    return ("the end", *(f"state {n}: {text}" if text.endswith("…") else text for n, text in enumerate(told, start=1)))
 
 
 def action_names(env: Any, actions: list[Any]) -> list[str]:
@@ -91,17 +164,15 @@ def layout(env: Any, states: States, actions: list[Any]) -> Layout:
 
     States that differ in more than their place lie on several sheets, one beside the other. The environment is reset.
     """
-    seen, inner = scenery(env), env.unwrapped
-    observations = [states.observation(number) for number in range(len(states))]
-    places = {n: place for n in range(1, len(states)) if (place := seen.place(inner, observations[n])) is not None}
-    if len({(place.x, place.y, place.sheet) for place in places.values()}) < len(places):
-        places = {}  # states that lie on each other are no map
-    sheets: dict[str, list[int]] = {}
-    for number, place in places.items():
-        sheets.setdefault(place.sheet, []).append(number)
-    shown = sorted(sorted(sheets, key=lambda title: -len(sheets[title]))[:MOST_SHEETS])
-    pictures = _pictures(env, [observations[sheets[title][0]] for title in shown])
-    frame, shape = _frame(env, list(places.values()), pictures)
+    found = places(env, states)
+    sheets: dict[tuple[str, Hashable], list[int]] = {}
+    for number, spot in found.items():
+        sheets.setdefault((spot.sheet, spot.scene), []).append(number)
+    scenes = list(dict.fromkeys(scene for _, scene in sheets))
+    largest = sorted(sheets, key=lambda key: -len(sheets[key]))[:MOST_SHEETS]
+    shown = sorted(largest, key=lambda key: (key[0], scenes.index(key[1])))
+    pictures = _pictures(env, [states.observation(sheets[key][0]) for key in shown])
+    frame, shape = _frame(env, list(found.values()), pictures)
 
     names = action_names(env, actions)
     arrows = np.array([COMPASS.get(name, (0.0, 0.0)) for name in names])
@@ -110,16 +181,16 @@ def layout(env: Any, states: States, actions: list[Any]) -> Layout:
     unit, drawn = min(frame.pitch), []
     width, height = shape[1] / unit, shape[0] / unit
     columns = _columns(len(shown), (width + GAP) / (height + GAP))
-    for number, (title, pixels) in enumerate(zip(shown, pictures, strict=True)):
+    for number, ((title, scene), pixels) in enumerate(zip(shown, pictures, strict=True)):
         left, top = (number % columns) * (width + GAP), -(number // columns) * (height + GAP)
-        drawn.append(Sheet(title, (left, left + width, top - height, top), pixels))
-        for state in sheets[title]:
-            place = places[state]
-            positions[state, 0] = left + (frame.first[0] + place.x * frame.pitch[0]) / unit
-            positions[state, 1] = top - (frame.first[1] - place.y * frame.pitch[1]) / unit
-            directions[state] = turned(arrows, place.ahead)
-    words = ("the end", *(seen.words(inner, observation) for observation in observations[1:]))
-    return Layout("grid", positions, words, tuple(names), directions, tuple(drawn))
+        full = f"{title}, scene {scenes.index(scene) + 1}" if len(scenes) > 1 else title
+        drawn.append(Sheet(full, (left, left + width, top - height, top), pixels))
+        for state in sheets[title, scene]:
+            spot = found[state]
+            positions[state, 0] = left + (frame.first[0] + spot.x * frame.pitch[0]) / unit
+            positions[state, 1] = top - (frame.first[1] - spot.y * frame.pitch[1]) / unit
+            directions[state] = turned(arrows, spot.ahead)
+    return Layout("grid", positions, state_words(env, states), tuple(names), directions, tuple(drawn))
 
 
 def _pictures(env: Any, observations: list[Any]) -> list[NDArray[np.uint8] | None]:
@@ -164,14 +235,15 @@ def _columns(n: int, aspect: float) -> int:
     return max(1, min(n, round(math.sqrt(1.4 * n / aspect))))
 
 
-def _evenly(rows: int, columns: int, shape: tuple[int, ...]) -> Frame:
-    """Cells that share a whole rendering evenly."""
-    pitch = (shape[1] / columns, shape[0] / rows)
-    return Frame((pitch[0] / 2, pitch[1] / 2), pitch)
+def _from_corner(width: float, height: float) -> Frame:
+    """Cells of that size, the first in the upper left corner."""
+    return Frame((width / 2, height / 2), (width, height))
 
 
 def _plain(observation: Any) -> str:
-    return str(observation.tolist() if isinstance(observation, np.ndarray) else observation)
+    if isinstance(observation, np.ndarray):
+        return np.array2string(observation, precision=3, separator=", ", max_line_width=10**6, threshold=20)
+    return " ".join(str(observation).split())
 
 
 def _put(env: Any, observation: Any) -> None:
@@ -186,13 +258,11 @@ def _of_numbers(shape: Callable[[Any], tuple[int, int]], actions: tuple[str, ...
         row, column = divmod(int(observation), shape(env)[1])
         return f"row {row + 1}, column {column + 1}"
 
-    def place(env: Any, observation: Any) -> Place | None:
-        if not env.observation_space.contains(observation):
-            return None
+    def place(env: Any, observation: Any) -> Place:
         row, column = divmod(int(observation), shape(env)[1])
         return Place(column, -row)
 
-    return Scenery(actions, brief, words, place, _put, lambda env, pixels: _evenly(*shape(env), pixels))
+    return Scenery(actions, brief, words, place, _put, lambda env, _: _from_corner(*env.cell_size))
 
 
 STANDS = ("the red stand", "the green stand", "the yellow stand", "the blue stand")
@@ -205,9 +275,7 @@ def _taxi_words(env: Any, observation: int) -> str:
     return f"{place}, the passenger {where}, bound for {STANDS[destination]}"
 
 
-def _taxi_place(env: Any, observation: int) -> Place | None:
-    if not env.observation_space.contains(observation):
-        return None
+def _taxi_place(env: Any, observation: int) -> Place:
     row, column, passenger, destination = env.decode(observation)
     whence = "in the taxi" if passenger == 4 else f"at {STANDS[passenger].split()[1]}"
     return Place(column, -row, f"{whence}, to {STANDS[destination].split()[1]}")
@@ -225,7 +293,7 @@ def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
 
 
 # MiniGrid's encoding of a cell: its kind, colour and state.
-AGENT = 10
+EMPTY, AGENT = 1, 10
 SCENE = {5: "key", 6: "ball", 7: "box", 4: "door"}
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 DOORS = ("open", "closed", "locked")
@@ -257,7 +325,7 @@ def _minigrid_things(observation: Any) -> str:
 def _minigrid_words(env: Any, observation: Any) -> str:
     agent = _minigrid_agent(env, observation)
     if agent is None:
-        return f"what you see is {observation}"
+        return Scenery().words(env, observation)
     column, row, direction = agent
     things = _minigrid_things(observation)
     return f"row {row + 1}, column {column + 1}, facing {FACING[direction]}{'; ' + things if things else ''}"
@@ -268,15 +336,18 @@ def _minigrid_place(env: Any, observation: Any) -> Place | None:
     if agent is None:
         return None
     column, row, direction = agent
-    things = _minigrid_things(observation)
-    ahead = COMPASS[FACING[direction]]
-    return Place(column, -row, f"facing {FACING[direction]}{'; ' + things if things else ''}", ahead)
+    rest = observation["image"].copy()
+    rest[column, row] = (EMPTY, 0, 0)
+    return Place(column, -row, f"facing {FACING[direction]}", COMPASS[FACING[direction]], rest.tobytes())
 
 
 def _minigrid_pose(env: Any, observation: Any) -> None:
-    column, row, direction = _minigrid_agent(env, observation) or (*env.agent_pos, env.agent_dir)
-    env.highlight = False
-    env.agent_pos, env.agent_dir = (column, row), direction
+    """Put the agent and all things where they are seen."""
+    agent = _minigrid_agent(env, observation)
+    if agent is not None:
+        column, row, env.agent_dir = agent
+        env.agent_pos, env.highlight = (column, row), False
+        env.grid, _ = type(env.grid).decode(observation["image"])
 
 
 COMPASS = {
@@ -315,6 +386,7 @@ SCENERIES = {
         words=_minigrid_words,
         place=_minigrid_place,
         pose=_minigrid_pose,
-        frame=lambda env, shape: _evenly(env.height, env.width, shape),
+        frame=lambda env, shape: _from_corner(shape[1] / env.width, shape[0] / env.height),
+        understands_wrappers=True,
     ),
 }

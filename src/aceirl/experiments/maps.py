@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -80,14 +81,14 @@ def reward(layout: Layout, reward: ArrayLike, visited: ArrayLike | None = None) 
 def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) -> Figure:
     """The likeliest action of each state at the first step of `policy [H, S, A]`, and how much later steps agree.
 
-    With `known [H, S]`, only steps at which the expert is known count, and a state without any is hatched. The first
-    step, because an action there still has the time to matter; near the end most of them are as good as any other.
+    With `known [H, S]`, only steps at which the expert has answered count, and a state without any is hatched. The
+    first step, because an action there still has the time to matter; near the end most are as good as any other.
     """
     table = check_policy(policy, _shape(layout, policy, "policy"))
     counts = np.ones(table.shape[:2], dtype=np.bool_) if known is None else np.asarray(known, dtype=np.bool_)
     if counts.shape != table.shape[:2]:
         raise InputError(f"known must have shape {list(table.shape[:2])}, got {list(counts.shape)}")
-    note = "action at the first step" if known is None else "action at the first step where the expert is known"
+    note = "action at the first step" if known is None else "action at the first step with an answer of the expert"
     everywhere = counts[:, layout.drawn].any(axis=0).all()
     picture = _Picture(layout, "Policy", note if everywhere else f"{note}; hatched: never")
     picture.scale(Normalize(0, 1), "share of steps with that action", MaxNLocator(5))
@@ -160,14 +161,18 @@ class _Picture:
         self.over = any(sheet.pixels is not None for sheet in layout.sheets)
         low, high = _bounds(layout)
         columns, rows = high - low
-        self.inch = min(0.95, max(min(11 / columns, 6.6 / rows), SMALL if len(layout.sheets) > 1 else 0))
+        least = min(SMALL, 16 / columns) if len(layout.sheets) > 1 else 0.0
+        self.inch = min(0.95, max(min(11 / columns, 6.6 / rows), least))
         self.large = self.inch >= 0.7
         self.wide = columns > 2.5 * rows
         width, height = columns * self.inch, rows * self.inch
         self.upright = not self.wide and layout.kind != "arms"
         right, bottom = (1.15 if self.upright else 0.3), (0.75 if self.wide else 0.3)
         full = max(width + 0.3 + right, 5.2)
-        self.size = (full, height + bottom + 0.85)
+        missing = layout.n_states - len(layout.drawn) - 1 if layout.sheets else 0
+        note += f"; {missing} states are not on the map" if missing > 0 else ""
+        lines = textwrap.wrap(note, int(13 * full))
+        self.size = (full, height + bottom + 0.7 + 0.15 * len(lines))
         self.figure = Figure(figsize=self.size, facecolor="white")
         self.box = (0.3 + (full - 0.3 - right - width) / 2, bottom, width, height)
         self.axes = self._inches(*self.box)
@@ -179,8 +184,7 @@ class _Picture:
                 self.axes.imshow(sheet.pixels, extent=sheet.extent, aspect="auto", zorder=0)
             size = min(9.0, 30 * self.inch)
             self.axes.text(left, top + 0.12, sheet.title, fontsize=size, color=INK, va="bottom", clip_on=True)
-        missing = layout.n_states - len(layout.drawn) - 1 if layout.sheets else 0
-        titles(self.figure, title, note + (f"; {missing} states are not on the map" if missing > 0 else ""))
+        titles(self.figure, title, "\n".join(lines))
 
     def _inches(self, left: float, bottom: float, width: float, height: float) -> Axes:
         full, tall = self.size

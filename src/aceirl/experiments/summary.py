@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,13 +14,12 @@ import numpy as np
 
 from aceirl.certificates import KINDS
 from aceirl.counts import Estimate
-from aceirl.envs import Layout
 from aceirl.errors import InputError
 from aceirl.irl import worth_of_answers
 from aceirl.loop import Record, State, certify, estimate, target
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.runs import Run
-from aceirl.tasks import Task, layout, open_task
+from aceirl.tasks import Task, layout, playing, state_names
 
 MOST_SHARES = 12  # of the states whose answers mattered, if they are listed
 
@@ -46,17 +48,32 @@ def outcome(run: Run) -> dict[str, Any]:
     }
 
 
-def in_words(run: Run) -> str:
-    """What a run found, for someone who was not there."""
-    return "\n".join(_words(_Findings(run)))
+def in_words(run: Run, task: Task | None = None) -> str:
+    """What a run found, for someone who was not there. A `task` that is open already is not opened again."""
+    with _opened(run, task) as found:
+        return "\n".join(_words(found))
 
 
 def draw(run: Run) -> list[Path]:
     """The pictures of a run and a page that holds them all, in the run's own folder."""
+    with _opened(run) as found:
+        return _draw(found)
+
+
+@contextmanager
+def _opened(run: Run, task: Task | None = None) -> Iterator[_Findings]:
+    if task is not None or run.source is None:
+        yield _Findings(run, task)
+        return
+    with playing(replace(run.source, copies=1)) as task:
+        yield _Findings(run, task)
+
+
+def _draw(found: _Findings) -> list[Path]:
     from aceirl.experiments import maps, plots
 
-    found = _Findings(run)
-    records, state, layout = found.records, found.state, found.layout
+    run, records, state = found.run, found.records, found.state
+    drawing = None if run.source is None else layout(run.source, state.names)
     folder = run.path / "pictures"
     samples = [record.samples for record in records]
     asked = run.settings.certify
@@ -68,15 +85,14 @@ def draw(run: Run) -> list[Path]:
         figures["learning"] = plots.learning_curve(
             samples, [record.regret or 0.0 for record in records], run.settings.until_regret
         )
-    if layout is not None and len(layout.drawn) and state.recovered is not None and state.policy is not None:
+    if drawing is not None and len(drawing.drawn) and state.recovered is not None and state.policy is not None:
         answered = found.answered
-        figures["visits"] = maps.visits(layout, state.counts.visits)
-        figures["reward"] = maps.reward(layout, state.recovered.reward, state.counts.visits.any(axis=(0, 2)))
-        figures["policy"] = maps.policy(layout, np.eye(state.counts.shape[2])[state.policy], answered)
-        figures["why-here"] = maps.worth(layout, found.worth, answered.any(axis=0))
-    elif found.task is not None:
-        most = found.worthiest(MOST_SHARES)
-        figures["why-here"] = plots.shares([found.name(s) for s in most], found.worth[most])
+        figures["visits"] = maps.visits(drawing, state.counts.visits)
+        figures["reward"] = maps.reward(drawing, state.recovered.reward, state.counts.visits.any(axis=(0, 2)))
+        figures["policy"] = maps.policy(drawing, np.eye(state.counts.shape[2])[state.policy], answered)
+        figures["why-here"] = maps.worth(drawing, found.worth, answered.any(axis=0))
+    elif found.task is not None and (most := found.worthiest(MOST_SHARES)):
+        figures["why-here"] = plots.shares([found.names[s] for s in most], found.worth[most])
     folder.mkdir(exist_ok=True)
     written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
     return [_page(found, [path for path in written if path.suffix == ".svg"]), *written]
@@ -85,17 +101,14 @@ def draw(run: Run) -> list[Path]:
 class _Findings:
     """A run, opened again: what it recorded, what it was about, and what follows from that."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, task: Task | None) -> None:
+        self.run, self.task = run, task
         self.records, self.state = _finished(run)
 
     @cached_property
-    def task(self) -> Task | None:
-        return None if self.run.source is None else open_task(self.run.source)
-
-    @cached_property
-    def layout(self) -> Layout | None:
-        return None if self.run.source is None else layout(self.run.source, self.state.names)
+    def names(self) -> tuple[str, ...]:
+        """What people call the states."""
+        return () if self.task is None else state_names(self.task, self.state.names)
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -119,9 +132,6 @@ class _Findings:
         order = np.argsort(-self.worth, kind="stable")[:n]
         return [int(s) for s in order if self.worth[s] > 0]
 
-    def name(self, state: int) -> str:
-        return str(state) if self.layout is None else self.layout.state_names[state]
-
 
 def _words(found: _Findings) -> list[str]:
     run, last = found.run, found.records[-1]
@@ -132,10 +142,10 @@ def _words(found: _Findings) -> list[str]:
     ]
     if not last.answers:
         lines.append("The expert never answered, so there is nothing to go by: the recovered reward means nothing.")
-    elif found.layout is not None:
-        lines.append(_where_the_reward_is(found.state, found.layout))
+    elif found.task is not None:
+        lines.append(_where_the_reward_is(found))
     if found.task is not None and (most := found.worthiest(3)):
-        told = "; ".join(f"{found.name(s)} ({found.worth[s]:.0%})" for s in most)
+        told = "; ".join(f"{found.names[s]} ({found.worth[s]:.0%})" for s in most)
         lines.append(f"The answers that mattered most, by their share of what all are worth: {told}.")
     if last.regret is not None:
         lines.append(
@@ -154,13 +164,14 @@ def _finished(run: Run) -> tuple[list[Record], State]:
     return records, state
 
 
-def _where_the_reward_is(state: State, layout: Layout) -> str:
+def _where_the_reward_is(found: _Findings) -> str:
     """Where the recovered reward is largest on average over steps, among states that were visited, by name."""
+    state = found.state
     assert state.recovered is not None
     by_state = state.recovered.reward.mean(axis=0).max(axis=1)
     by_state = np.where(state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
-    names = "; ".join(layout.state_names[s] for s in best[:4])
+    names = "; ".join(found.names[s] for s in best[:4])
     return f"The recovered reward is largest in {names}{'; and others' if len(best) > 4 else ''}."
 
 
@@ -168,16 +179,15 @@ def _what_is_certain(found: _Findings) -> list[str]:
     """The certificate that was asked for in full; the others, where they hold, in a line each."""
     task, settings = found.task, found.run.settings
     assert task is not None
-    names = found.layout.state_names if found.layout else ()
     certificates = [certify(kind, task.environment, task.expert, settings, found.state) for kind in KINDS]
-    lines = [certificate.in_words(names) for certificate in certificates if certificate.kind == settings.certify]
+    lines = [certificate.in_words(found.names) for certificate in certificates if certificate.kind == settings.certify]
     low, high = task.reward_range or (0.0, settings.rmax)
     if settings.certify == "policy" and not 0 <= low <= high <= settings.rmax:
         value = (high - low) / settings.rmax * certificates[0].value
         lines.append(
             f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {value:.3g}."
         )
-    return lines + [c.in_words(names) for c in certificates if c.holds and c.kind != settings.certify]
+    return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != settings.certify]
 
 
 def _page(found: _Findings, pictures: list[Path]) -> Path:

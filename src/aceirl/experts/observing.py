@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ class ObservationExpert:
     """Answers by calling `function(observation)`, or `function(observation, step)` if it takes two arguments.
 
     The answer is one of the environment's own actions, or None for "I cannot say". A function of the observation alone
-    is stationary; whether it is deterministic has to be said.
+    is stationary; whether it is deterministic has to be said. One that draws its actions should have a parameter `rng`,
+    and is given the run's own generator: with another source of chance, a run cannot be repeated.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class ObservationExpert:
         self.function, self.environment = function, environment
         self.deterministic = deterministic
         self.stationary = not _takes_step(function)
+        self._takes_rng = "rng" in _parameters(function)
 
     def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
         """What the function says of the observation that stands for the state."""
         observation = self.environment.observation(state)
-        action = self.function(observation) if self.stationary else self.function(observation, step)
+        known = (observation,) if self.stationary else (observation, step)
+        action = self.function(*known, rng=rng) if self._takes_rng else self.function(*known)
         return own_action(self.environment, action, observation)
 
 
@@ -69,9 +72,13 @@ def own_action(environment: ShowingEnvironment, action: Any, observation: Any) -
 
 def _takes_step(function: Callable[..., Any]) -> bool:
     """Whether a function wants the step besides the observation."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
+    parameters = [parameter for name, parameter in _parameters(function).items() if name != "rng"]
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(needed) >= 2
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}

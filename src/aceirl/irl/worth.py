@@ -11,7 +11,9 @@ from aceirl.mdp import FloatArray, IntArray
 
 
 def worth_of_answers(estimate: Estimate, recovered: Recovered, policy: IntArray) -> FloatArray:
-    """`[S]`: each state's share of what the answers are worth to whoever acts on `policy [H, S]`; they sum to one.
+    """`[S]`: each state's share of what the answers are worth to whoever acts on `policy [H, S]`.
+
+    They sum to one, and are all zero if every guess is as good as any answer.
 
     The answer for state `s` at step `h` is worth what a guess there would cost: to take any action once, each as
     likely, and to go on as before. That is `P(s_h = s)·(max_a Q_h(s, a) - mean_a Q_h(s, a))` in the estimated process,
@@ -21,5 +23,5 @@ def worth_of_answers(estimate: Estimate, recovered: Recovered, policy: IntArray)
     here = occupancy(estimate.mdp, np.eye(q.shape[2])[policy]).sum(axis=2)
     answered = estimate.kind.pooled(estimate.counts.answers).any(axis=2)
     worth = (here * (q.max(axis=2) - q.mean(axis=2)) * answered).sum(axis=0)
-    total = float(worth.sum())
-    return np.asarray(worth / total if total > 0 else worth)
+    total, rounding = float(worth.sum()), 1e-9 * max(1.0, float(np.abs(q).max()))
+    return np.asarray(worth / total if total > rounding else np.zeros_like(worth))

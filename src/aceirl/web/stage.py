@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
-from aceirl.envs.scenery import COMPASS, Place, action_names, rendered, scenery
+from aceirl.envs.scenery import COMPASS, Place, action_names, place, rendered, scenery, words
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
 from aceirl.tasks import Source, rendering_env
@@ -98,9 +98,8 @@ class GymStage:
 
         self._env = rendering_env(source)
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
-        self._scenery = scenery(self._env)
         self.shape = "grid"
-        self.brief = self._scenery.brief
+        self.brief = scenery(self._env).brief
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -112,13 +111,11 @@ class GymStage:
         """The state in words."""
         if state == self.environment.end:
             return "the end of the episode"
-        return self._scenery.words(self._env.unwrapped, self.environment.observation(state))
+        return words(self._env, self.environment.observation(state))
 
     def place(self, state: int) -> Place | None:
         """A cell of the map, for environments that have one."""
-        if state == self.environment.end:
-            return None
-        return self._scenery.place(self._env.unwrapped, self.environment.observation(state))
+        return None if state == self.environment.end else place(self._env, self.environment.observation(state))
 
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""
@@ -137,6 +134,6 @@ def with_keys(actions: list[tuple[str, tuple[float, float]]]) -> list[Action]:
     rest = [number for number, key in enumerate(keys) if not key]
     letters = [actions[number][0][:1].lower() for number in rest]
     clash = len(set(letters)) < len(letters) or any(not x.isalpha() or x in RESERVED_KEYS for x in letters)
-    for place, number in enumerate(rest):
-        keys[number] = ("1234567890"[place] if place < 10 else "") if clash else letters[place]
+    for order, number in enumerate(rest):
+        keys[number] = ("1234567890"[order] if order < 10 else "") if clash else letters[order]
     return [Action(name, aim, key) for (name, _), aim, key in zip(actions, aims, keys, strict=True)]

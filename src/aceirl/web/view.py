@@ -157,7 +157,7 @@ def _belief(interview: Interview) -> dict[str, Any]:
     states = []
     for state in range(interview.environment.n_states):
         place = stage.place(state)
-        if place is None or (here is not None and place.sheet != here.sheet):
+        if place is None or (here and (place.sheet, place.scene) != (here.sheet, here.scene)):
             continue
         row: dict[str, Any] = {"state": state, "x": place.x, "y": place.y, "name": stage.name(state)}
         row["ahead"] = place.ahead
