@@ -23,6 +23,8 @@ unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 RUN := $(UV) run --locked
 RUN_ALL := $(RUN) --all-extras
+# What people use; always the same set, so that one target does not take away what another has installed.
+RUN_COMMAND := $(RUN) --no-dev --extra cluster --extra gym --extra web aceirl
 
 help:
 	@echo "make demo    recover a reward in an environment the software does not know"
@@ -34,12 +36,12 @@ help:
 	@echo "make clean   remove environments, caches and build results"
 
 demo: $(UV_READY)
-	$(RUN) --no-dev --extra plots aceirl demo
+	$(RUN_COMMAND) demo
 
 ENV ?= FrozenLake-v1
 
 interview: $(UV_READY)
-	$(RUN) --no-dev --extra plots --extra web aceirl interview $(ENV) --open
+	$(RUN_COMMAND) interview $(ENV) --open
 
 # The interview's page is tested in a real browser, with axe-core from npm. CI must not go without; others may.
 BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)

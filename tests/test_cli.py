@@ -94,6 +94,14 @@ def test_help_and_import_stay_light() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "aceirl.experiments.store", raising=False)
+    missing = aceirl("reproduce", "table1", "--seeds", "1")
+    assert missing.exit_code == 2
+    assert missing.stderr == "aceirl: this needs pyarrow: pip install 'aceirl[report]'\n"
+
+
 def test_the_demo_can_be_given_twice(tmp_path: Path) -> None:
     for _ in range(2):
         shown = aceirl("demo", "--out", "demo")

@@ -78,6 +78,49 @@ def make_device() -> Corridor:
     return make_device.env()  # type: ignore[attr-defined,no-any-return]
 
 
+@pytest.mark.parametrize(("slip", "expert"), [(0.02, "optimal"), (0.0, "optimal")])
+def test_rare_chance_is_found_and_a_certain_environment_is_believed(slip: float, expert: str) -> None:
+    """With 5 tries of 2 actions in 200 rooms, a slip of 2 % stays unseen with probability 0.98^2000 < 1e-17."""
+    source = Source("gymnasium_environments:Corridor", {"rooms": 200, "slip": slip}, 0, expert=expert, horizon=250)
+    if slip:
+        with pytest.raises(InputError, match="is random, so the exact model cannot be found"):
+            open_task(source)
+    else:
+        assert open_task(source).regret is not None
+
+
+class Unpaid(Corridor):
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, 0.0, terminated, truncated, info
+
+
+def test_where_nothing_is_paid_nothing_is_best() -> None:
+    with pytest.raises(InputError, match="no policy is best"):
+        open_task(Source("test_gym_experts:Unpaid", {}, 0, expert="optimal", horizon=9))
+
+
+def clueless(observation: Any) -> int:
+    return {0: 1}[observation]
+
+
+def test_a_mistake_in_the_expert_is_found_and_the_way_on_is_named(tmp_path: Path) -> None:
+    arguments = ["run", "gymnasium_environments:Corridor", "--expert", "test_gym_experts:clueless", "--horizon", "3"]
+    arguments += ["--set", "slip=0.9", "--out", str(tmp_path / "run")]
+    failed = CliRunner().invoke(app, arguments)
+    assert failed.exit_code == 2
+    assert "failed on the observation 1: KeyError: 1 (test_gym_experts.py, line" in failed.output
+    assert f"go on with: aceirl resume {tmp_path / 'run'}" in failed.output
+
+
+def test_an_expert_who_is_silent_is_said_to_be(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"observation": 0, "action": 1}\n')
+    arguments = ["run", "gymnasium_environments:Corridor", "--expert", str(log), "--horizon", "6"]
+    ran = CliRunner().invoke(app, [*arguments, "--max-samples", "60", "--out", str(tmp_path / "run")])
+    assert "In 3 of the states met the expert has said nothing" in ran.output
+
+
 def test_a_model_may_be_left_to_draw() -> None:
     class Model:
         def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
@@ -156,7 +199,8 @@ def test_demonstrations_are_read_from_files(form: str, tmp_path: Path) -> None:
     [
         ("", "are empty"),
         ('{"observation": 0}\n', "has no 'action'"),
-        ("nonsense\n", "cannot be read as demonstrations"),
+        ('{"observation": 0, "action": 1}\nnonsense\n', r"log\.jsonl, line 2 cannot be read"),
+        ('{"observation": 9, "action": 1}\n', r"line 1 cannot be read: InputError: 9 is not in Discrete\(4\)"),
         ('{"observation": 0, "action": 7}\n', "answered 7 .* actions are 0 to 1"),
         (
             '{"observation": 0, "action": 1, "step": 0}\n{"observation": 1, "action": 1}\n',

@@ -19,6 +19,7 @@ from aceirl.envs.observations import States
 from aceirl.envs.scenery import (
     LONGEST,
     MOST_SHEETS,
+    Frame,
     Place,
     Scenery,
     action_names,
@@ -177,6 +178,51 @@ def test_what_is_not_known_is_not_drawn(make: Callable[[], gymnasium.Env[Any, An
     found = drawn_layout(env, environment)
     assert not len(found.drawn)
     assert found.state_names[1] == f"the observation {environment.observation(1)}"
+
+
+class Drawn(Corridor):
+    """A corridor that draws itself, and whose scenery has mistakes."""
+
+    def __init__(self, scenery: Scenery) -> None:
+        super().__init__()
+        self.render_mode = "rgb_array"
+        type(self).scenery = scenery
+
+    scenery = Scenery()
+
+    def render(self) -> Any:
+        return np.zeros((10, 40, 3), dtype=np.uint8)
+
+
+CELLS = Frame((5.0, 5.0), (10.0, 10.0))
+
+
+@pytest.mark.parametrize(
+    ("scenery", "message"),
+    [
+        (Scenery(place=lambda env, room: Place(room, 0.0), pose=lambda env, room: env.nothing), "failed: Attribute"),
+        (Scenery(place=lambda env, room: Place(room, 0.0), frame=lambda env, shape: env.nothing), "failed: Attribute"),
+        (Scenery(place=lambda env, room: Place(0.0, room), frame=lambda env, shape: CELLS), "outside the rendering"),
+        (Scenery(place=lambda env, room: Place(room, 0.0), actions=("on",)), "1 names for 2 actions"),
+    ],
+)
+def test_mistakes_in_a_scenery_are_said(scenery: Scenery, message: str) -> None:
+    env = Drawn(scenery)
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    with pytest.warns(UserWarning, match=message):
+        found = drawn_layout(env, environment)
+    assert len(found.drawn) == 4
+
+
+def test_cells_lie_on_a_rendering_of_ones_own() -> None:
+    env = Drawn(Scenery(place=lambda env, room: Place(room, 0.0), frame=lambda env, shape: CELLS))
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    found = drawn_layout(env, environment)
+    assert found.sheets[0].extent == (0.0, 4.0, -1.0, 0.0)
+    np.testing.assert_allclose(sorted(found.positions[1:, 0]), [0.5, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose(found.positions[1:, 1], -0.5)
 
 
 class Broken(Corridor):

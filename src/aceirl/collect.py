@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aceirl.counts import Counts, ExpertKind
-from aceirl.errors import AnswerError, InputError
+from aceirl.errors import AnswerError, InputError, cause
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import (
     BatchedEnvironment,
@@ -305,9 +305,7 @@ def ask(expert: Expert, step: int, state: int, n_actions: int, rng: np.random.Ge
     except AnswerError:
         raise
     except Exception as error:
-        raise AnswerError(
-            f"the expert failed in state {state} at step {step}: {type(error).__name__}: {error}"
-        ) from error
+        raise AnswerError(f"the expert failed in state {state} at step {step}: {cause(error)}") from error
     if action is None:
         return None
     if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < n_actions:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -12,6 +14,13 @@ class InputError(ValueError):
 
 class AnswerError(InputError):
     """The expert gave no usable answer; everything collected before the question is kept."""
+
+
+def cause(error: Exception) -> str:
+    """What went wrong in someone else's code, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

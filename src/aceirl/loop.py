@@ -105,7 +105,7 @@ def learn(
     if not expert.deterministic and settings.certify in ("policy", "criterion"):
         raise InputError(
             f"certify is {settings.certify!r}, which needs an expert who always answers alike; for this one choose "
-            "reward, set or dynamics, or no certificate at all"
+            "reward, set, dynamics or none"
         )
     if expert.deterministic and settings.least_probability is not None:
         raise InputError(

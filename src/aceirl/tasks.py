@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from aceirl.envs import ENVIRONMENTS, Layout, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError, unknown_name
@@ -255,6 +257,8 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
     from aceirl.envs.truth import exact_model
 
     model = exact_model(env, environment.horizon, environment.n_actions)
+    if np.ptp(model.reward) == 0:
+        raise InputError("the environment pays the same whatever is done, so no policy is best; use another expert")
     truth = Truth(model.mdp, model.reward)
     best = model.stationary_expert()[None] if stationary else model.expert()
 

@@ -73,12 +73,14 @@ class Certificate:
         """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
         confidence = f"{100 * (1 - self.delta):g} %"
         if not self.guaranteed:
-            state = f"Nothing is guaranteed with these radii; by their own count the error is at most {self.value:.3g}."
+            state = (
+                f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
+            )
         elif self.holds:
             scale = f"of the {self.possible:g} that an episode can pay"
-            state = f"Certified with {confidence} confidence: {self.promise} {self.value:.3g} {scale}."
+            state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)} {scale}."
         else:
-            state = f"Not certified yet: {self.promise} {self.value:.3g} so far ({self.epsilon:.3g} was asked)."
+            state = f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked)."
         parts = [state]
         if self.place is not None and self.weight > 0:
             step, here, *action = self.place
@@ -86,9 +88,14 @@ class Certificate:
             where = [f"step {step}", name, *(f"action {number}" for number in action)]
             parts.append(f"Most of what is left lies at {', '.join(where)} (about {self.weight:.2g}).")
         if not self.holds and self.more_samples is not None:
-            parts.append(f"About {self.more_samples:,} more samples should do.")
+            parts.append(f"At the present rate it takes about {self.more_samples:,} more samples.")
         parts.append(f"This takes for granted that {'; '.join(self.assumptions)}.")
         return " ".join(parts)
+
+
+def amount(value: float) -> str:
+    """A number as people write it, to three digits or to whole thousands."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def reached(value: float, epsilon: float) -> bool:

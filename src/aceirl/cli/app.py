@@ -9,6 +9,20 @@ from typing import Any, TypeVar, cast
 
 import typer
 
+# Which extra brings a library that only some commands need.
+EXTRAS = {
+    "gymnasium": "gym",
+    "jinja2": "plots",
+    "matplotlib": "plots",
+    "joblib": "report",
+    "pyarrow": "report",
+    "dask": "cluster",
+    "distributed": "cluster",
+    "starlette": "web",
+    "uvicorn": "web",
+    "minari": "minari",
+}
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 app = typer.Typer(
@@ -31,6 +45,12 @@ def command(function: F) -> F:
             return function(*arguments, **options)
         except InputError as error:
             print(f"aceirl: {error}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            print(f"aceirl: this needs {error.name}: pip install 'aceirl[{extra}]'", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             print("aceirl: interrupted; what was finished is kept", file=sys.stderr)

@@ -121,7 +121,7 @@ def run(
             irl=irl,
             confidence=confidence,
             episodes_per_iteration=episodes_per_iteration,
-            certify=None if certify == "none" else certify,
+            certify=None if certify.lower() == "none" else certify,
             epsilon=epsilon,
             delta=delta,
             max_samples=max_samples,
@@ -170,8 +170,11 @@ def show(
 
     opened = Run.open(directory)
     print(in_words(opened))
-    for picture in draw(opened):
+    pictures = draw(opened)
+    for picture in pictures:
         print(f"  {picture}")
+    if opened.source is not None and not any(picture.stem == "policy" for picture in pictures):
+        print("No maps: the environment does not say where its states lie (docs/gymnasium.md, Pictures).")
 
 
 @command
@@ -227,6 +230,7 @@ def strategies() -> None:
 
 def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) -> None:
     """Run to the end with a progress bar, and say what came out."""
+    from aceirl.errors import InputError
     from aceirl.experiments.summary import in_words, outcome
     from aceirl.learner import progress_bar
 
@@ -237,6 +241,10 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
     except KeyboardInterrupt:
         print(f"aceirl: interrupted; go on with: aceirl resume {begun.path}", file=sys.stderr)
         raise typer.Exit(130) from None
+    except InputError as error:
+        if begun.state() is None:
+            raise
+        raise InputError(f"{error}\nWhat was learnt before is kept; go on with: aceirl resume {begun.path}") from error
     if as_json:
         print(json.dumps(outcome(begun)))
     elif summary:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from aceirl.envs.observations import END, Discretise, States, read
-from aceirl.errors import InputError
+from aceirl.errors import InputError, cause
 
 
 class GymEnvironment:
@@ -72,7 +72,10 @@ class GymEnvironment:
 
     def read_observation(self, written: Any) -> Any:
         """An observation from its form in JSON."""
-        return read(self.states.space, written)
+        observation = read(self.states.space, written)
+        if not self.states.space.contains(observation):
+            raise InputError(f"{written!r} is not in {self.states.space}")
+        return observation
 
     def action(self, number: int) -> Any:
         """The environment's own action of that number."""
@@ -131,8 +134,8 @@ def seed_from(rng: np.random.Generator) -> int:
 
 def failure(where: str, error: Exception) -> InputError:
     """The error for an environment that raised one."""
-    said = "its process has died" if isinstance(error, EOFError) and not str(error) else str(error)
-    return InputError(f"the environment failed in {where}: {type(error).__name__}: {said}")
+    said = "its process has died" if isinstance(error, EOFError) and not str(error) else cause(error)
+    return InputError(f"the environment failed in {where}: {said}")
 
 
 def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], horizon: int | None) -> int:
@@ -141,7 +144,7 @@ def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], hor
     limit = spec.max_episode_steps if spec is not None else None
     if horizon is None:
         if limit is None:
-            raise InputError("horizon must be given: the environment does not say how many steps an episode has")
+            raise InputError("horizon must be given (--horizon): the environment does not say how long an episode is")
         return int(limit)
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")

@@ -105,7 +105,8 @@ def key_function(space: Space[Any]) -> Key:
         case spaces.MultiDiscrete() | spaces.MultiBinary() | spaces.Box():
             if not np.issubdtype(space.dtype, np.integer) and space.dtype != np.bool_:
                 raise InputError(
-                    f"observations are continuous, {space}; give discretise=Bins(...) or a function of your own"
+                    f"observations are continuous, {space}; give discretise=Bins(...) or a function of your own "
+                    "(--discretise)"
                 )
             return _array_key(space)
         case spaces.Tuple():

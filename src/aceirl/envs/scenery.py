@@ -147,6 +147,8 @@ def action_names(env: Any, actions: list[Any]) -> list[str]:
     listed = getattr(env.unwrapped, "actions", None)
     if not names and isinstance(listed, type) and issubclass(listed, Enum):
         names = [member.name.replace("_", " ") for member in listed]
+    if names and len(names) != len(actions):
+        warnings.warn(f"{len(names)} names for {len(actions)} actions: {', '.join(names)}", stacklevel=2)
     return names if len(names) == len(actions) else [f"action {action}" for action in actions]
 
 
@@ -190,7 +192,15 @@ def layout(env: Any, states: States, actions: list[Any]) -> Layout:
             positions[state, 0] = left + (frame.first[0] + spot.x * frame.pitch[0]) / unit
             positions[state, 1] = top - (frame.first[1] - spot.y * frame.pitch[1]) / unit
             directions[state] = turned(arrows, spot.ahead)
+    outside = [spot for spot in found.values() if not _inside(spot, frame, shape)]
+    if outside:
+        warnings.warn(f"{outside[0]} lies outside the rendering; x goes right, and y goes up from 0", stacklevel=2)
     return Layout("grid", positions, state_words(env, states), tuple(names), directions, tuple(drawn))
+
+
+def _inside(spot: Place, frame: Frame, shape: tuple[int, ...]) -> bool:
+    x, y = frame.first[0] + spot.x * frame.pitch[0], frame.first[1] - spot.y * frame.pitch[1]
+    return 0 <= x <= shape[1] and 0 <= y <= shape[0]
 
 
 def _pictures(env: Any, observations: list[Any]) -> list[NDArray[np.uint8] | None]:
@@ -200,7 +210,7 @@ def _pictures(env: Any, observations: list[Any]) -> list[NDArray[np.uint8] | Non
     env.reset(seed=0)
     pictures = []
     for observation in observations:
-        scenery(env).pose(env.unwrapped, observation)
+        _tried(scenery(env).pose, Scenery().pose, env, observation)
         pictures.append(rendered(env))
     return pictures
 
@@ -209,7 +219,7 @@ def _frame(env: Any, places: list[Place], pictures: list[NDArray[np.uint8] | Non
     """Where the cells are on the pictures, and the shape of those; cells of size one, where there are none."""
     shapes = {None if picture is None else picture.shape for picture in pictures}
     shape = shapes.pop() if len(shapes) == 1 else None
-    frame = None if shape is None else scenery(env).frame(env.unwrapped, shape)
+    frame = None if shape is None else _tried(scenery(env).frame, Scenery().frame, env, shape)
     if shape is not None and frame is not None:
         return frame, shape
     pictures[:] = [None] * len(pictures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,8 @@ Row = tuple[Any, int, list[Outcome]]
 # How many states a search may find before it is given up.
 SEARCH_LIMIT = 20_000
 
-# How often each action is tried, with different seeds, to see whether it always does the same.
-TRIALS = 3
+# How often each action is tried in each state, always with another seed, to see whether it always does the same.
+TRIALS = 5
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
 MAX_IMPROVEMENTS = 1_000
@@ -145,12 +146,12 @@ def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], A
     again, _ = env.reset(seed=1)
     if states.number(start) != states.number(again):
         raise InputError("the start is random, so the exact model cannot be found by search; use another expert")
-    waiting = [(start, env)]
+    waiting, seeds = [(start, env)], itertools.count()
     while waiting:
         observation, here = waiting.pop()
         for action in range(n_actions):
-            there, outcome = _tried(here, action, seed=0)
-            others = (_tried(here, action, seed)[1] for seed in range(1, TRIALS))
+            there, outcome = _tried(here, action, next(seeds))
+            others = (_tried(here, action, next(seeds))[1] for _ in range(1, TRIALS))
             if not all(_same(states, outcome, other) for other in others):
                 raise InputError(
                     f"action {action} in {observation!r} is random, so the exact model cannot be found by search; "

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from aceirl.envs.problem import Layout
 from aceirl.errors import InputError
-from aceirl.experiments.plots import COLOURS, INK, MARK, MUTED, RAMP, RULE, short, steps, tick, titles
+from aceirl.experiments.plots import COLOURS, INK, MARK, MUTED, RAMP, RULE, WHY, short, steps, tick, titles
 from aceirl.mdp import BoolArray, FloatArray, check_policy, check_reward
 
 # What keeps a name legible on a cell of many colours.
@@ -102,6 +102,7 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
         picture.action(s, action)
         if picture.large:
             picture.name(s)
+    picture.explain_letters()
     return picture.figure
 
 
@@ -112,7 +113,7 @@ def worth(layout: Layout, worth: ArrayLike, answered: ArrayLike | None = None) -
     if share.shape != (layout.n_states,):
         raise InputError(f"worth must have shape [{layout.n_states}], got {list(share.shape)}")
     asked = "" if known[layout.drawn].all() else "; hatched: no answer"
-    picture = _Picture(layout, "Why here", f"share of what the expert's answers are worth{asked}")
+    picture = _Picture(layout, "Why here", WHY + asked)
     high = float(share.max()) or 1.0
     picture.scale(Normalize(0, high), "share", MaxNLocator(5, steps=[1, 2, 5, 10]))
     for s in layout.drawn:
@@ -158,6 +159,7 @@ class _Picture:
 
     def __init__(self, layout: Layout, title: str, note: str) -> None:
         self.layout = layout
+        self.letters: dict[str, str] = {}
         self.over = any(sheet.pixels is not None for sheet in layout.sheets)
         low, high = _bounds(layout)
         columns, rows = high - low
@@ -169,6 +171,7 @@ class _Picture:
         self.upright = not self.wide and layout.kind != "arms"
         right, bottom = (1.15 if self.upright else 0.3), (0.75 if self.wide else 0.3)
         full = max(width + 0.3 + right, 5.2)
+        note += "; cells without a mark: never met" if self.over else ""
         missing = layout.n_states - len(layout.drawn) - 1 if layout.sheets else 0
         note += f"; {missing} states are not on the map" if missing > 0 else ""
         lines = textwrap.wrap(note, int(13 * full))
@@ -273,15 +276,23 @@ class _Picture:
         x, y = self.layout.positions[s] - (0, 0.08 if self.large and not self.layout.sheets else 0)
         dx, dy = 0.46 * self.layout.directions(s)[a]
         if dx == dy == 0:
-            self._write(x, y, self.layout.action_names[a], 10.5)
+            name = self.layout.action_names[a]
+            if self._write(x, y, name, 10.5) != name:
+                self.letters[name[:1]] = name
             return
         self.axes.arrow(
             x - dx / 2, y - dy / 2, dx, dy, width=0.045, head_width=0.22, head_length=0.2,
             length_includes_head=True, color=self.ink, linewidth=0, zorder=3,
         )  # fmt: skip
 
-    def _write(self, x: float, y: float, text: str, size: float) -> None:
-        """A text as large as there is room for; its first letter, if that is all there is room for."""
+    def explain_letters(self) -> None:
+        """What the letters stand for, where there was no room for words."""
+        words = ", ".join(f"{letter}: {name}" for letter, name in sorted(self.letters.items()))
+        width, height = self.size
+        self.figure.text(0.3 / width, 0.1 / height, words, fontsize=8.5, color=MUTED)
+
+    def _write(self, x: float, y: float, text: str, size: float) -> str:
+        """A text as large as there is room for, or its first letter; what was written is returned."""
         for words in (text, text[:1]):
             room = 0.82 * self.inch * 72 / (0.62 * max(len(words), 1))
             if min(size, room) >= 4.5:
@@ -289,7 +300,8 @@ class _Picture:
                     x, y, words, fontsize=min(size, room), color=self.ink, ha="center", va="center", zorder=3,
                     bbox=self.plate,
                 )  # fmt: skip
-                return
+                return words
+        return ""
 
 
 def _bounds(layout: Layout) -> tuple[FloatArray, FloatArray]:

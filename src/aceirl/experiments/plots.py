@@ -41,13 +41,15 @@ STRATEGY_COLOURS = {
     "guided": "#cc79a7",
 }
 OTHER_COLOURS = ("#332288", "#999933", "#882255", "#117733")
+WHY = "what a guess there instead of the expert's answer would cost, as a share of it all"
+
 WITH_GENERATIVE_MODEL = ("uniform", "travel")  # dashed: they do not have to walk
 
 
 def learning_curve(samples: ArrayLike, regret: ArrayLike, threshold: float | None = None) -> Figure:
     """Normalised regret `[K]` over samples `[K]`; marks where it is first below the threshold, if it is."""
     x, y = _curve(samples, regret, "regret")
-    figure, axes = _paper("Regret", "normalised: 0 is as good as the expert, 1 is the worst there is")
+    figure, axes = _paper("Regret", "normalised: 0 is as good as can be, 1 is the worst there is")
     _draw_curve(axes, x, y)
     axes.set_ylim(-0.015, max(1.0, float(y.max())) * 1.04)
     if threshold is not None:
@@ -135,7 +137,7 @@ def shares(names: Sequence[str], values: ArrayLike) -> Figure:
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
     axes.tick_params(length=0)
-    titles(figure, "Why here", "share of what the expert's answers are worth: the states where they matter most")
+    titles(figure, "Why here", f"{WHY}; the largest")
     return figure
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import KINDS
+from aceirl.certificates import KINDS, amount
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
 from aceirl.irl import worth_of_answers
@@ -141,12 +141,14 @@ def _words(found: _Findings) -> list[str]:
         STOPPED[last.stopped],
     ]
     if not last.answers:
-        lines.append("The expert never answered, so there is nothing to go by: the recovered reward means nothing.")
+        lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
     elif found.task is not None:
         lines.append(_where_the_reward_is(found))
     if found.task is not None and (most := found.worthiest(3)):
         told = "; ".join(f"{found.names[s]} ({found.worth[s]:.0%})" for s in most)
-        lines.append(f"The answers that mattered most, by their share of what all are worth: {told}.")
+        lines.append(f"The answers that mattered most, by what a guess there would cost, as a share of it all: {told}.")
+    if found.task is not None and last.answers and (silent := _silent(found)):
+        lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
     if last.regret is not None:
         lines.append(
             f"Acting on it loses {last.regret:.1%} of what lies between the best and the worst behaviour "
@@ -164,6 +166,14 @@ def _finished(run: Run) -> tuple[list[Record], State]:
     return records, state
 
 
+def _silent(found: _Findings) -> int:
+    """How many states were visited and never answered for, by an expert who was asked everywhere."""
+    limit, counts = found.run.settings.max_answers, found.state.counts
+    if limit is not None and counts.questions >= limit:
+        return 0
+    return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
+
+
 def _where_the_reward_is(found: _Findings) -> str:
     """Where the recovered reward is largest on average over steps, among states that were visited, by name."""
     state = found.state
@@ -172,7 +182,11 @@ def _where_the_reward_is(found: _Findings) -> str:
     by_state = np.where(state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
     names = "; ".join(found.names[s] for s in best[:4])
-    return f"The recovered reward is largest in {names}{'; and others' if len(best) > 4 else ''}."
+    others = "; and others" if len(best) > 4 else ""
+    return (
+        f"The recovered reward is largest in {names}{others}. It is one of many that explain the answers, and need not "
+        "lie where the expert's goal does."
+    )
 
 
 def _what_is_certain(found: _Findings) -> list[str]:
@@ -185,7 +199,7 @@ def _what_is_certain(found: _Findings) -> list[str]:
     if settings.certify == "policy" and not 0 <= low <= high <= settings.rmax:
         value = (high - low) / settings.rmax * certificates[0].value
         lines.append(
-            f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {value:.3g}."
+            f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {amount(value)}."
         )
     return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != settings.certify]
 

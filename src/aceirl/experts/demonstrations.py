@@ -69,11 +69,8 @@ def read_log(path: Path, environment: ShowingEnvironment) -> list[Demonstration]
                 steps = file["steps"].tolist() if "steps" in file else [None] * len(file["actions"])
                 columns = file["observations"], file["actions"], steps
                 return [Demonstration(*entry) for entry in zip(*columns, strict=True)]
-        lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-        return [
-            Demonstration(environment.read_observation(line["observation"]), line["action"], line.get("step"))
-            for line in lines
-        ]
+        lines = enumerate(path.read_text().splitlines(), start=1)
+        return [_entry(path, number, line, environment) for number, line in lines if line.strip()]
     except InputError:
         raise
     except FileNotFoundError:
@@ -82,3 +79,13 @@ def read_log(path: Path, environment: ShowingEnvironment) -> list[Demonstration]
         raise InputError(f"{path} has no {error.args[0]!r}; an entry needs an observation and an action") from None
     except Exception as error:
         raise InputError(f"{path} cannot be read as demonstrations: {type(error).__name__}: {error}") from None
+
+
+def _entry(path: Path, number: int, line: str, environment: ShowingEnvironment) -> Demonstration:
+    try:
+        entry = json.loads(line)
+        return Demonstration(environment.read_observation(entry["observation"]), entry["action"], entry.get("step"))
+    except KeyError as error:
+        raise InputError(f"{path}, line {number} has no {error.args[0]!r}") from None
+    except Exception as error:
+        raise InputError(f"{path}, line {number} cannot be read: {type(error).__name__}: {error}") from None

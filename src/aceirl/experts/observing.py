@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.errors import AnswerError
+from aceirl.errors import AnswerError, cause
 from aceirl.protocols import ShowingEnvironment
 
 
@@ -32,7 +32,10 @@ class ObservationExpert:
         """What the function says of the observation that stands for the state."""
         observation = self.environment.observation(state)
         known = (observation,) if self.stationary else (observation, step)
-        action = self.function(*known, rng=rng) if self._takes_rng else self.function(*known)
+        try:
+            action = self.function(*known, rng=rng) if self._takes_rng else self.function(*known)
+        except Exception as error:
+            raise AnswerError(f"the expert failed on the observation {observation!r}: {cause(error)}") from error
         return own_action(self.environment, action, observation)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from aceirl.errors import InputError
 from aceirl.outputs.learned import Learned
 
 
@@ -18,6 +19,8 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned, elsewhere: float | None = None) -> None:
+        if elsewhere is not None and not isinstance(elsewhere, int | float | np.number):
+            raise InputError(f"elsewhere must be a number, such as learned.reward.min(), got {elsewhere!r}")
         gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned, elsewhere=elsewhere)
         gymnasium.Wrapper.__init__(self, env)
         self._learned, self._elsewhere = learned, elsewhere
