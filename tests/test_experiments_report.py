@@ -23,8 +23,10 @@ from aceirl.experiments.sweep import Here, Progress, sweep
 
 TOML = """\
 title = "A <small> & quick look"
+description = "Two rooms."
 strategies = ["uniform", "random", "advice"]
 seeds = 2
+threshold = 0.3
 
 [settings]
 irl = "feasible-point"
@@ -36,7 +38,12 @@ environment = "gridworld"
 [[setting]]
 environment = "four-paths"
 episodes_per_iteration = [1, 2]
-until_regret = 0.4
+until_regret = 0.3
+
+[[setting]]
+environment = "gridworld"
+name = "a room/of five"
+parameters = { size = 5 }
 """
 
 
@@ -92,8 +99,22 @@ def test_the_page_needs_nothing_else_and_says_what_was_found(swept: tuple[Path, 
     assert "aceirl" in page.words
     assert "prefers-color-scheme: dark" in text
     assert len(page.ids) == len(set(page.ids))
-    assert "18 runs done, 0 kept from before, 0 failed" in output
+    assert "24 runs done, 0 kept from before, 0 failed" in output
     assert re.search(r"four-paths, N_E = 2 +≥ 80 ± 0", output)
+
+
+def test_the_report_of_ones_own_sweep_speaks_of_that_sweep(swept: tuple[Path, str]) -> None:
+    out, output = swept
+    text = (out / "report.html").read_text()
+    words = " ".join(Page(text).words.split())
+    assert "<h1>A &lt;small&gt; &amp; quick look</h1>" in text
+    assert "Two rooms." in words
+    assert "paper" not in words.lower()
+    assert "Counted are the samples until the normalised regret is first below 0.3: the mean over 2 seeds ±" in words
+    assert "≥ marks a mean in which some runs never got there" in words
+    assert "Samples until the regret is first below 0.3: mean ± standard error; ≥: some runs never got there" in output
+    assert "Of each environment only the first setting is drawn." in words
+    assert 'data-name="planning, an iteration"' in text
 
 
 def test_every_figure_is_also_there_as_svg_and_pdf(swept: tuple[Path, str]) -> None:
@@ -101,6 +122,7 @@ def test_every_figure_is_also_there_as_svg_and_pdf(swept: tuple[Path, str]) -> N
     names = {path.stem for path in figures.iterdir()}
     assert "mine-gridworld" in names
     assert "mine-gridworld-looks-advice" in names
+    assert "mine-a-room-of-five" in names
     for name in names:
         assert (figures / f"{name}.svg").read_text().startswith("<?xml")
         assert (figures / f"{name}.pdf").read_bytes().startswith(b"%PDF")
@@ -110,7 +132,7 @@ def test_the_same_command_again_keeps_all_and_writes_the_same_figures(swept: tup
     out, _ = swept
     before = {path.name: path.read_bytes() for path in (out / "figures").iterdir()}
     done = CliRunner().invoke(app, ["sweep", str(out.parent / "mine.toml"), "--out", str(out), "--jobs", "1"])
-    assert "0 runs done, 18 kept from before" in done.output
+    assert "0 runs done, 24 kept from before" in done.output
     assert {path.name: path.read_bytes() for path in (out / "figures").iterdir()} == before
 
 
@@ -133,9 +155,34 @@ def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     spec = table1.model_copy(update={"settings": tuple(quick), "strategies": ("random", "greedy"), "seeds": (0, 1)})
     store = Store(tmp_path / "runs")
     list(sweep(spec.cells(), store, Here()))
-    written = write_report([spec], store, tmp_path, command="")
+    written = write_report([spec], store, tmp_path, command="", paper=True)
     assert "paper 45 ± 2" in " ".join(Page(written.path.read_text()).words.split())
     assert any("published" in line and "22 ± 1" in line for line in written.lines)
+    mine = write_report([spec.model_copy(update={"summary": "mine"})], store, tmp_path, command="")
+    assert "paper" not in Page(mine.path.read_text()).words.lower()
+    assert not any("published" in line for line in mine.lines)
+
+
+def test_what_is_reward_free_has_curves_and_no_row(tmp_path: Path) -> None:
+    room = Setting(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
+    free = room.model_copy(update={"name": "free", "title": "Free room", "reward_free": True})
+    spec = Spec(name="one", title="One", summary="one", settings=(room, free), strategies=("random",), seeds=(0, 1))
+    store = Store(tmp_path / "runs")
+    list(sweep(spec.cells(), store, Here()))
+    written = write_report([spec], store, tmp_path, command="")
+    assert "In Free room the expert plays no part" in written.path.read_text()
+    assert any(line.startswith("Room ") for line in written.lines)
+    assert not any(line.startswith("Free room") for line in written.lines)
+
+
+def test_every_picture_on_the_page_of_a_run_is_a_link_to_its_file(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", "gridworld", "--max-samples", "20", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(app, ["show", str(tmp_path / "run")]).exit_code == 0
+    text = (tmp_path / "run" / "report.html").read_text()
+    links = re.findall(r'<a href="([^"]*)"', text)
+    assert len(links) == text.count("<img") > 0
+    assert all(re.fullmatch(r"pictures/[\w-]+\.svg", link) and (tmp_path / "run" / link).is_file() for link in links)
 
 
 def test_colours_of_the_page_replace_those_of_the_figure() -> None:
@@ -163,9 +210,9 @@ def test_maps_show_shares_and_refuse_other_shapes() -> None:
     [
         (
             ('"random"', '"rnadom"'),
-            r"mine.toml, line 2, strategies: unknown strategy 'rnadom'; did you mean 'random'\?",
+            r"mine.toml, line 3, strategies: unknown strategy 'rnadom'; did you mean 'random'\?",
         ),
-        (("seeds = 2", "seeds = "), r"mine.toml is not TOML: .*line 3"),
+        (("seeds = 2", "seeds = "), r"mine.toml is not TOML: .*line 4"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, change: tuple[str, str], told: str) -> None:

@@ -52,9 +52,22 @@ def test_lists_stand_for_one_setting_each_and_own_values_win(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("file", "title"),
+    [("my.toml", "My"), ("longer_arms-2.toml", "Longer arms 2"), ("-.toml", "-"), ("AB c.toml", "AB c")],
+)
+def test_without_a_title_the_name_of_the_file_is_made_readable(tmp_path: Path, file: str, title: str) -> None:
+    path = tmp_path / file
+    path.write_text(GOOD.replace('title = "Mine"', ""))
+    assert (read_spec(path).title, read_spec(path).summary) == (title, f"A sweep from {file}.")
+    path.write_text('description = " Why? "\n' + GOOD)
+    assert (read_spec(path).title, read_spec(path).summary) == ("Mine", "Why?")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "told"),
     [
         ('title = "Mine"', 'title = "Mine', r"is not TOML: .*line 1"),
+        ('title = "Mine"', "title = 3", r"line 1, title: must be text, got 3"),
         ('"advice"]', '"advise"]', r"line 2, strategies: unknown strategy 'advise'; did you mean 'advice'\?"),
         ('["random", "advice"]', '"random"', r"line 2, strategies: must be a list of names"),
         ("seeds = [3, 5]", "seeds = 0", r"line 3, seeds: must be a number of seeds of at least 1.* got 0"),

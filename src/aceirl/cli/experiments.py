@@ -79,10 +79,13 @@ def reproduce(
     """Redo the paper's experiments: every run kept on disk, and one report over all. Interrupt it whenever you like."""
     from aceirl.experiments.specs import SPECS, spec
 
-    _carry_out(list(SPECS.values()) if what == "all" else [spec(what)], seeds, jobs, out, cluster)
+    specs = list(SPECS.values()) if what == "all" else [spec(what)]
+    _carry_out(specs, seeds, jobs, out, cluster, paper=True)
 
 
-def _carry_out(specs: list[Spec], seeds: int | None, jobs: int | None, out: Path, cluster: str | None) -> None:
+def _carry_out(
+    specs: list[Spec], seeds: int | None, jobs: int | None, out: Path, cluster: str | None, *, paper: bool = False
+) -> None:
     from aceirl.experiments.report import write_report
     from aceirl.experiments.store import Store
     from aceirl.experiments.sweep import sweep as carry_out
@@ -99,7 +102,7 @@ def _carry_out(specs: list[Spec], seeds: int | None, jobs: int | None, out: Path
     assert last is not None
     seconds = time.perf_counter() - began
     print(f"{last.finished:,} runs done, {last.kept:,} kept from before, {last.failed:,} failed, in {seconds:,.0f} s")
-    report = write_report(specs, store, out, command=shlex.join(["aceirl", *sys.argv[1:]]))
+    report = write_report(specs, store, out, command=shlex.join(["aceirl", *sys.argv[1:]]), paper=paper)
     for line in report.lines:
         print(line)
     print(f"Report: {report.path}")
@@ -122,7 +125,7 @@ def _workers(jobs: int, cluster: str | None) -> Workers:
     try:
         from aceirl.experiments.cluster import Cluster, LocalCluster
     except ImportError as error:
-        raise InputError(f"--cluster needs Dask ({error}); install aceirl[cluster]") from None
+        raise InputError(f"--cluster needs Dask ({error}): pip install 'aceirl[cluster]'") from None
     if cluster == "local":
         return LocalCluster(jobs)
     if "://" not in cluster:

@@ -102,14 +102,17 @@ class Times:
     inferring: float
 
 
-def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str) -> Written:
-    """Write `report.html`, and every figure as SVG and PDF under `figures/`."""
+def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str, paper: bool = False) -> Written:
+    """Write `report.html`, and every figure as SVG and PDF under `figures/`.
+
+    With `paper` the specs are the paper's experiments: its numbers stand beside ours, and its claims are tested.
+    """
     from jinja2 import Environment, PackageLoader, select_autoescape
 
     every = [Results.read(spec, store) for spec in specs]
     gallery = Gallery(out / "figures")
     try:
-        sections = [_section(results, gallery) for results in every]
+        sections = [_section(results, gallery, paper) for results in every]
         page = (
             Environment(
                 loader=PackageLoader("aceirl.experiments"),
@@ -120,6 +123,7 @@ def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str
             .get_template("report.html")
             .render(
                 sections=sections,
+                paper=paper,
                 times=_times(every),
                 versions=_versions(),
                 command=command,
@@ -146,6 +150,7 @@ class Gallery:
 
     def add(self, name: str, label: str, saved: Figure, shown: Figure | None = None) -> str:
         """Save a figure as SVG and PDF; the inline SVG is that of `shown`, if the page needs another."""
+        name = re.sub(r"[^\w.-]+", "-", name)  # a setting's name may have spaces; ids and file names must not
         self.folder.mkdir(parents=True, exist_ok=True)
         plots.save(saved, self.folder / name, formats=("svg", "pdf"))
         return inline_svg(shown or saved, name, label)
@@ -190,7 +195,7 @@ def _brighter(colour: str) -> str:
     return "#" + "".join(f"{channel + (255 - channel) * 3 // 10:02x}" for channel in (red, green, blue))
 
 
-def _section(results: Results, gallery: Gallery) -> Section:
+def _section(results: Results, gallery: Gallery, paper: bool) -> Section:
     spec = results.spec
     section = Section(spec, errors=list(results.errors))
     if spec.thresholds:
@@ -198,18 +203,19 @@ def _section(results: Results, gallery: Gallery) -> Section:
         return section
     to_the_end = [setting for setting in spec.settings if setting.choices.get("until_regret") is None]
     section.panels = [_curve_panel(results, setting, gallery) for setting in to_the_end]
-    if any(setting.reward_free for setting in spec.settings):
+    if not (paper and spec.name == "figures"):
+        section.rows = [_row(results, setting, paper) for setting in spec.settings if not setting.reward_free]
+    if section.published:
+        section.verdicts = verdicts(results)
+    elif any(setting.reward_free for setting in spec.settings):
         section.verdicts = reward_free_verdicts(results)
-    elif spec.name != "figures":
-        section.rows = [_row(results, setting) for setting in spec.settings]
-        section.verdicts = verdicts(results) if section.published else []
     section.maps = _maps(results, gallery)
     return section
 
 
-def _row(results: Results, setting: Setting) -> Row:
+def _row(results: Results, setting: Setting, paper: bool) -> Row:
     threshold = results.spec.threshold
-    published = TABLE1.get(setting.name, {}) if results.spec.name.startswith("table1") else {}
+    published = TABLE1.get(setting.name, {}) if paper and results.spec.name.startswith("table1") else {}
     reference = results.of(setting.name, REFERENCE)
     entries = []
     for strategy in results.spec.strategies:
@@ -340,7 +346,10 @@ def _lines(section: Section) -> list[str]:
         return told
     width = max(len(row.setting.title) for row in section.rows)
     names = [entry.strategy for entry in section.rows[0].entries]
-    lines = ["", section.spec.title, " " * width + "".join(f"{name:>18}" for name in names)]
+    counted = f"Samples until the regret is first below {section.spec.threshold:g}: mean ± standard error"
+    if any(entry.ours and entry.ours.censored for row in section.rows for entry in row.entries):
+        counted += "; ≥: some runs never got there"
+    lines = ["", section.spec.title, counted, " " * width + "".join(f"{name:>18}" for name in names)]
     for row in section.rows:
         ours = [str(entry.ours) if entry.ours else "–" for entry in row.entries]
         lines.append(f"{row.setting.title:{width}}" + "".join(f"{text:>18}" for text in ours))

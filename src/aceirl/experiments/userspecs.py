@@ -14,7 +14,7 @@ from aceirl.experiments.specs import Setting, Spec
 from aceirl.explore import STRATEGIES
 from aceirl.settings import Settings
 
-TOP = ("title", "strategies", "seeds", "threshold", "settings", "setting")
+TOP = ("title", "description", "strategies", "seeds", "threshold", "settings", "setting")
 OWN = ("name", "environment", "parameters", "reward_free")
 SYMBOLS = {"episodes_per_iteration": "N_E"}
 CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy", "seed"))
@@ -23,8 +23,9 @@ CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy
 def read_spec(path: Path) -> Spec:
     """The experiment in a TOML file.
 
-    `strategies` and at least one `[[setting]]` with an `environment` are required. Fields of `Settings` may stand in
-    `[settings]`, for all, or in a `[[setting]]`; there a list of values stands for one setting each.
+    `strategies` and at least one `[[setting]]` with an `environment` are required; `title` and `description` are
+    for the report. Fields of `Settings` may stand in `[settings]`, for all, or in a `[[setting]]`; there a list of
+    values stands for one setting each.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -60,13 +61,19 @@ class _Reader:
                 raise self._wrong(("setting",), f"two settings are called {name!r}; give each [[setting]] a name")
         return Spec(
             name=self.path.stem,
-            title=str(document.get("title", self.path.stem)),
-            summary=str(self.path),
+            title=self._text("title", document) or _readable(self.path.stem),
+            summary=self._text("description", document) or f"A sweep from {self.path.name}.",
             settings=tuple(settings),
             strategies=strategies,
             seeds=self._seeds(document.get("seeds", 10)),
             threshold=self._threshold(document.get("threshold", 0.4)),
         )
+
+    def _text(self, key: str, document: dict[str, Any]) -> str:
+        value = document.get(key, "")
+        if not isinstance(value, str):
+            raise self._wrong((key,), f"must be text, got {value!r}")
+        return value.strip()
 
     def _strategies(self, document: dict[str, Any]) -> tuple[str, ...]:
         names = document.get("strategies")
@@ -149,6 +156,12 @@ class _Reader:
 def _combinations(choices: dict[str, Any]) -> list[dict[str, Any]]:
     lists = {key: value for key, value in choices.items() if isinstance(value, list)}
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def _readable(stem: str) -> str:
+    """A title from a file's name: `longer_arms` is Longer arms."""
+    words = " ".join(re.split(r"[\s_-]+", stem)).strip() or stem
+    return words[0].upper() + words[1:]
 
 
 def _whole(value: Any) -> bool:
