@@ -73,9 +73,7 @@ class Certificate:
         """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
         confidence = f"{100 * (1 - self.delta):g} %"
         if not self.guaranteed:
-            state = (
-                f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
-            )
+            state = f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
         elif self.holds:
             scale = f"of the {self.possible:g} that an episode can pay"
             state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)} {scale}."
