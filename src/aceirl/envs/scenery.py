@@ -251,8 +251,8 @@ def _from_corner(width: float, height: float) -> Frame:
 
 
 def _plain(observation: Any) -> str:
-    if isinstance(observation, np.ndarray):
-        return np.array2string(observation, precision=3, separator=", ", max_line_width=10**6, threshold=20)
+    if isinstance(observation, np.ndarray) and observation.ndim == 1:
+        return f"[{', '.join(f'{value:.3g}' for value in observation.tolist())}]"
     return " ".join(str(observation).split())
 
 
