@@ -107,3 +107,7 @@ def test_the_demo_can_be_given_twice(tmp_path: Path) -> None:
         shown = aceirl("demo", "--out", "demo")
         assert shown.exit_code == 0, shown.stderr
     assert "Certified" in shown.stdout
+    (tmp_path / "demo" / "notes.txt").write_text("mine")
+    refused = aceirl("demo", "--out", "demo")
+    assert refused.exit_code == 2
+    assert "exists and is not empty" in refused.stderr

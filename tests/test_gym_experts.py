@@ -89,6 +89,49 @@ def test_rare_chance_is_found_and_a_certain_environment_is_believed(slip: float,
         assert open_task(source).regret is not None
 
 
+class OwnChance(Corridor):
+    """A corridor with a generator of its own, and a name for its patience that MiniGrid has too."""
+
+    max_steps = 50
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.own = np.random.default_rng(seed)
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return super().step(0 if self.own.random() < self.slip else action)
+
+
+class Swapped(gymnasium.ActionWrapper[Any, Any, Any]):
+    def action(self, action: Any) -> Any:
+        return 3 - action
+
+
+class Mirrored(gymnasium.ObservationWrapper[Any, Any, Any]):
+    def observation(self, observation: Any) -> Any:
+        return 15 - observation
+
+
+class Doubled(gymnasium.RewardWrapper[Any, Any]):
+    def reward(self, reward: Any) -> Any:
+        return 2 * float(reward)
+
+
+def test_chance_of_the_environments_own_is_found_too() -> None:
+    parameters = {"rooms": 60, "slip": 0.2}
+    with pytest.raises(InputError, match="is random"):
+        open_task(Source("test_gym_experts:OwnChance", parameters, 0, expert="optimal", horizon=70))
+    certain = open_task(Source("test_gym_experts:OwnChance", {"rooms": 4}, 0, expert="optimal", horizon=9))
+    assert certain.reward_range == (0.0, 1.0)  # as the environment pays, not as MiniGrid would
+
+
+@pytest.mark.parametrize("wrapper", ["Swapped", "Mirrored", "Doubled"])
+def test_a_wrapper_that_changes_the_environment_changes_its_model(wrapper: str) -> None:
+    source = Source("FrozenLake-v1", {}, 0, expert="optimal", horizon=20, wrap=(f"test_gym_experts:{wrapper}",))
+    with pytest.raises(InputError, match="a wrapper changes the environment"):
+        open_task(source)
+
+
 class Unpaid(Corridor):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, _, terminated, truncated, info = super().step(action)
@@ -201,6 +244,8 @@ def test_demonstrations_are_read_from_files(form: str, tmp_path: Path) -> None:
         ('{"observation": 0}\n', "has no 'action'"),
         ('{"observation": 0, "action": 1}\nnonsense\n', r"log\.jsonl, line 2 cannot be read"),
         ('{"observation": 9, "action": 1}\n', r"line 1 cannot be read: InputError: 9 is not in Discrete\(4\)"),
+        ('{"observation": 0, "action": 1, "step": "2"}\n', "has the step '2', which is not a whole number"),
+        ('{"observation": 0, "action": 1, "step": 8}\n', "has the step 8; steps are 0 to 7"),
         ('{"observation": 0, "action": 7}\n', "answered 7 .* actions are 0 to 1"),
         (
             '{"observation": 0, "action": 1, "step": 0}\n{"observation": 1, "action": 1}\n',
@@ -222,7 +267,7 @@ def test_a_person_at_the_terminal_is_asked_until_understood() -> None:
     assert shown == ["You see: 2", "'up' is not one of back, on."]
     assert expert.answer(0, 1, RNG) is None
     assert expert.answer(0, 2, RNG) == 0
-    with pytest.raises(AnswerError, match="resumed"):
+    with pytest.raises(AnswerError, match="finished iterations are kept"):
         expert.answer(0, 4, RNG)
 
 

@@ -382,6 +382,31 @@ def always_on(room: int) -> int:
     return 1
 
 
+class Worldly(Corridor):
+    """Draws from the chance of the whole process, wants plain numbers, and tells things of many shapes."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert type(action) is int
+        drawn = int(np.random.randint(1000))  # noqa: NPY002 - as such environments do
+        observation, reward, _, _, _ = super().step(0)
+        return observation, reward, False, False, {"seen": np.arange(drawn % 3 + 1)}
+
+    def seen(self) -> Any:
+        return int(np.random.randint(4))  # noqa: NPY002
+
+
+def test_copies_have_chance_of_their_own_and_get_what_one_gets() -> None:
+    source = Source("test_gym_vector:Worldly", {}, 0, expert="test_gym_vector:always_on", horizon=30, copies=3)
+    rng = np.random.default_rng(0)
+    with playing(source) as task:
+        environment = task.environment
+        assert isinstance(environment, GymVectorEnvironment)
+        walks = [environment.begin(3, rng)]
+        walks += [list(environment.advance({0: 1, 1: 0, 2: 1}).values()) for _ in range(30)]
+    # Two copies agree in 31 draws of four by chance with probability 4^-31.
+    assert len({tuple(walk) for walk in zip(*walks, strict=True)}) == 3
+
+
 def test_a_source_can_ask_for_copies_and_their_processes_end_with_the_block() -> None:
     assert not isinstance(open_task(CORRIDOR).environment, GymVectorEnvironment), "to look at it, one is enough"
     with playing(CORRIDOR) as task:

@@ -100,6 +100,8 @@ class ShowingEnvironment(Protocol):
 
     @property
     def n_actions(self) -> int: ...
+    @property
+    def horizon(self) -> int: ...
 
     def observation(self, state: int) -> Any:
         """The observation that stands for a state."""

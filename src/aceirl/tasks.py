@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -96,7 +97,11 @@ def open_task(source: Source) -> Task:
     """The environment and the expert that a source names; one copy, however many are to be played."""
     if source.environment not in ENVIRONMENTS:
         env = gym_env(source)
-        return _gym_task(source, env, _adapted(source, env))
+        try:
+            return _gym_task(source, env, _adapted(source, env))
+        except Exception:
+            env.close()
+            raise
     for option in ("expert", "horizon", "discretise", "wrap", "stochastic_expert"):
         if getattr(source, option):
             raise InputError(f"{option} is for Gymnasium environments; {source.environment} comes with its own")
@@ -121,15 +126,24 @@ def playing(source: Source) -> Iterator[Task]:
             if task.env is not None:
                 task.env.close()
         return
+    with (
+        closing(gym_env(source)) as env,
+        _without_reports(),
+        closing(_side_by_side(source, _adapted(source, env))) as environment,
+    ):
+        yield _gym_task(source, env, environment)
+
+
+@contextmanager
+def _without_reports() -> Iterator[None]:
+    """Gymnasium would print the traceback of a process that failed, besides raising its error."""
     from gymnasium import logger
 
-    # Gymnasium would print the traceback of a process that failed, besides raising its error.
     level, logger.min_level = logger.min_level, logger.ERROR + 1
-    with closing(gym_env(source)) as env, closing(_side_by_side(source, _adapted(source, env))) as environment:
-        try:
-            yield _gym_task(source, env, environment)
-        finally:
-            logger.min_level = level
+    try:
+        yield
+    finally:
+        logger.min_level = level
 
 
 def _adapted(source: Source, env: gymnasium.Env[Any, Any]) -> GymEnvironment:
@@ -161,6 +175,9 @@ def _env_of_copy(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
 
     if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the copies
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A forked process has its parent's chance: copies that draw from it would all play the same episode.
+        random.seed()
+        np.random.seed()  # noqa: NPY002 - for environments that use it
     return Resting(gym_env(source))
 
 

@@ -188,8 +188,11 @@ def demo(
     from aceirl.tasks import Source, playing
 
     settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
-    if (out / "run.json").exists() and Run.open(out).source == source:
-        shutil.rmtree(out)  # an earlier demo
+    written = {"run.json", "records.jsonl", "state.npz", "report.html", "pictures"}
+    if (out / "run.json").exists() and {path.name for path in out.iterdir()} <= written:
+        earlier = Run.open(out)
+        if (earlier.source, earlier.settings) == (source, settings):
+            shutil.rmtree(out)  # an earlier demo, and nothing else
     begun = Run.create(out, settings, source)
     print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
     print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")

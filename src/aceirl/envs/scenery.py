@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aceirl.envs.families import is_wrapped, library_of
 from aceirl.envs.problem import Layout, Sheet
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray
@@ -88,20 +90,14 @@ def scenery(env: Any) -> Scenery:
 
 def _observed_otherwise(env: Any) -> bool:
     """Whether a wrapper changes the observations."""
-    if env.observation_space != env.unwrapped.observation_space:
-        return True
-    while env is not env.unwrapped:
-        if any(kind.__name__ == "ObservationWrapper" for kind in type(env).__mro__):
-            return True
-        env = env.env
-    return False
+    return env.observation_space != env.unwrapped.observation_space or is_wrapped(env, "ObservationWrapper")
 
 
 def _scenery_of(kind: type) -> Scenery | None:
     own = vars(kind).get("scenery")
     if isinstance(own, Scenery):
         return own
-    return SCENERIES.get(kind.__name__) if kind.__module__.partition(".")[0] in ("gymnasium", "minigrid") else None
+    return SCENERIES.get(kind.__name__) if library_of(kind) in ("gymnasium", "minigrid") else None
 
 
 def words(env: Any, observation: Any) -> str:
@@ -136,9 +132,12 @@ def places(env: Any, states: States) -> dict[int, Place]:
 
 
 def state_words(env: Any, states: States) -> tuple[str, ...]:
-    """The states met so far in words; those that are too long for that have their numbers too."""
+    """The states met so far in words; where those do not tell one from another, with its number."""
     told = [words(env, states.observation(number)) for number in range(1, len(states))]
-    return ("the end", *(f"state {n}: {text}" if text.endswith("…") else text for n, text in enumerate(told, start=1)))
+    often = Counter(told)
+    unclear = [text.endswith("…") or often[text] > 1 for text in told]
+    numbered = zip(range(1, len(states)), told, unclear, strict=True)
+    return ("the end", *(f"state {number}: {text}" if vague else text for number, text, vague in numbered))
 
 
 def action_names(env: Any, actions: list[Any]) -> list[str]:

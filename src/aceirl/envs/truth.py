@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from scipy.sparse import csc_array, csr_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
+from aceirl.envs.families import is_a, is_wrapped
 from aceirl.envs.observations import END, States
 from aceirl.envs.problem import from_moves
 from aceirl.errors import InputError
@@ -98,16 +100,26 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> E
     inner: Any = env.unwrapped
     if getattr(inner, "fickle_passenger", False):
         raise InputError("a fickle passenger is not in the table P, so there is no exact model; use another expert")
-    if type(inner).__name__ == "BlackjackEnv":
+    minigrid = is_a(env, "MiniGridEnv", "minigrid")
+    if minigrid and is_wrapped(env, "RewardWrapper"):
+        raise InputError("a wrapper changes what MiniGrid pays, and its search sees one step only; use another expert")
+    if is_a(env, "BlackjackEnv", "gymnasium"):
+        _require_unchanged(env)
         model = _model(blackjack_moves(), blackjack_starts(), env, horizon, n_actions)
         return _with_naturals(model, natural_values(natural=inner.natural, sab=inner.sab))
     if hasattr(inner, "P") and hasattr(inner, "initial_state_distrib"):
-        if env.observation_space != inner.observation_space:
-            raise InputError("a wrapper changes the observations, so the table P does not describe them")
+        _require_unchanged(env)
         return _model(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
     rows, start = searched(env, n_actions)
     model = _model(rows, [(start, 1.0)], env, horizon, n_actions)
-    return _paid_by_speed(model, inner.max_steps) if hasattr(inner, "max_steps") else model
+    return _paid_by_speed(model, inner.max_steps) if minigrid else model
+
+
+def _require_unchanged(env: gymnasium.Env[Any, Any]) -> None:
+    """The rules are those of the environment itself: a wrapper that changes it changes them too."""
+    changing = ("ObservationWrapper", "ActionWrapper", "RewardWrapper")
+    if env.observation_space != env.unwrapped.observation_space or is_wrapped(env, *changing):
+        raise InputError("a wrapper changes the environment, so its own model does not describe it; use another expert")
 
 
 def _table_rows(table: Any) -> Iterable[Row]:
@@ -169,9 +181,22 @@ def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], A
 def _tried(env: gymnasium.Env[Any, Any], action: int, seed: int) -> tuple[gymnasium.Env[Any, Any], Outcome]:
     """A copy of the environment after an action, with its chance set to a seed."""
     there = copy.deepcopy(env)
-    there.unwrapped.np_random = np.random.default_rng(seed)
+    _seed_chance(there.unwrapped, seed)
     observation, reward, terminated, _, _ = there.step(int(env.action_space.start) + action)  # type: ignore[attr-defined]
     return there, (1.0, observation, float(reward), bool(terminated))
+
+
+def _seed_chance(env: Any, seed: int) -> None:
+    """Set all generators that an environment keeps, its own ones too."""
+    env.np_random = np.random.default_rng(seed)
+    for name, value in vars(env).items():
+        match value:
+            case np.random.Generator():
+                setattr(env, name, np.random.default_rng(seed))
+            case np.random.RandomState():
+                setattr(env, name, np.random.RandomState(seed))
+            case random.Random():
+                value.seed(seed)
 
 
 def _same(states: States, first: Outcome, second: Outcome) -> bool:

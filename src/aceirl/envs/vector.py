@@ -128,8 +128,8 @@ class GymVectorEnvironment(GymEnvironment):
 class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A copy that rests from the end of its episode until it is reset with a seed.
 
-    It tells of the end in `info` alone: a vector environment that hears of it begins another episode in that copy, at
-    which nobody looks.
+    It tells of the end in `info`, and of nothing else there: a vector environment that hears of it begins another
+    episode in that copy, at which nobody looks.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -142,17 +142,17 @@ class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rests = seed is None
         if self._rests and self._seen is not None:
             return self._seen, {}
-        self._seen, info = self.env.reset(seed=seed, options=options)
-        return self._seen, info
+        self._seen, _ = self.env.reset(seed=seed, options=options)
+        return self._seen, {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take an action, unless it rests."""
         if self._rests:
             return self._seen, 0.0, False, False, {TERMINATED: False, TRUNCATED: False}
-        self._seen, reward, terminated, truncated, info = self.env.step(action)
+        own = action.item() if isinstance(action, np.integer) else action
+        self._seen, reward, terminated, truncated, _ = self.env.step(own)
         self._rests = bool(terminated or truncated)
-        ends = {TERMINATED: bool(terminated), TRUNCATED: bool(truncated)}
-        return self._seen, reward, False, False, {**info, **ends}
+        return self._seen, reward, False, False, {TERMINATED: bool(terminated), TRUNCATED: bool(truncated)}
 
 
 def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> str:

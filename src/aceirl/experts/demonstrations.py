@@ -41,6 +41,11 @@ class DemonstrationExpert:
         for number, entry in enumerate(entries, start=1):
             if not self.stationary and entry.step is None:
                 raise InputError(f"demonstration {number} has no step, but others have")
+            if entry.step is not None and (isinstance(entry.step, bool) or not isinstance(entry.step, int)):
+                raise InputError(f"demonstration {number} has the step {entry.step!r}, which is not a whole number")
+            if entry.step is not None and not 0 <= entry.step < environment.horizon:
+                last = environment.horizon - 1
+                raise InputError(f"demonstration {number} has the step {entry.step}; steps are 0 to {last}")
             action = own_action(environment, entry.action, entry.observation)
             if action is None:
                 raise InputError(f"demonstration {number} has no action")

@@ -41,7 +41,7 @@ class TerminalExpert:
             except EOFError:
                 typed = "q"
             if typed == "q":
-                raise AnswerError("you stopped answering; all finished iterations are kept, and the run can be resumed")
+                raise AnswerError("you stopped answering; all finished iterations are kept")
             if not typed:
                 return None
             if typed in self.names:
