@@ -121,6 +121,8 @@ def test_chance_of_the_environments_own_is_found_too() -> None:
     parameters = {"rooms": 60, "slip": 0.2}
     with pytest.raises(InputError, match="is random"):
         open_task(Source("test_gym_experts:OwnChance", parameters, 0, expert="optimal", horizon=70))
+    with pytest.raises(InputError, match="is random"):  # in 400 tries, but for a chance of 0.8^400
+        open_task(Source("test_gym_experts:OwnChance", {"rooms": 1, "slip": 0.2}, 0, expert="optimal", horizon=2))
     certain = open_task(Source("test_gym_experts:OwnChance", {"rooms": 4}, 0, expert="optimal", horizon=9))
     assert certain.reward_range == (0.0, 1.0)  # as the environment pays, not as MiniGrid would
 

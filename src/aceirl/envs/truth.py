@@ -29,8 +29,10 @@ Row = tuple[Any, int, list[Outcome]]
 # How many states a search may find before it is given up.
 SEARCH_LIMIT = 20_000
 
-# How often each action is tried in each state, always with another seed, to see whether it always does the same.
-TRIALS = 5
+# How often the start is looked at, and how often each action is tried in each state, always with another seed, to see
+# whether it always does the same. The first ones are tried more often: where there are few, each has to show more.
+STARTS = 50
+TRIALS, FIRST_TRIALS = 5, 400
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
 MAX_IMPROVEMENTS = 1_000
@@ -153,17 +155,19 @@ def _model(
 
 def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], Any]:
     """Every row of a deterministic environment and its start, found by trying each action in a copy of it."""
-    states, rows = States(env.observation_space), []
-    start, _ = env.reset(seed=0)
-    again, _ = env.reset(seed=1)
-    if states.number(start) != states.number(again):
+    states = States(env.observation_space)
+    rows: list[Row] = []
+    starts = [env.reset(seed=seed)[0] for seed in range(STARTS)]
+    start = starts[-1]
+    if len({states.number(observation) for observation in starts}) > 1:
         raise InputError("the start is random, so the exact model cannot be found by search; use another expert")
     waiting, seeds = [(start, env)], itertools.count()
     while waiting:
         observation, here = waiting.pop()
         for action in range(n_actions):
             there, outcome = _tried(here, action, next(seeds))
-            others = (_tried(here, action, next(seeds))[1] for _ in range(1, TRIALS))
+            trials = max(TRIALS, FIRST_TRIALS // (len(rows) + 1))
+            others = (_tried(here, action, next(seeds))[1] for _ in range(1, trials))
             if not all(_same(states, outcome, other) for other in others):
                 raise InputError(
                     f"action {action} in {observation!r} is random, so the exact model cannot be found by search; "
