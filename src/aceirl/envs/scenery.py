@@ -21,7 +21,7 @@ from aceirl.mdp import FloatArray
 if TYPE_CHECKING:
     from aceirl.envs.observations import States
 
-Seeing = Callable[[Any, Any], Any]  # of the unwrapped environment and an observation
+Seeing = Callable[[Any, Any], Any]  # of the unwrapped environment, and of an observation or a shape
 
 # More maps than this are not drawn beside each other; those with the fewest states are left out.
 MOST_SHEETS = 24
@@ -112,9 +112,7 @@ def place(env: Any, observation: Any) -> Place | None:
     return found if isinstance(found, Place) else None
 
 
-def _tried(
-    function: Callable[[Any, Any], Any], otherwise: Callable[[Any, Any], Any], env: Any, observation: Any
-) -> Any:
+def _tried(function: Seeing, otherwise: Seeing, env: Any, observation: Any) -> Any:
     """What a function of someone else's says; if it fails, that is said once, and the other is asked."""
     try:
         return function(env.unwrapped, observation)

@@ -266,9 +266,9 @@ class _Picture:
             self._write(x, y + (0.28 if self.large else 0), self.layout.state_names[s], 8)
 
     def value(self, s: int, text: str) -> None:
-        """A number, where there is room for it beside the name."""
+        """A number, where there is room for it; on a rendering there is no name beside it."""
         x, y = self.layout.positions[s]
-        if self.large:
+        if self.large or (self.layout.sheets and self.inch >= 0.4):
             self._write(x, y - 0.06, text, 10.5)
 
     def action(self, s: int, a: int) -> None:
