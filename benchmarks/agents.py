@@ -21,7 +21,7 @@ import numpy as np
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.experts import PredictExpert
 from aceirl.loop import learn
-from aceirl.outputs import GreedyPolicy, Learned, RecoveredReward
+from aceirl.outputs import GreedyPolicy, GymResult, RecoveredReward
 from aceirl.settings import Settings
 
 Predict = Callable[[Any, Any], tuple[Any, Any]]
@@ -88,7 +88,7 @@ def mean_return(case: Case, predict: Predict, episodes: int = 500) -> float:
     return float(np.mean(returns))
 
 
-def recovered(case: Case, agent: Any) -> tuple[Learned, int, int]:
+def recovered(case: Case, agent: Any) -> tuple[GymResult, int, int]:
     """What is learned from an agent by following and asking it, with the steps and answers it took.
 
     The reward is the plain feasible point: a pupil that does not see the step needs one that does not depend on it.
@@ -100,7 +100,7 @@ def recovered(case: Case, agent: Any) -> tuple[Learned, int, int]:
     )
     for turn in learn(environment, expert, settings):
         last = turn
-    learned = Learned.of(last.state, environment, stationary_expert=True)
+    learned = GymResult.of(last.state, environment, stationary_expert=True)
     return learned, last.record.samples, last.record.answers
 
 

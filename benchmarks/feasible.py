@@ -21,7 +21,7 @@ from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.irl import FeasibleRewardSet, projected
-from aceirl.irl.agreement import matched_loss, recall, recall_of
+from aceirl.rewards.agreement import matched_loss, recall, recall_of
 from aceirl.irl.feasible_point import made_feasible
 from aceirl.irl.max_causal_entropy import max_causal_entropy
 from aceirl.irl.max_margin import max_margin

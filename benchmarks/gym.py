@@ -16,7 +16,7 @@ from typing import Any
 
 from aceirl.loop import Record, learn
 from aceirl.settings import Settings
-from aceirl.tasks import Source, open_task
+from aceirl.sources import Source, open_task
 
 GOAL = 0.05
 

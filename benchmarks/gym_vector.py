@@ -33,7 +33,7 @@ from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import FunctionExpert
-from aceirl.tasks import Source, gym_env
+from aceirl.sources import Source, gym_env
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 

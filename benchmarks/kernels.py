@@ -26,7 +26,7 @@ from scipy.sparse import csr_array, csr_matrix
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.kernels import optimal_values
+from aceirl.dynamic_programming import optimal_values
 from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray
 from aceirl.settings import Settings

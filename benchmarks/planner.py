@@ -30,7 +30,7 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import planning
-from aceirl.kernels import occupancy, optimal_values
+from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray
 from aceirl.planner import Episodes, SaddlePlan, solve_saddle

@@ -23,7 +23,7 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experiments.published import TABLE1
 from aceirl.experts import PolicyExpert
 from aceirl.explore import Belief
-from aceirl.kernels import greedy_actions, optimal_values
+from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.loop import learn
 from aceirl.mdp import MDP
 from aceirl.metrics import Truth

@@ -29,7 +29,7 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl import Recovered, action_values, made_feasible
 from aceirl.irl.feasible_point import feasible_point
-from aceirl.kernels import evaluate, greedy_actions, optimal_values
+from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 DELTA = 0.1
@@ -210,7 +210,7 @@ def recovered_reward(known: Estimate, rng: np.random.Generator) -> Recovered:
 
 def partner(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArray, FloatArray, FloatArray]:
     """`(reward, advantage, believed advantage)`: the true partner of a recovered reward, and how both see an action."""
-    q = action_values(known, recovered.reward, recovered.neutral)
+    q = action_values(known, recovered.reward, recovered.unknown_step_reward)
     v = q.max(axis=2)
     believed = v[:, :, None] - q
     advantage = np.where(case.used, 0.0, believed)

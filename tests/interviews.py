@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aceirl.tasks import Source
+from aceirl.sources import Source
 from aceirl.web.session import Interview, Terms
 
 Person = Callable[[int], int]

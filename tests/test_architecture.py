@@ -134,7 +134,7 @@ def test_the_table_itself_has_no_cycle_and_no_unknown_name() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "offender"),
     [
-        ("mdp.py", "from aceirl.kernels import backward", "kernels"),
+        ("mdp.py", "from aceirl.kernels import backward", "kernels")
         ("mdp.py", "from aceirl import kernels", "kernels"),
         ("mdp.py", "from . import kernels", "kernels"),
         ("mdp.py", "import aceirl.loop as loop", "loop"),

@@ -24,7 +24,7 @@ from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.kernels import evaluate, occupancy
+from aceirl.dynamic_programming import evaluate, occupancy
 from aceirl.loop import certify, learn
 from aceirl.mdp import MDP
 from aceirl.metrics import Truth

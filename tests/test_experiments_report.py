@@ -14,7 +14,7 @@ from aceirl.cli import app
 from aceirl.cli.watching import Remaining, status
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.experiments import maps, plots
+from aceirl.show import maps, plots
 from aceirl.experiments.performing import Failed, Finished
 from aceirl.experiments.report import inline_svg, write_report
 from aceirl.experiments.specs import SPECS, Setting, Spec
@@ -197,12 +197,12 @@ def test_colours_of_the_page_replace_those_of_the_figure() -> None:
 
 def test_maps_show_shares_and_refuse_other_shapes() -> None:
     problem = make("gridworld", 0)
-    figure = maps.looks(problem.layout, [0, 1, 9, 90, 900, 9000, 0, 0, 0], goals=[7])
+    figure = maps.visit_map(problem.layout, [0, 1, 9, 90, 900, 9000, 0, 0, 0], goals=[7])
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
     assert len(faces) == 10
     assert len(set(faces)) == 6
     with pytest.raises(InputError, match=r"visits must have shape \[9\], got \[4\]"):
-        maps.looks(problem.layout, [1, 2, 3, 4])
+        maps.visit_map(problem.layout, [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize(

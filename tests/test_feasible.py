@@ -13,13 +13,13 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl import FeasibleRewardSet, projected
-from aceirl.irl.agreement import matched_loss, precision, recall, recall_of
-from aceirl.irl.base import infeasibility
-from aceirl.irl.feasible import Norm
+from aceirl.rewards.agreement import matched_loss, precision, recall, recall_of
+from aceirl.rewards.recovered import infeasibility
+from aceirl.rewards.feasible import Norm
 from aceirl.irl.feasible_point import feasible_point, made_feasible
 from aceirl.irl.max_causal_entropy import max_causal_entropy
-from aceirl.irl.polytope import EmptySetError, nearest_by_largest, nearest_by_sum
-from aceirl.kernels import evaluate, occupancy, optimal_values
+from aceirl.rewards.polytope import EmptySetError, nearest_by_largest, nearest_by_sum
+from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray
 
 NORMS: tuple[Norm, Norm] = ("l1", "linf")
@@ -177,7 +177,7 @@ def test_what_a_solver_leaves_unsatisfied_is_polished_away(problems: list[Small]
     for p in problems[:50]:
         values = 0.5 * np.arange(p.mdp.horizon, 0, -1.0)[:, None] + 0.1 * rng.random(p.mdp.shape[:2])
         inside = p.exact.from_parameters(np.zeros(p.mdp.shape), values)
-        exactly = np.concatenate([inside.ravel(), values.ravel(), [p.exact.neutral]])
+        exactly = np.concatenate([inside.ravel(), values.ravel(), [p.exact.unknown_step_reward]])
         nearly = exactly + 1e-7 * rng.uniform(-1, 1, exactly.size)
         broken += p.exact.contains(nearly[: inside.size].reshape(inside.shape)).violation > 1e-9
         assert p.exact.contains(p.exact.polished(nearly)).violation < 1e-13
@@ -336,23 +336,23 @@ def test_samples_are_members_and_spread(problems: list[Small]) -> None:
     assert all(bounded.contains(r, 1e-9) for r in bounded.sample(rng, 5))
 
 
-@pytest.mark.parametrize("neutral", [0.0, 0.3, 1.0])
-def test_what_is_unknown_asks_nothing(neutral: float) -> None:
+@pytest.mark.parametrize("unknown_step_reward", [0.0, 0.3, 1.0])
+def test_what_is_unknown_asks_nothing(unknown_step_reward: float) -> None:
     rng = np.random.default_rng(10)
     unknown_rows = unknown_experts = 0
     for _ in range(40):
         _, estimate = observed(rng, (3, 4, 3), episodes=3, asked=0.7)
-        recovered = FeasibleRewardSet.of_estimate(estimate, 1.0, neutral)
+        recovered = FeasibleRewardSet.of_estimate(estimate, 1.0, unknown_step_reward)
         unknown_rows += not estimate.mdp.known.all()
         unknown_experts += not recovered.known.all()
-        assert recovered.contains(np.full(estimate.mdp.shape, neutral))
+        assert recovered.contains(np.full(estimate.mdp.shape, unknown_step_reward))
         members = recovered.sample(rng, 3)
         assert all(recovered.contains(r, 1e-9) for r in members)
         target = rng.random(estimate.mdp.shape)
         for norm in NORMS:
             answer = recovered.project(target, norm)
             assert answer.membership
-            assert infeasibility(estimate, answer.reward, neutral) <= 1e-6
+            assert infeasibility(estimate, answer.reward, unknown_step_reward) <= 1e-6
             assert answer.value >= answer.bound - 1e-7
             change = np.abs(members - target)
             nearest = change.sum(axis=(1, 2, 3)).min() if norm == "l1" else change.max(axis=(1, 2, 3)).min()
@@ -461,7 +461,7 @@ def test_a_projection_changes_less_than_a_blend() -> None:
         for norm in NORMS:
             moved = projected(estimate, recovered, 1.0, norm)
             assert moved.infeasibility <= 1e-6
-            assert moved.neutral == recovered.neutral
+            assert moved.unknown_step_reward == recovered.unknown_step_reward
         if recovered.infeasibility > 1e-3:
             changed += 1
             blended = made_feasible(estimate, recovered, 1.0)
@@ -484,7 +484,7 @@ def test_four_paths_answers_are_members() -> None:
     ("change", "message"),
     [
         ({"rmax": 0.0}, "rmax must be a positive number, got 0"),
-        ({"neutral": 2.0}, "neutral must be between 0 and rmax = 1, got 2"),
+        ({"unknown_step_reward": 2.0}, "unknown_step_reward must be between 0 and rmax = 1, got 2"),
         ({"slack": -1.0}, "slack must be a number of at least 0, got -1"),
         ({"known": np.ones(3)}, r"known must have shape \[1, 1\], got \[3\]"),
         ({"lower": np.full((1, 1, 2), 2.0)}, r"bounds\[0, 0, 0\] are 2 to 1, not an interval in 0 to 1"),

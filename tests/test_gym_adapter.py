@@ -16,7 +16,7 @@ from aceirl.confidence import kl
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import END, States
+from aceirl.envs.observations import END, StateIndex
 from aceirl.envs.truth import exact_model
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
@@ -25,7 +25,7 @@ from aceirl.loop import State, Turn, estimate, learn
 from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.tasks import optimal_task
+from aceirl.sources import optimal_task
 
 SPACES = {
     "discrete": spaces.Discrete(9, start=-4),
@@ -46,21 +46,21 @@ def samples(space: gymnasium.Space[Any], count: int) -> list[Any]:
 @pytest.mark.parametrize("kind", SPACES)
 def test_observations_of_every_kind_are_numbered_and_read_back(kind: str) -> None:
     space, seen = SPACES[kind], samples(SPACES[kind], 300)
-    states = States(space)
+    states = StateIndex(space)
     numbers = [states.number(observation) for observation in seen]
     assert numbers[0] == 1, "the end of an episode comes first, and what is met after it follows"
     assert sorted(set(numbers)) == list(range(1, len(states)))
     texts = {str(observation) for observation in seen}
     assert len(states) == len(texts) + 1
 
-    again = States(space, names=states.names)
+    again = StateIndex(space, names=states.names)
     assert [again.find(observation) for observation in seen] == numbers
     for number in set(numbers):
         assert space.contains(again.observation(number))
 
 
 def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
-    counts = {kind: States(space).possible for kind, space in SPACES.items()}
+    counts = {kind: StateIndex(space).possible for kind, space in SPACES.items()}
     expected = {
         "discrete": 9,
         "multi-discrete": 24,
@@ -70,14 +70,14 @@ def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
         "dict": 12,
     }
     assert counts == {kind: count + 1 for kind, count in expected.items()} | {"text": None}
-    assert States(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible is None
+    assert StateIndex(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible is None
 
 
 def test_continuous_observations_need_a_discretiser_and_the_error_says_so() -> None:
     space = spaces.Box(-1, 1, shape=(2,), dtype=np.float32)
     with pytest.raises(InputError, match="discretise=Bins"):
-        States(space)
-    states = States(space, Bins((-1, -1), (1, 1), (4, 2)))
+        StateIndex(space)
+    states = StateIndex(space, Bins((-1, -1), (1, 1), (4, 2)))
     assert states.possible == 9
     here = states.number(np.array([0.1, 0.9], dtype=np.float32))
     assert states.number(np.array([0.4, 0.1], dtype=np.float32)) == here

@@ -27,7 +27,7 @@ from aceirl.loop import learn
 from aceirl.metrics import Truth
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.tasks import Source, open_task, playing
+from aceirl.sources import Source, open_task, open_source
 
 RNG = np.random.default_rng(0)
 
@@ -69,7 +69,7 @@ def test_an_environment_is_closed_when_it_has_been_played() -> None:
             closed.append(True)
 
     make_device.env = Device  # type: ignore[attr-defined]
-    with playing(Source("test_gym_experts:make_device", {}, 0, expert="test_gym_experts:drifter", horizon=3)):
+    with open_source(Source("test_gym_experts:make_device", {}, 0, expert="test_gym_experts:drifter", horizon=3)):
         assert not closed
     assert closed == [True]
 

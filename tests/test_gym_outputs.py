@@ -16,14 +16,14 @@ from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import END
 from aceirl.errors import InputError
-from aceirl.kernels import evaluate, greedy_actions, optimal_values
+from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.loop import State, learn
 from aceirl.mdp import MDP, check_policy
 from aceirl.metrics import Truth
 from aceirl.outputs import (
     EpisodeLog,
     GreedyPolicy,
-    Learned,
+    GymResult,
     RecoveredReward,
     imitation_trajectories,
     price_of_actions,
@@ -32,7 +32,7 @@ from aceirl.outputs import (
     state_only,
 )
 from aceirl.settings import Settings
-from aceirl.tasks import optimal_task
+from aceirl.sources import optimal_task
 
 HORIZON = 20
 
@@ -55,12 +55,12 @@ def run() -> tuple[EpisodeLog, GymEnvironment, State]:
 
 
 @pytest.fixture
-def learned(run: tuple[EpisodeLog, GymEnvironment, State]) -> Learned:
-    return Learned.of(run[2], run[1], stationary_expert=True)
+def learned(run: tuple[EpisodeLog, GymEnvironment, State]) -> GymResult:
+    return GymResult.of(run[2], run[1], stationary_expert=True)
 
 
 def test_what_was_learned_outlives_the_environments_numbering(
-    run: tuple[EpisodeLog, GymEnvironment, State], learned: Learned
+    run: tuple[EpisodeLog, GymEnvironment, State], learned: GymResult
 ) -> None:
     before = [learned(room, 1, 0) for room in range(16)]
     other = GymEnvironment(run[0].env)
@@ -68,11 +68,11 @@ def test_what_was_learned_outlives_the_environments_numbering(
     assert [learned(room, 1, 0) for room in range(16)] == before
     assert learned(0, 1, 0) == learned.reward[0, 1, 1]
     assert learned(0, 1, 10**6) == learned.reward[-1, 1, 1]
-    assert learned(5, 0, 3) == learned.neutral[3], "nobody ever was in the hole and went on"
+    assert learned(5, 0, 3) == learned.unknown_step_reward[3], "nobody ever was in the hole and went on"
 
 
 @wrapped_on_purpose
-def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: Learned) -> None:
+def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: GymResult) -> None:
     wrapped = RecoveredReward(lake(), learned)
     check_env(wrapped, skip_render_check=True)
     wrapped.reset(seed=0)
@@ -91,8 +91,8 @@ def test_the_log_passes_the_checker() -> None:
     check_env(EpisodeLog(lake()), skip_render_check=True)
 
 
-def test_what_is_paid_in_states_never_met_can_be_chosen(learned: Learned) -> None:
-    for elsewhere, paid in ((None, learned.neutral[1]), (-3.0, -3.0)):
+def test_what_is_paid_in_states_never_met_can_be_chosen(learned: GymResult) -> None:
+    for elsewhere, paid in ((None, learned.unknown_step_reward[1]), (-3.0, -3.0)):
         wrapped = RecoveredReward(lake(), learned, elsewhere)
         wrapped.reset(seed=0)
         wrapped.step(2)
@@ -100,7 +100,7 @@ def test_what_is_paid_in_states_never_met_can_be_chosen(learned: Learned) -> Non
 
 
 def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
-    run: tuple[EpisodeLog, GymEnvironment, State], learned: Learned
+    run: tuple[EpisodeLog, GymEnvironment, State], learned: GymResult
 ) -> None:
     """An agent's episode stops at the end, the learner's goes on there; both must rank policies alike."""
     state = run[2]
@@ -110,7 +110,7 @@ def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
     np.testing.assert_allclose(taken, np.broadcast_to(taken[:, :1, :1], taken.shape), atol=1e-12)
 
 
-def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: Learned) -> None:
+def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: GymResult) -> None:
     policy, env = GreedyPolicy(learned), lake()
     observation, _ = env.reset(seed=0)
     steps, total = None, 0.0
@@ -127,7 +127,7 @@ def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: Le
     assert steps[0].tolist() == [2, 1, 2]
 
 
-def test_answers_come_back_as_demonstrations(learned: Learned, tmp_path: Path) -> None:
+def test_answers_come_back_as_demonstrations(learned: GymResult, tmp_path: Path) -> None:
     from aceirl.experts import DemonstrationExpert
 
     learned.save_demonstrations(tmp_path / "answers.jsonl")
@@ -143,7 +143,7 @@ def test_answers_come_back_as_demonstrations(learned: Learned, tmp_path: Path) -
 
 def test_transitions_and_answers_become_a_minari_dataset(
     run: tuple[EpisodeLog, GymEnvironment, State],
-    learned: Learned,
+    learned: GymResult,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

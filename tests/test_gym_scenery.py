@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from aceirl.cli import app
 from aceirl.envs import Layout
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import States
+from aceirl.envs.observations import StateIndex
 from aceirl.envs.scenery import (
     LONGEST,
     MOST_SHEETS,
@@ -31,9 +31,9 @@ from aceirl.envs.scenery import (
     turned,
     words,
 )
-from aceirl.experiments import maps
-from aceirl.tasks import Source, rendering_env
-from aceirl.tasks import layout as layout_of
+from aceirl.show import maps
+from aceirl.sources import Source, rendering_env
+from aceirl.sources import layout as layout_of
 
 pytest.importorskip("pygame")
 
@@ -248,7 +248,7 @@ def test_long_observations_are_cut_and_numbered() -> None:
     seen, _ = partial.reset(seed=0)
     assert place(partial, seen) is None
     assert len(words(partial, seen)) <= LONGEST + 2
-    states = States(partial.observation_space)
+    states = StateIndex(partial.observation_space)
     states.number(seen)
     assert state_words(partial, states)[1].startswith("state 1: the observation")
 

@@ -30,12 +30,12 @@ from aceirl.envs.truth import exact_model
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.kernels import occupancy
+from aceirl.dynamic_programming import occupancy
 from aceirl.loop import Turn, learn
 from aceirl.protocols import ParallelEnvironment
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.tasks import Source, open_task, playing
+from aceirl.sources import Source, open_task, open_source
 
 OLD = gymnasium.__version__.startswith("0.")
 
@@ -374,7 +374,7 @@ def test_a_process_that_died_is_said_to_have_and_the_others_end() -> None:
 
 
 CORRIDOR = Source(
-    "gymnasium_environments:Corridor", {"slip": 0.3}, 0, expert="test_gym_vector:always_on", horizon=9, copies=2
+    "gymnasium_environments:Corridor", {"slip": 0.3}, 0, expert="test_gym_vector:always_on", horizon=9, num_envs=2
 )
 
 
@@ -396,9 +396,9 @@ class Worldly(Corridor):
 
 
 def test_copies_have_chance_of_their_own_and_get_what_one_gets() -> None:
-    source = Source("test_gym_vector:Worldly", {}, 0, expert="test_gym_vector:always_on", horizon=30, copies=3)
+    source = Source("test_gym_vector:Worldly", {}, 0, expert="test_gym_vector:always_on", horizon=30, num_envs=3)
     rng = np.random.default_rng(0)
-    with playing(source) as task:
+    with open_source(source) as task:
         environment = task.environment
         assert isinstance(environment, GymVectorEnvironment)
         walks = [environment.begin(3, rng)]
@@ -409,16 +409,16 @@ def test_copies_have_chance_of_their_own_and_get_what_one_gets() -> None:
 
 def test_a_source_can_ask_for_copies_and_their_processes_end_with_the_block() -> None:
     assert not isinstance(open_task(CORRIDOR).environment, GymVectorEnvironment), "to look at it, one is enough"
-    with playing(CORRIDOR) as task:
+    with open_source(CORRIDOR) as task:
         assert isinstance(task.environment, GymVectorEnvironment)
-        assert task.environment.copies == len(multiprocessing.active_children()) == 2
+        assert task.environment.num_envs == len(multiprocessing.active_children()) == 2
         learned(task.environment, task.expert, episodes_per_iteration=2)
     assert not multiprocessing.active_children()
 
 
 def test_processes_end_after_an_interrupt_in_the_middle_of_a_step() -> None:
     def interrupted() -> None:
-        with playing(CORRIDOR) as task:
+        with open_source(CORRIDOR) as task:
             assert isinstance(task.environment, GymVectorEnvironment)
             workers: Any = task.environment._vector
 
@@ -443,7 +443,7 @@ def test_processes_end_after_an_interrupt_in_the_middle_of_a_step() -> None:
 )
 def test_a_wrong_number_of_copies_is_explained(environment: str, copies: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Source(environment, {}, 0, copies=copies)
+        Source(environment, {}, 0, num_envs=copies)
 
 
 def test_a_run_with_copies_is_found_again_and_the_best_policy_is_known(tmp_path: Path) -> None:
@@ -458,11 +458,11 @@ def test_a_run_with_copies_is_found_again_and_the_best_policy_is_known(tmp_path:
     aceirl("run", "FrozenLake-v1", *arguments, "--copies", "3", "--out", str(whole))
     run = Run.open(whole)
     assert run.source is not None
-    assert (run.source.copies, run.settings.episodes_per_iteration) == (3, 3)
+    assert (run.source.num_envs, run.settings.episodes_per_iteration) == (3, 3)
     assert run.records()[-1].regret is not None
 
     begun = Run.create(interrupted, run.settings, run.source)
-    with playing(run.source) as task:
+    with open_source(run.source) as task:
         for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
             if turn.record.iteration == 2:
                 break

@@ -30,7 +30,7 @@ from scipy.stats import binom
 
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.tasks import Source
+from aceirl.sources import Source
 from aceirl.web.history import MAX_SKIPS, effective
 from aceirl.web.learning import learn
 from aceirl.web.log import Event, alone

@@ -17,10 +17,10 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl import ALGORITHMS, Recovered, algorithm, made_feasible
-from aceirl.irl.base import action_values, expert_uses, infeasibility, scaled
+from aceirl.rewards.recovered import action_values, expert_uses, infeasibility, scaled
 from aceirl.irl.feasible_point import MARGIN, feasible_point
 from aceirl.irl.max_causal_entropy import REGULARISATION, RESIDUAL, _problem, loss, max_causal_entropy
-from aceirl.kernels import greedy_actions, occupancy, optimal_values, soft_values
+from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
 from aceirl.mdp import MDP, BoolArray, FloatArray
 from aceirl.metrics import Truth
 
@@ -121,9 +121,9 @@ def test_what_the_expert_does_is_worth_more() -> None:
     assert reward[0, 0, 1] > reward[0, 0, 0]
     assert reward[1, 2].max() > reward[1, 1].max()  # where the expert ends up, against where it could have
     assert soft_values(fork(), recovered.parameters)[0][0, 0, 1] > 0.97
-    # Nobody is ever in state 1 at step 0: there the data say nothing and the reward stays neutral.
+    # Nobody is ever in state 1 at step 0: there the data say nothing and the reward stays unknown_step_reward.
     assert (recovered.parameters[0, 1:] == 0).all()
-    np.testing.assert_allclose(reward[0, 1:], recovered.neutral)
+    np.testing.assert_allclose(reward[0, 1:], recovered.unknown_step_reward)
 
 
 def test_an_indifferent_expert_has_no_preference() -> None:
@@ -164,9 +164,9 @@ def test_an_unknown_row_is_a_way_into_the_dark_worth_nothing_special() -> None:
     estimate = informed(unseen, policy)
     recovered = max_causal_entropy(estimate, rmax=1.0)
     assert recovered.residual <= RESIDUAL
-    q = action_values(estimate, recovered.reward, recovered.neutral)
+    q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
     assert q[0, 0, 1] > q[0, 0, 0]
-    assert q[0, 0, 0] == pytest.approx(recovered.reward[0, 0, 0] + recovered.neutral)
+    assert q[0, 0, 0] == pytest.approx(recovered.reward[0, 0, 0] + recovered.unknown_step_reward)
 
 
 def test_a_warm_start_is_quicker_and_ends_at_the_same_answer() -> None:
@@ -206,8 +206,8 @@ def test_every_algorithm_returns_a_reward_in_range_and_says_how_feasible_it_is(
     assert recovered.reward.shape == recovered.parameters.shape == estimate.mdp.shape
     assert recovered.reward.min() >= 0
     assert recovered.reward.max() <= rmax
-    assert 0 <= recovered.neutral <= rmax
-    assert recovered.infeasibility == infeasibility(estimate, recovered.reward, recovered.neutral)
+    assert 0 <= recovered.unknown_step_reward <= rmax
+    assert recovered.infeasibility == infeasibility(estimate, recovered.reward, recovered.unknown_step_reward)
     fixed = made_feasible(estimate, recovered, rmax)
     assert fixed.reward.min() >= 0
     assert fixed.reward.max() <= rmax
@@ -218,15 +218,15 @@ def test_scaling_fills_the_range_and_takes_zero_along(
     data: st.DataObject, shape: tuple[int, int, int], rmax: float
 ) -> None:
     parameters = data.draw(rewards(shape))
-    reward, neutral = scaled(parameters, rmax)
+    reward, unknown_step_reward = scaled(parameters, rmax)
     assert reward.min() >= 0
     assert reward.max() <= rmax
     if parameters.any():
-        assert max(reward.max(), neutral) == pytest.approx(rmax)
-        assert min(reward.min(), neutral) == pytest.approx(0.0, abs=1e-12)
+        assert max(reward.max(), unknown_step_reward) == pytest.approx(rmax)
+        assert min(reward.min(), unknown_step_reward) == pytest.approx(0.0, abs=1e-12)
         # Differences keep their proportions.
         factor = rmax / (max(0.0, parameters.max()) - min(0.0, parameters.min()))
-        np.testing.assert_allclose(reward - neutral, factor * parameters, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(reward - unknown_step_reward, factor * parameters, rtol=1e-9, atol=1e-9)
 
 
 def test_without_a_known_start_there_is_nothing_to_learn_yet() -> None:
@@ -266,16 +266,16 @@ def test_the_feasible_point_is_feasible_whatever_the_dynamics(
     assert set(np.unique(recovered.reward)) <= {0.0, 2.0}
     anywhere = data.draw(mdps(complete=True, shape=st.just(some.shape)))
     q, v = optimal_values(anywhere, recovered.reward)
-    uses = expert_uses(estimate)
+    uses = estimate.expert_uses
     np.testing.assert_allclose(q[uses], np.broadcast_to(v[:, :, None], q.shape)[uses], rtol=1e-12)
     others = uses.any(axis=2, keepdims=True) & ~uses
     assert (q[others] <= np.broadcast_to(v[:, :, None], q.shape)[others] - 2.0 + 1e-9).all()
 
 
-def margin(estimate: Estimate, reward: FloatArray, neutral: float) -> float:
+def margin(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> float:
     """How far the least of the expert's known answers is ahead of every other action, anywhere."""
-    uses = expert_uses(estimate)
-    q = action_values(estimate, reward, neutral)
+    uses = estimate.expert_uses
+    q = action_values(estimate, reward, unknown_step_reward)
     ahead = [
         q[h, s][uses[h, s]].min() - q[h, s][~uses[h, s]].max()
         for h, s in np.ndindex(uses.shape[:2])
@@ -288,11 +288,11 @@ def margin(estimate: Estimate, reward: FloatArray, neutral: float) -> float:
 def test_a_reward_made_feasible_makes_every_known_answer_greedy(
     data: st.DataObject, estimate: Estimate, rmax: float
 ) -> None:
-    reward, neutral = scaled(data.draw(rewards(estimate.mdp.shape)), rmax)
-    given_reward = Recovered(reward, neutral, 0.0, reward, iterations=0, residual=0.0)
-    before = margin(estimate, reward, neutral)
+    reward, unknown_step_reward = scaled(data.draw(rewards(estimate.mdp.shape)), rmax)
+    given_reward = Recovered(reward, unknown_step_reward, 0.0, reward, iterations=0, residual=0.0)
+    before = margin(estimate, reward, unknown_step_reward)
     fixed = made_feasible(estimate, given_reward, rmax)
-    assert margin(estimate, fixed.reward, fixed.neutral) >= MARGIN * rmax
+    assert margin(estimate, fixed.reward, fixed.unknown_step_reward) >= MARGIN * rmax
     if before >= MARGIN * rmax:
         assert fixed.blend == 0.0
         np.testing.assert_array_equal(fixed.reward, reward)
@@ -302,9 +302,9 @@ def test_a_reward_made_feasible_makes_every_known_answer_greedy(
     np.testing.assert_allclose(fixed.reward, (1 - fixed.blend) * reward + fixed.blend * point.reward, atol=1e-12)
     np.testing.assert_array_equal(fixed.parameters, given_reward.parameters)
     if estimate.kind.deterministic:
-        q = action_values(estimate, fixed.reward, fixed.neutral)
+        q = action_values(estimate, fixed.reward, fixed.unknown_step_reward)
         actions = greedy_actions(q, np.random.default_rng(0))
-        uses = expert_uses(estimate)
+        uses = estimate.expert_uses
         asked = uses.any(axis=2)
         np.testing.assert_array_equal(actions[asked], uses.argmax(axis=2)[asked])
 

@@ -9,7 +9,7 @@ from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.irl import FeasibleRewardSet, action_values, algorithm
-from aceirl.irl.base import expert_uses
+from aceirl.rewards.recovered import expert_uses
 from aceirl.irl.feasible_point import feasible_point, made_feasible
 from aceirl.irl.max_margin import PRICE, max_margin
 from aceirl.mdp import FloatArray
@@ -27,15 +27,15 @@ def observed(name: str, seed: int, episodes: int, *, everywhere: bool = False) -
     return Estimate.of(counts.with_answers(answers), kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
 
 
-def margins(estimate: Estimate, reward: FloatArray, neutral: float) -> FloatArray:
+def margins(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:
     """How far the expert's action is ahead of the best other one, wherever it is known."""
-    uses, q = expert_uses(estimate), action_values(estimate, reward, neutral)
+    uses, q = estimate.expert_uses, action_values(estimate, reward, unknown_step_reward)
     ahead = np.where(uses, q, np.inf).min(axis=2) - np.where(uses, -np.inf, q).max(axis=2)
     return np.asarray(ahead[uses.any(axis=2)])
 
 
-def objective(estimate: Estimate, reward: FloatArray, neutral: float, rmax: float) -> float:
-    return float(np.minimum(margins(estimate, reward, neutral), rmax).sum() - PRICE * reward.sum())
+def objective(estimate: Estimate, reward: FloatArray, unknown_step_reward: float, rmax: float) -> float:
+    return float(np.minimum(margins(estimate, reward, unknown_step_reward), rmax).sum() - PRICE * reward.sum())
 
 
 @pytest.mark.parametrize("name", ["random-mdp", "chain", "gridworld", "double-chain"])
@@ -46,23 +46,23 @@ def test_the_reward_is_feasible_whatever_is_known(name: str, episodes: int) -> N
     assert recovered.infeasibility <= 2e-6
     assert (recovered.reward >= 0).all()
     assert (recovered.reward <= 2.0).all()
-    assert 0 <= recovered.neutral <= 2.0
-    assert FeasibleRewardSet.of_estimate(estimate, 2.0, recovered.neutral).contains(recovered.reward)
+    assert 0 <= recovered.unknown_step_reward <= 2.0
+    assert FeasibleRewardSet.of_estimate(estimate, 2.0, recovered.unknown_step_reward).contains(recovered.reward)
 
 
 @pytest.mark.parametrize("name", ["random-mdp", "gridworld"])
 def test_no_member_has_more_margin_for_its_price(name: str) -> None:
     estimate = observed(name, 1, 400, everywhere=True)
-    assert expert_uses(estimate).any(axis=2).all()
+    assert estimate.expert_uses.any(axis=2).all()
     recovered = max_margin(estimate, 1.0)
-    best = objective(estimate, recovered.reward, recovered.neutral, 1.0)
-    exact = FeasibleRewardSet.of_estimate(estimate, 1.0, recovered.neutral)
+    best = objective(estimate, recovered.reward, recovered.unknown_step_reward, 1.0)
+    exact = FeasibleRewardSet.of_estimate(estimate, 1.0, recovered.unknown_step_reward)
     rng = np.random.default_rng(0)
     point = feasible_point(estimate, 1.0).reward
     for member in (point, *exact.sample(rng, 5), exact.extreme(rng.normal(size=point.shape)).reward):
-        assert objective(estimate, member, recovered.neutral, 1.0) < best - 1e-3
+        assert objective(estimate, member, recovered.unknown_step_reward, 1.0) < best - 1e-3
         nearby = 0.99 * recovered.reward + 0.01 * member
-        assert objective(estimate, nearby, recovered.neutral, 1.0) <= best + 1e-6
+        assert objective(estimate, nearby, recovered.unknown_step_reward, 1.0) <= best + 1e-6
 
 
 @pytest.mark.parametrize("name", ["random-mdp", "gridworld", "double-chain"])
@@ -70,9 +70,9 @@ def test_it_explains_most_with_little(name: str) -> None:
     estimate = observed(name, 2, 400, everywhere=True)
     recovered, point = max_margin(estimate, 1.0), feasible_point(estimate, 1.0)
     assert recovered.reward.sum() < 0.4 * point.reward.sum()
-    assert (margins(estimate, recovered.reward, recovered.neutral) > 1e-6).mean() > 0.6
+    assert (margins(estimate, recovered.reward, recovered.unknown_step_reward) > 1e-6).mean() > 0.6
     greedy = made_feasible(estimate, recovered, 1.0)
-    assert (margins(estimate, greedy.reward, greedy.neutral) > 0).all()
+    assert (margins(estimate, greedy.reward, greedy.unknown_step_reward) > 0).all()
     assert greedy.blend <= 2.0**-8
 
 

@@ -10,7 +10,7 @@ import pytest
 from oracles_planner import best_value, conic_saddle, lower_bound, upper_bound, visits
 
 from aceirl.errors import InputError
-from aceirl.kernels import occupancy, optimal_values
+from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray
 from aceirl.planner import (
     ConstrainedStatus,

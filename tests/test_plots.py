@@ -12,7 +12,7 @@ from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, Patch, Polygo
 
 from aceirl.envs import ENVIRONMENTS, Layout, Problem, make
 from aceirl.errors import InputError
-from aceirl.experiments import maps, plots
+from aceirl.show import maps, plots
 
 SHAPES = ["four-paths", "double-chain", "chain", "gridworld", "random-mdp"]
 
@@ -197,7 +197,7 @@ def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
         maps.reward(problem.layout, problem.reward, np.ones(8))
 
 
-def test_the_worth_of_answers_is_written_on_its_states() -> None:
+def test_the_answer_importance_is_written_on_its_states() -> None:
     problem = make("gridworld", 0)
     worth = np.zeros(9)
     worth[[0, 4]] = 0.25, 0.75

@@ -17,7 +17,7 @@ from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
-from aceirl.tasks import Source, open_task
+from aceirl.sources import Source, open_task
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
 SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=6_000, epsilon=1e-6, seed=7)

@@ -12,7 +12,7 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES, Belief, strategy
 from aceirl.explore.travel import leading_anywhere, rounded
-from aceirl.kernels import greedy_actions, occupancy, optimal_values
+from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
 from aceirl.loop import State, Turn, believe, estimate, learn, start
 from aceirl.mdp import MDP
 from aceirl.metrics import Truth

@@ -9,8 +9,8 @@ from aceirl import Settings
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.irl import worth_of_answers
-from aceirl.kernels import evaluate
+from aceirl.irl import answer_importance
+from aceirl.dynamic_programming import evaluate
 from aceirl.loop import estimate, learn
 
 
@@ -31,7 +31,7 @@ def test_an_answer_is_worth_what_a_guess_instead_of_it_costs(name: str, stationa
     assert recovered is not None
     assert policy is not None
     horizon, n_states, n_actions = known.mdp.shape
-    after_unknown = recovered.neutral * np.arange(horizon - 1, -1, -1.0)
+    after_unknown = recovered.unknown_step_reward * np.arange(horizon - 1, -1, -1.0)
     answered = known.kind.pooled(known.counts.answers).any(axis=2)
 
     def value(table: np.ndarray) -> float:
@@ -45,4 +45,4 @@ def test_an_answer_is_worth_what_a_guess_instead_of_it_costs(name: str, stationa
         guessing[h, s] = 1 / n_actions
         lost[s] += value(acting) - value(guessing)
     assert (lost > 1e-3).sum() >= 3
-    np.testing.assert_allclose(worth_of_answers(known, recovered, policy), lost / lost.sum(), atol=1e-9)
+    np.testing.assert_allclose(answer_importance(known, recovered, policy), lost / lost.sum(), atol=1e-9)

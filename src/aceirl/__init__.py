@@ -7,11 +7,19 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aceirl.belief import Belief as Belief
+    from aceirl.belief import Plan as Plan
     from aceirl.certificates import Certificate as Certificate
-    from aceirl.collect import Plan as Plan
+    from aceirl.collect import Answers as Answers
+    from aceirl.collect import Question as Question
+    from aceirl.collect import Reply as Reply
     from aceirl.counts import Counts as Counts
     from aceirl.counts import Estimate as Estimate
     from aceirl.counts import ExpertKind as ExpertKind
+    from aceirl.engine import Engine as Engine
+    from aceirl.engine import Record as Record
+    from aceirl.engine import RunState as RunState
+    from aceirl.engine import Turn as Turn
     from aceirl.envs import Problem as Problem
     from aceirl.envs import make as make
     from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
@@ -21,45 +29,49 @@ if TYPE_CHECKING:
     from aceirl.errors import InputError as InputError
     from aceirl.experts import FunctionExpert as FunctionExpert
     from aceirl.experts import PolicyExpert as PolicyExpert
-    from aceirl.explore import Belief as Belief
     from aceirl.explore import Strategy as Strategy
-    from aceirl.irl import FeasibleRewardSet as FeasibleRewardSet
-    from aceirl.irl import Recovered as Recovered
     from aceirl.learner import ActiveIRL as ActiveIRL
     from aceirl.learner import Result as Result
-    from aceirl.loop import Record as Record
     from aceirl.loop import learn as learn
     from aceirl.mdp import MDP as MDP
     from aceirl.metrics import Truth as Truth
     from aceirl.metrics import samples_to_threshold as samples_to_threshold
+    from aceirl.rewards import FeasibleRewardSet as FeasibleRewardSet
+    from aceirl.rewards import Recovered as Recovered
     from aceirl.runs import Run as Run
     from aceirl.settings import Settings as Settings
 
 _HOMES = {
     "ActiveIRL": "learner",
     "AnswerError": "errors",
-    "Belief": "explore",
+    "Answers": "collect",
+    "Belief": "belief",
     "Certificate": "certificates",
     "Counts": "counts",
+    "Engine": "engine",
     "Estimate": "counts",
     "ExpertKind": "counts",
-    "FeasibleRewardSet": "irl",
+    "FeasibleRewardSet": "rewards",
     "FunctionExpert": "experts",
     "GymEnvironment": "envs.gymnasium",
     "GymVectorEnvironment": "envs.vector",
     "InputError": "errors",
     "MDP": "mdp",
-    "Plan": "collect",
+    "Plan": "belief",
     "PolicyExpert": "experts",
     "Problem": "envs",
-    "Record": "loop",
-    "Recovered": "irl",
+    "Question": "collect",
+    "Record": "engine",
+    "Recovered": "rewards",
+    "Reply": "collect",
     "Result": "learner",
     "Run": "runs",
+    "RunState": "engine",
     "Settings": "settings",
     "Simulator": "envs.simulator",
     "Strategy": "explore",
     "Truth": "metrics",
+    "Turn": "engine",
     "learn": "loop",
     "make": "envs",
     "samples_to_threshold": "metrics",

@@ -8,8 +8,9 @@ import numpy as np
 
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate
-from aceirl.kernels import clipped_backward, optimal_values
-from aceirl.mdp import MDP, FloatArray
+from aceirl.dynamic_programming import optimal_values
+from aceirl.kernels import clipped_backward
+from aceirl.mdp import MDP, FloatArray, steps_after
 from aceirl.planner import PolicySet, solve_constrained
 
 
@@ -26,9 +27,8 @@ def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
 
     Differs: a row never visited is worth the trivial bound, and an estimated start adds its own radius.
     """
-    error, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
-    rows = mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride
-    clipped_backward(*rows, radii.total, radii.ceiling, error, worst)
+    behind_unknown = np.where(steps_after(mdp.horizon) > 0, np.inf, 0.0)
+    error, worst = mdp.sweep(clipped_backward, radii.total, radii.ceiling, unknown=behind_unknown)
     known_start = mdp.initial.any()
     value = float(mdp.initial @ worst[0]) + radii.start if known_start else float(radii.ceiling[0])
     return ErrorBound(error, min(value, float(radii.ceiling[0])))
@@ -39,14 +39,16 @@ def dynamics_bound(mdp: MDP, radii: Radii) -> ErrorBound:
     return error_bound(mdp, replace(radii, expert=np.zeros_like(radii.expert)))
 
 
-def plausible_policies(estimate: Estimate, reward: FloatArray, neutral: float, accuracy: float) -> PolicySet | None:
+def plausible_policies(
+    estimate: Estimate, reward: FloatArray, unknown_step_reward: float, accuracy: float
+) -> PolicySet | None:
     """`Π̂ = {π : V*(r̂) - V^π(r̂) ≤ 10·ε_k}` in the estimated process, as a constraint `⟨r̂, μ⟩ ≥ V̂* - 10·ε_k`.
 
     None if every policy is in it. Differs from the paper's matrix form, which drops `V̂*` and gives the slack a reward.
-    What follows an unknown row earns `neutral` a step, so it is part of that row's own reward here.
+    What follows an unknown row earns `unknown_step_reward` a step, so it is part of that row's own reward here.
     """
     mdp = estimate.mdp
-    after = neutral * np.arange(mdp.horizon - 1, -1, -1.0)
+    after = unknown_step_reward * steps_after(mdp.horizon)
     earned = np.where(mdp.known, reward, reward + after[:, None, None])
     floor = float(mdp.initial @ optimal_values(mdp, earned)[1][0]) - 10 * accuracy
     return PolicySet(earned, floor) if floor > 0 else None

@@ -1,170 +1,164 @@
-"""Episodes and answers become counts: the only place where environment and expert are touched."""
+"""Episodes and answers become counts: the only place where the environment is touched.
+
+Walking is a generator: it goes as far as it can without the expert, yields a `Question`, and is sent the answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
+from aceirl.belief import Plan
 from aceirl.counts import Counts, ExpertKind
-from aceirl.errors import AnswerError, InputError, cause
+from aceirl.errors import InputError
 from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.protocols import (
-    BatchedEnvironment,
-    EndingEnvironment,
-    Environment,
-    Expert,
-    GenerativeModel,
-    Moves,
-    ParallelEnvironment,
-    TableExpert,
-)
+from aceirl.protocols import Access, Moves
+
+Move = tuple[int, int, int, int]
+"""`(step, state, action, successor)`."""
+
+
+class Reply(Enum):
+    """What can be replied to a question instead of an action."""
+
+    SKIP = "skip"
+    """The expert has nothing to say about this state; it is not asked about it again in this batch."""
+    NOBODY = "nobody"
+    """Nobody is there to be asked; there are no more questions in this batch."""
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Where to collect next.
+class Question:
+    """What would the expert do in `state` at `step`?
 
-    `policy [H, S, A]` says how to act; where `follow [H, S]` is true, the expert's answer is taken instead. A plan for
-    a generative model has an `allocation [H, S, A]` of samples and needs neither. A `first_action` is taken at the
-    first step of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false.
-    `memory` are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say
-    of the plan's quality.
+    `walk` are the moves of the episode that led there. A stochastic expert should draw its answer from `rng`, the
+    run's own generator.
     """
 
-    policy: FloatArray | None = None
-    follow: BoolArray | None = None
-    first_action: int | None = None
-    allocation: IntArray | None = None
-    ask: bool = True
-    memory: Mapping[str, FloatArray] = field(default_factory=dict)
-    evidence: Mapping[str, float] = field(default_factory=dict)
+    step: int
+    state: int
+    walk: Sequence[Move]
+    rng: np.random.Generator
 
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """New observations: their `counts`, and `exits [H+1]`, how the episodes fared on the expert's known route.
+    """New observations: their `counts`, and `first_deviations [H+1]` from the known expert actions.
 
-    `exits[h]` episodes did what the expert does and met only states where that was known *before* they began, up to
-    step `h`; the last entry counts those that did so to the end. All zero if there was no such route to watch.
+    `first_deviations[h]` episodes did what the expert does and met only states where that was known *before* they
+    began, up to step `h`; the last entry counts those that did so to the end. All zero if nothing was watched.
     """
 
     counts: Counts
-    exits: IntArray
+    first_deviations: IntArray
+
+
+Walking = Generator[Question, int | Reply, Collected]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How the expert answers: its kind; its `table [H, S, A]`, if that is known, so that nobody has to be asked; and
+    how many answers it may give in all."""
+
+    kind: ExpertKind
+    table: FloatArray | None = None
+    limit: int | None = None
 
 
 def collect(
-    environment: Environment,
-    expert: Expert,
+    access: Access,
+    answers: Answers,
     plan: Plan,
     episodes: int,
     so_far: Counts,
+    watched: IntArray | None,
     rng: np.random.Generator,
-    *,
-    max_answers: int | None = None,
-) -> Collected:
+) -> Walking:
     """Carry out a plan: `episodes` episodes, or its allocation of samples. Returns the new observations alone.
 
     The expert is asked in every state visited; a deterministic one is never asked twice what it has answered already,
-    and nobody is asked once `max_answers` answers were given in all. In a growing environment the new observations have
-    more states than the old.
+    and nobody is asked once the limit of answers is reached. Known expert actions are `watched [H, S]`: see `Moves`. In
+    a growing environment the new observations have more states than the old.
     """
     if plan.allocation is not None:
-        return _sampled(environment, expert, plan.allocation, so_far, rng, max_answers)
-    route = known_route(expert, so_far, plan.first_action)
-    if isinstance(environment, BatchedEnvironment) and isinstance(expert, TableExpert) and max_answers is None:
-        return _batched(environment, expert, plan, episodes, so_far, route, rng)
-    questions = _Questions(expert, so_far, max_answers if plan.ask else 0, rng)
-    return _step_by_step(environment, questions, plan, episodes, so_far, route, rng)
-
-
-def known_route(expert: Expert, so_far: Counts, first_action: int | None = None) -> IntArray | None:
-    """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if the expert draws its actions.
-
-    With a `first_action` the route is to take that one first, wherever it is, and to follow the expert from then on.
-    """
-    if not expert.deterministic:
-        return None
-    answers = ExpertKind(stationary=expert.stationary).pooled(so_far.answers)
-    route: IntArray = np.where(answers.any(axis=2), answers.argmax(axis=2), -1)
-    if first_action is not None:
-        route[0] = first_action
-    return route
+        return (yield from _sampled(access, answers, plan.allocation, so_far, rng))
+    if access.batched is not None and answers.table is not None and answers.limit is None:
+        return _batched(access, answers, plan, episodes, so_far, watched, rng)
+    questions = _Questions(answers.kind, so_far, answers.limit if plan.ask else 0, rng)
+    return (yield from _step_by_step(access, questions, plan, episodes, so_far, watched, rng))
 
 
 def _sampled(
-    environment: Environment,
-    expert: Expert,
-    allocation: IntArray,
-    so_far: Counts,
-    rng: np.random.Generator,
-    max_answers: int | None,
-) -> Collected:
-    if not isinstance(environment, GenerativeModel):
+    access: Access, answers: Answers, allocation: IntArray, so_far: Counts, rng: np.random.Generator
+) -> Walking:
+    if access.generative is None:
         raise InputError("this strategy needs a generative model, and the environment can only be played in episodes")
-    if max_answers is not None:
+    if answers.limit is not None:
         raise InputError(
-            f"max_answers is {max_answers}, but a strategy with a generative model asks wherever it samples"
+            f"max_answers is {answers.limit}, but a strategy with a generative model asks wherever it samples"
         )
-    moves = environment.sample_many(allocation, rng)
+    moves = access.generative.sample_many(allocation, rng)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
-    counts = new.with_answers(_answers(expert, new.visits.sum(axis=2), so_far, rng))
-    return Collected(counts, np.zeros(so_far.shape[0] + 1, dtype=np.int64))
+    asked = new.visits.sum(axis=2)
+    if answers.table is not None:
+        given = _table_answers(answers.kind, answers.table, asked, so_far, rng)
+    else:
+        questions = _Questions(answers.kind, so_far, None, rng)
+        for step, state in np.argwhere(asked).tolist():
+            for _ in range(asked[step, state]):
+                yield from questions.answer(step, state, ())
+        given = questions.counted(so_far.shape)
+    return Collected(new.with_answers(given), np.zeros(so_far.shape[0] + 1, dtype=np.int64))
 
 
 def _batched(
-    environment: BatchedEnvironment,
-    expert: Expert,
+    access: Access,
+    answers: Answers,
     plan: Plan,
     episodes: int,
     so_far: Counts,
-    route: IntArray | None,
+    watched: IntArray | None,
     rng: np.random.Generator,
 ) -> Collected:
-    assert isinstance(expert, TableExpert)
+    assert access.batched is not None
+    assert answers.table is not None
     assert plan.policy is not None
     policy = plan.policy
     if plan.follow is not None:
-        policy = np.where(plan.follow[:, :, None], expert.policy, policy)
+        policy = np.where(plan.follow[:, :, None], answers.table, policy)
     if plan.first_action is not None:
         policy = np.concatenate(
             (np.broadcast_to(np.eye(policy.shape[2])[plan.first_action], policy[:1].shape), policy[1:])
         )
-    moves = environment.rollout(policy, episodes, rng, route)
+    moves = access.batched.rollout(policy, episodes, rng, watched)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
     if not plan.ask:
         return Collected(new, np.zeros(so_far.shape[0] + 1, dtype=np.int64))
-    answers = _answers(expert, new.visits.sum(axis=2), so_far, rng)
-    if plan.follow is not None and not expert.deterministic:
+    given = _table_answers(answers.kind, answers.table, new.visits.sum(axis=2), so_far, rng)
+    if plan.follow is not None and not answers.kind.deterministic:
         # A stochastic expert who was followed gave exactly the actions that were taken; one who was overruled did not.
         overruled = (np.arange(len(policy)) == 0) & (plan.first_action is not None)
-        answers = np.where((plan.follow & ~overruled[:, None])[:, :, None], new.visits, answers)
-    exits = moves.exits if moves.exits is not None else np.zeros(so_far.shape[0] + 1, dtype=np.int64)
-    return Collected(new.with_answers(answers), exits)
+        given = np.where((plan.follow & ~overruled[:, None])[:, :, None], new.visits, given)
+    none = np.zeros(so_far.shape[0] + 1, dtype=np.int64)
+    return Collected(new.with_answers(given), none if moves.first_deviations is None else moves.first_deviations)
 
 
-def _answers(expert: Expert, asked: IntArray, so_far: Counts, rng: np.random.Generator) -> IntArray:
+def _table_answers(
+    kind: ExpertKind, table: FloatArray, asked: IntArray, so_far: Counts, rng: np.random.Generator
+) -> IntArray:
     """`[H, S, A]`: the answers to `asked [H, S]` questions, less those a deterministic expert has answered before."""
     answers = np.zeros(so_far.shape, dtype=np.int64)
-    if expert.deterministic:
-        asked = _first_questions(asked > 0, so_far, ExpertKind(stationary=expert.stationary))
-    if isinstance(expert, TableExpert):
-        steps, states = np.nonzero(asked)
-        answers[steps, states] = rng.multinomial(asked[steps, states], _exact(expert.policy[steps, states]))
-        return answers
-    for step, state in np.argwhere(asked):
-        for _ in range(asked[step, state]):
-            action = ask(expert, int(step), int(state), so_far.shape[2], rng)
-            if action is not None:
-                answers[step, state, action] += 1
+    if kind.deterministic:
+        asked = _first_questions(asked > 0, so_far, kind)
+    steps, states = np.nonzero(asked)
+    chances = table[steps, states]
+    # numpy's multinomial wants distributions that sum to one as closely as floats allow.
+    answers[steps, states] = rng.multinomial(asked[steps, states], chances / chances.sum(axis=1, keepdims=True))
     return answers
-
-
-def _exact(policies: FloatArray) -> FloatArray:
-    """`[K, A]` distributions that numpy's multinomial takes: they sum to one as closely as floats allow."""
-    exact: FloatArray = policies / policies.sum(axis=1, keepdims=True)
-    return exact
 
 
 def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> IntArray:
@@ -178,28 +172,32 @@ def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> In
 class _Questions:
     """The expert with a memory: what a deterministic one has said, or would not say, is not asked again."""
 
-    def __init__(self, expert: Expert, so_far: Counts, max_answers: int | None, rng: np.random.Generator) -> None:
-        self.expert, self.n_actions, self.rng = expert, so_far.shape[2], rng
-        self.left = np.inf if max_answers is None else max_answers - so_far.questions
+    def __init__(self, kind: ExpertKind, so_far: Counts, limit: int | None, rng: np.random.Generator) -> None:
+        self.kind, self.rng = kind, rng
+        self.left = np.inf if limit is None else limit - so_far.questions
         self.answers: list[tuple[int, int, int]] = []
         self.memory: dict[tuple[int, int], int | None] = {}
-        if expert.deterministic:
-            answers = so_far.answers.sum(axis=0, keepdims=True) if expert.stationary else so_far.answers
+        if kind.deterministic:
+            answers = so_far.answers.sum(axis=0, keepdims=True) if kind.stationary else so_far.answers
             known = np.argwhere(answers.any(axis=2))
             self.memory = {(int(h), int(s)): int(answers[h, s].argmax()) for h, s in known}
 
-    def answer(self, step: int, state: int) -> int | None:
+    def answer(self, step: int, state: int, walk: Sequence[Move]) -> Generator[Question, int | Reply, int | None]:
         """What the expert says of a state, as often as it is visited; None if it says nothing."""
-        question = (0 if self.expert.stationary else step, state)
+        question = (0 if self.kind.stationary else step, state)
         if question in self.memory:
             return self.memory[question]
         if self.left <= 0:
             return None
-        action = ask(self.expert, step, state, self.n_actions, self.rng)
+        reply = yield Question(step, state, walk, self.rng)
+        if reply is Reply.NOBODY:
+            self.left = 0
+            return None
+        action = None if reply is Reply.SKIP else reply
         if action is not None:
             self.left -= 1
             self.answers.append((step, state, action))
-        if self.expert.deterministic:
+        if self.kind.deterministic:
             self.memory[question] = action
         return action
 
@@ -210,73 +208,67 @@ class _Questions:
         return counts
 
 
-class _OneCopy:
-    """Any environment, as one in which a single episode is played at a time."""
-
-    copies = 1
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
-        return [self._environment.reset(rng)]
-
-    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
-        return {0: self._environment.step(actions[0])}
-
-
 def _step_by_step(
-    environment: Environment,
+    access: Access,
     questions: _Questions,
     plan: Plan,
     episodes: int,
     so_far: Counts,
-    route: IntArray | None,
+    watched: IntArray | None,
     rng: np.random.Generator,
-) -> Collected:
-    end = environment.end if isinstance(environment, EndingEnvironment) else None
-    parallel = environment if isinstance(environment, ParallelEnvironment) else _OneCopy(environment)
+) -> Walking:
+    end, horizon = access.end, so_far.shape[0]
     starts: list[int] = []
-    path: list[tuple[int, int, int, int]] = []
-    exits = np.zeros(environment.horizon + 1, dtype=np.int64)
+    walks: list[list[Move]] = []
     while len(starts) < episodes:
-        here = parallel.begin(min(parallel.copies, episodes - len(starts)), rng)
+        here = access.parallel.begin(min(access.parallel.num_envs, episodes - len(starts)), rng)
         starts += here
-        walks: list[list[tuple[int, int, int, int]]] = [[] for _ in here]
-        for step in range(environment.horizon):
-            chosen = {
-                episode: _action(plan, step, state, questions.answer(step, state), rng)
-                for episode, state in enumerate(here)
-                if state != end
-            }
+        current: list[list[Move]] = [[] for _ in here]
+        for step in range(horizon):
+            chosen = {}
+            for episode, state in enumerate(here):
+                if state != end:
+                    answer = yield from questions.answer(step, state, current[episode])
+                    chosen[episode] = _action(plan, step, state, answer, rng)
             if not chosen:
                 break
-            for episode, successor in parallel.advance(chosen).items():
-                walks[episode].append((step, here[episode], chosen[episode], successor))
+            for episode, successor in access.parallel.advance(chosen).items():
+                current[episode].append((step, here[episode], chosen[episode], successor))
                 here[episode] = successor
-        for walk in walks:
-            path += walk
-            if route is not None:
-                exits[first_exit(route, walk)] += 1
-    horizon, _, n_actions = so_far.shape
-    shape = (horizon, environment.n_states, n_actions)
+        walks += current
+    counts = counts_of_walks(starts, walks, access.shape, stationary=so_far.stationary)
+    first = first_deviations(watched, walks, horizon)
+    return Collected(counts.with_answers(questions.counted(access.shape)), first)
+
+
+def counts_of_walks(
+    starts: Sequence[int], walks: Sequence[Sequence[Move]], shape: tuple[int, int, int], *, stationary: bool
+) -> Counts:
+    """The counts of episodes that were walked; no answers."""
+    flat = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
+    steps, states, actions, successors = flat.T
     begun = np.bincount(starts, minlength=shape[1])
-    steps, states, actions, successors = np.array(path, dtype=np.int64).reshape(-1, 4).T
-    moves = Moves(steps, states, actions, successors, np.ones_like(steps), begun)
-    counts = Counts.of_moves(moves, shape, stationary=so_far.stationary).with_answers(questions.counted(shape))
-    return Collected(counts, exits)
+    return Counts.of_moves(
+        Moves(steps, states, actions, successors, np.ones_like(steps), begun), shape, stationary=stationary
+    )
 
 
-def first_exit(route: IntArray, episode: list[tuple[int, int, int, int]]) -> int:
-    """The step at which an episode of moves `(step, state, action, successor)` first strays from a route; H if never.
+def first_deviations(watched: IntArray | None, walks: Sequence[Sequence[Move]], horizon: int) -> IntArray:
+    """`[H+1]`: how many episodes first deviated from the `watched [H, S]` actions at each step, or never; see `Moves`."""
+    counted = np.zeros(horizon + 1, dtype=np.int64)
+    if watched is not None:
+        for walk in walks:
+            counted[_first_deviation(watched, walk)] += 1
+    return counted
 
-    As in `BatchedEnvironment.rollout`. A state met only in this episode is on no route.
-    """
-    horizon, n_states = route.shape
-    for step, state, action, _ in episode:
-        if state >= n_states or route[step, state] < 0:
+
+def _first_deviation(watched: IntArray, walk: Sequence[Move]) -> int:
+    """A state met only in this episode has no known action."""
+    horizon, n_states = watched.shape
+    for step, state, action, _ in walk:
+        if state >= n_states or watched[step, state] < 0:
             return step
-        if action != route[step, state]:
+        if action != watched[step, state]:
             return step + 1
     return int(horizon)
 
@@ -296,20 +288,3 @@ def _action(plan: Plan, step: int, state: int, answer: int | None, rng: np.rando
         return int(rng.integers(n_actions))
     action = int(np.searchsorted(np.cumsum(plan.policy[step, state]), rng.random(), side="right"))
     return min(action, int(n_actions) - 1)
-
-
-def ask(expert: Expert, step: int, state: int, n_actions: int, rng: np.random.Generator) -> int | None:
-    """One answer, checked; None if the expert has nothing to say."""
-    try:
-        action = expert.answer(step, state, rng)
-    except AnswerError:
-        raise
-    except Exception as error:
-        raise AnswerError(f"the expert failed in state {state} at step {step}: {cause(error)}") from error
-    if action is None:
-        return None
-    if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < n_actions:
-        raise AnswerError(
-            f"the expert answered {action!r} in state {state} at step {step}; actions are 0 to {n_actions - 1}"
-        )
-    return int(action)

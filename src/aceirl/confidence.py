@@ -11,7 +11,7 @@ from scipy.special import gammaln, rel_entr
 
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.mdp import FloatArray, IntArray, steps_after, steps_left
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,17 +19,17 @@ class Radii:
     """How wrong the recovered reward may be at each `(h, s, a)`, and where it comes from.
 
     `transition [H, S, A]` is the part of the dynamics, `expert [H, S]` that of the expert's policy, `start` that of an
-    estimated start distribution. `spread [H, S, A]` bounds the total variation between the estimated and the true row,
-    and `unseen [H, S, A]` how likely a successor is that was never observed there. `guaranteed` is false for a family
-    kept for reproduction only.
+    estimated start distribution. `tv_radius [H, S, A]` bounds the total variation between the estimated and the true
+    row, and `unseen_mass [H, S, A]` how likely a successor is that was never observed there. `guaranteed` is false for
+    a family kept for reproduction only.
     """
 
     transition: FloatArray
     expert: FloatArray
     start: float
     ceiling: FloatArray
-    spread: FloatArray
-    unseen: FloatArray
+    tv_radius: FloatArray
+    unseen_mass: FloatArray
     guaranteed: bool
 
     @property
@@ -57,8 +57,8 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
         expert=np.zeros((horizon, n_states)),
         start=_start_radius(estimate, rmax, delta),
         ceiling=ceiling,
-        spread=share,
-        unseen=share,
+        tv_radius=share,
+        unseen_mass=share,
         guaranteed=False,
     )
 
@@ -75,11 +75,11 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     A stochastic expert's share of `δ` is spent in `ExpertKind.settled`; dynamics, start and expert each get a third.
     """
     possible = _possible_states(estimate)
-    n_rows = estimate.mdp.n_rows // estimate.mdp.n_states * possible
-    spread = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
+    n_rows = estimate.mdp.transitions.n_rows // estimate.mdp.n_states * possible
+    tv_radius = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
     # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
-    unseen = np.where(spread < 1, -np.expm1(-2 * spread**2), 1.0)
-    return _radii(estimate, rmax, spread, unseen, _start_radius(estimate, rmax, delta / 3))
+    unseen_mass = np.where(tv_radius < 1, -np.expm1(-2 * tv_radius**2), 1.0)
+    return _radii(estimate, rmax, tv_radius, unseen_mass, _start_radius(estimate, rmax, delta / 3))
 
 
 def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
@@ -94,8 +94,8 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
     """
     part = delta / (1 + (not estimate.start_known) + (not estimate.kind.deterministic))
     mdp, possible = estimate.mdp, _possible_states(estimate)
-    n_rows = mdp.n_rows // mdp.n_states * possible
-    spread, unseen = subset_variation(*_row_shape(estimate), possible, n_rows, part)
+    n_rows = mdp.transitions.n_rows // mdp.n_states * possible
+    tv_radius, unseen_mass = subset_variation(*_row_shape(estimate), possible, n_rows, part)
     start = 0.0
     if not estimate.start_known:
         begun = estimate.counts.starts[None, :]
@@ -103,22 +103,22 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
         start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
     rows = (-1, *mdp.shape[1:])
-    every_step = np.broadcast_to(np.maximum(spread, unseen).reshape(rows), mdp.shape)
-    return _radii(estimate, rmax, every_step, np.broadcast_to(unseen.reshape(rows), mdp.shape), start)
+    every_step = np.broadcast_to(np.maximum(tv_radius, unseen_mass).reshape(rows), mdp.shape)
+    return _radii(estimate, rmax, every_step, np.broadcast_to(unseen_mass.reshape(rows), mdp.shape), start)
 
 
-def _radii(estimate: Estimate, rmax: float, spread: FloatArray, unseen: FloatArray, start: float) -> Radii:
+def _radii(estimate: Estimate, rmax: float, tv_radius: FloatArray, unseen_mass: FloatArray, start: float) -> Radii:
     """Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything."""
     horizon = estimate.mdp.horizon
     ceiling = trivial_bound(horizon, rmax)
-    reach = rmax * np.arange(horizon - 1, -1, -1.0)
+    reach = rmax * steps_after(horizon)
     return Radii(
-        transition=reach[:, None, None] * spread,
+        transition=reach[:, None, None] * tv_radius,
         expert=np.where(estimate.expert_known, 0.0, ceiling[:, None]),
         start=start,
         ceiling=ceiling,
-        spread=spread,
-        unseen=unseen,
+        tv_radius=tv_radius,
+        unseen_mass=unseen_mass,
         guaranteed=math.isfinite(estimate.possible_states),
     )
 
@@ -127,9 +127,9 @@ def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
     """`[rows]` each: how often a row was observed, how many successors it showed, and the share of the commonest."""
     mdp = estimate.mdp
     visits = estimate.row_visits if not mdp.stationary else estimate.row_visits[0]
-    seen = np.diff(mdp.indptr)
-    likeliest = np.zeros(mdp.n_rows)
-    np.maximum.at(likeliest, np.repeat(np.arange(mdp.n_rows), seen), mdp.probabilities)
+    seen = np.diff(mdp.transitions.indptr)
+    likeliest = np.zeros(mdp.transitions.n_rows)
+    np.maximum.at(likeliest, np.repeat(np.arange(mdp.transitions.n_rows), seen), mdp.transitions.probabilities)
     return visits.ravel().astype(np.float64), seen, likeliest
 
 
@@ -155,7 +155,7 @@ def subset_variation(
     n_rows: int,
     delta: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """`(spread, unseen)` of rows with `visits` observations of `seen` successors, the commonest of share `likeliest`.
+    """`(tv_radius, unseen_mass)` of rows with `visits` observations of `seen` successors, the commonest of share `likeliest`.
 
     Bounds on the mass by which sets of some of the seen successors are overestimated, and on the mass of all others;
     the larger is the total variation. The equation is in `adaptive`. All arrays are `[rows]`.
@@ -170,13 +170,13 @@ def subset_variation(
         - gammaln(n_successors - sizes + 1)
         + np.log(sizes * (sizes + 1.0))
     )
-    # Sets smaller than what was seen decide the spread, the set of all that was seen decides what was not.
+    # Sets smaller than what was seen decide the tv_radius, the set of all that was seen decides what was not.
     dearest = np.concatenate(([0.0, 0.0], np.maximum.accumulate(price)[:-1]))[seen]
     common = np.log(n_rows / delta) + 0.5 * np.log(often) + np.log(2)
     divergence = (common + dearest) / often
-    spread = np.where(seen > 1, largest_drop(likeliest, divergence), 0.0)
-    unseen = np.where(seen < n_successors, -np.expm1(-(common + price[seen - 1]) / often), 0.0)
-    return np.where(visits > 0, spread, 1.0), np.where(visits > 0, unseen, 1.0)
+    tv_radius = np.where(seen > 1, largest_drop(likeliest, divergence), 0.0)
+    unseen_mass = np.where(seen < n_successors, -np.expm1(-(common + price[seen - 1]) / often), 0.0)
+    return np.where(visits > 0, tv_radius, 1.0), np.where(visits > 0, unseen_mass, 1.0)
 
 
 def largest_drop(likeliest: FloatArray, divergence: FloatArray) -> FloatArray:
@@ -212,7 +212,7 @@ def _binary_kl(p: FloatArray, q: FloatArray) -> FloatArray:
 
 def trivial_bound(horizon: int, rmax: float) -> FloatArray:
     """`[H]`: `(H - h)·Rmax`, what an episode can still earn."""
-    return rmax * np.arange(horizon, 0, -1.0)
+    return rmax * steps_left(horizon)
 
 
 def _start_radius(estimate: Estimate, rmax: float, delta: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, frozen
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
 from aceirl.protocols import Moves
 
 
@@ -35,8 +35,8 @@ class Counts:
             array = np.asarray(getattr(self, name))
             wrong = ~((array >= 0) & (array < 2.0**63)) | (array != np.floor(array))
             if wrong.any():
-                place = [int(i) for i in np.argwhere(wrong)[0]]
-                raise InputError(f"{name}{place} is {array[tuple(place)]}: counts are whole numbers, never negative")
+                index = [int(i) for i in np.argwhere(wrong)[0]]
+                raise InputError(f"{name}{index} is {array[tuple(index)]}: counts are whole numbers, never negative")
             object.__setattr__(self, name, frozen(array, np.int64))
         shape = self.visits.shape
         if len(shape) != 3 or self.answers.shape != shape or self.starts.shape != shape[1:2]:
@@ -193,6 +193,13 @@ class ExpertKind:
         """`[H, S, A]`: the answers that count at each step; all of them, if the expert is stationary."""
         return np.broadcast_to(answers.sum(axis=0), answers.shape) if self.stationary else answers
 
+    def known_actions(self, answers: IntArray) -> IntArray | None:
+        """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if the expert is stochastic."""
+        if not self.deterministic:
+            return None
+        pooled = self.pooled(answers)
+        return np.where(pooled.any(axis=2), pooled.argmax(axis=2), -1)
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -249,6 +256,12 @@ class Estimate:
             end=end,
         )
 
+    @cached_property
+    def expert_uses(self) -> BoolArray:
+        """`[H, S, A]`: the actions the expert is known to take."""
+        asked = self.kind.pooled(self.counts.answers).sum(axis=2, keepdims=True) > 0
+        return np.asarray((self.expert_policy > 0) & asked)
+
 
 CERTAIN = 2**60
 """As many observations, over all steps of an episode, as are as good as certainty."""
@@ -276,16 +289,15 @@ def _estimated_mdp(counts: Counts, initial: FloatArray | None) -> MDP:
     row = counts.move_keys // n_states
     row_total = np.bincount(row, weights=counts.move_counts, minlength=n_rows)
     start = counts.starts / max(1, counts.starts.sum()) if initial is None else initial
-    return MDP(
-        horizon=horizon,
+    transitions = Transitions(
         n_states=n_states,
         n_actions=n_actions,
         indptr=np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n_rows)))),
         successors=(counts.move_keys % n_states).astype(np.int32),
         probabilities=counts.move_counts / row_total[row],
-        initial=start,
-        stationary=counts.stationary,
+        steps=None if counts.stationary else horizon,
     )
+    return MDP(horizon, transitions, start)
 
 
 def _expert_policy(answers: IntArray, kind: ExpertKind) -> FloatArray:

@@ -1,14 +1,18 @@
-"""Compiled passes over sparse transitions: values backward in time, occupancies forward.
+"""Compiled sweeps over sparse transitions: values backward in time, occupancies forward.
 
-Every pass serves stationary and per-step transitions alike: row `(h, s, a)` is `h·stride + s·A + a`, and the stride of
-a stationary process is zero. An empty row is unknown: nothing is read from it, its continuation at step `h` is worth
-`unknown[h]`, and mass that enters it is not followed further.
+These functions know arrays only; `mdp.Transitions` is the operator in front of them. Transitions are four leading
+arguments, `Transitions.rows`: the successors of row `k` are `successors[indptr[k]:indptr[k+1]]` with the same slice of
+`probabilities`, and row `(h, s, a)` is `h·stride + s·A + a`; the stride of a stationary process is zero. An empty row is
+unknown: nothing is read from it, its continuation at step `h` is worth `unknown[h]`, and mass that enters it is not
+followed further.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,41 +21,73 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.mdp import MDP, FloatArray, IntArray
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Successors = NDArray[np.int32]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TIE_TOLERANCE = 1e-10
+config: Any = numba.config
 
 
 def compiled(function: F) -> F:
     """Compile on first use, keep the result on disk, and release the interpreter lock while running."""
-    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
-    # A compiled function holds those that it calls, but numba looks only at its own file to see whether what lies on
-    # disk is out of date. Here all compiled code of the package counts.
-    dispatcher._cache._cache_file._source_stamp = _stamp()
-    return cast(F, dispatcher)
+    with _own_cache():
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: F) -> F:
+    """A part of compiled functions, written into each of them; it is never called by the interpreter."""
+    return cast(F, numba.njit(inline="always")(function))
+
+
+@contextmanager
+def _own_cache() -> Iterator[None]:
+    """Functions made in here keep their compiled form in a folder that is named by the sources of all of them.
+
+    A compiled function holds those that it calls, but numba looks only at its own file to see whether what lies on disk
+    is out of date. In a folder of their own, all compiled functions of the package grow old together.
+    """
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(_cache_folder())
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
 
 
 @cache
-def _stamp() -> str:
-    """A digest of all sources of the package that hold compiled code."""
-    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py"))]
-    return hashlib.sha256(b"".join(text for text in sources if b"\n@compiled\n" in text)).hexdigest()
+def _cache_folder() -> Path:
+    package = Path(__file__).parent
+    sources = [path.read_bytes() for path in sorted(package.rglob("*.py"))]
+    digest = hashlib.sha256(b"".join(text for text in sources if b"\n@compiled\n" in text or b"\n@inlined\n" in text))
+    name = f"aceirl-{digest.hexdigest()[:16]}"
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR) / name
+    beside = package / "__pycache__"
+    if os.access(beside if beside.exists() else package, os.W_OK):
+        return beside / name
+    return Path.home() / ".cache" / "aceirl" / name
 
 
-@compiled
-def backward(
+@inlined
+def sweep(
     indptr: IntArray,
-    successors: NDArray[np.int32],
+    successors: Successors,
     probabilities: FloatArray,
     stride: int,
     reward: FloatArray,
     unknown: FloatArray,
+    backup: Callable[[float, FloatArray, Any, int, int], float],
+    parameter: Any,
     q: FloatArray,
     v: FloatArray,
 ) -> None:
-    """Optimal values: `q[h] = reward[h] + P·v[h+1]`, `v[h] = max_a q[h]`, with `v [H+1, S]` and `v[H]` given."""
+    """Backward over the horizon: `q[h] = reward[h] + P·v[h+1]` and `v[h, s] = backup(max_a q[h, s], q, …, h, s)`.
+
+    `v [H+1, S]` has `v[H]` given. A backup may rewrite the row `q[h, s]`; `parameter` is handed on to it.
+    """
     horizon, n_states, n_actions = reward.shape
     for h in range(horizon - 1, -1, -1):
         later = v[h + 1]
@@ -68,119 +104,123 @@ def backward(
                 q[h, s, a] = total
                 if total > best:
                     best = total
-            v[h, s] = best
+            v[h, s] = backup(best, q, parameter, h, s)
+
+
+@inlined
+def best_action(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> float:
+    """`max_a q`."""
+    return best
+
+
+@inlined
+def soft_maximum(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> float:
+    """`log Σ_a exp q`; the row becomes the policy `exp(q - v)`."""
+    mass = 0.0
+    for a in range(q.shape[2]):
+        weight = np.exp(q[h, s, a] - best)
+        q[h, s, a] = weight
+        mass += weight
+    for a in range(q.shape[2]):
+        q[h, s, a] /= mass
+    return float(best + np.log(mass))
+
+
+@inlined
+def policy_mean(best: float, q: FloatArray, policy: FloatArray, h: int, s: int) -> float:
+    """`Σ_a policy·q`."""
+    mean = 0.0
+    for a in range(q.shape[2]):
+        mean += float(policy[h, s, a] * q[h, s, a])
+    return mean
+
+
+@inlined
+def clipped_best(best: float, q: FloatArray, ceiling: FloatArray, h: int, s: int) -> float:
+    """`min(ceiling[h], max_a q)`; the row is clipped too."""
+    for a in range(q.shape[2]):
+        q[h, s, a] = min(q[h, s, a], ceiling[h])
+    return float(min(best, ceiling[h]))
+
+
+@inlined
+def worst_allowed(best: float, q: FloatArray, allowed: BoolArray, h: int, s: int) -> float:
+    """`min_a q` over the actions that are `allowed [H, S, A]`."""
+    worst = np.inf
+    for a in range(q.shape[2]):
+        if allowed[h, s, a]:
+            worst = min(worst, q[h, s, a])
+    return worst
+
+
+@compiled
+def backward(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    reward: FloatArray, unknown: FloatArray, q: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Optimal values."""
+    sweep(indptr, successors, probabilities, stride, reward, unknown, best_action, unknown, q, v)
 
 
 @compiled
 def soft_backward(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    reward: FloatArray,
-    unknown: FloatArray,
-    policy: FloatArray,
-    v: FloatArray,
-) -> None:
-    """Soft values: `v[h] = log Σ_a exp q[h]` and the policy `exp(q[h] - v[h])`, with `v [H+1, S]` and `v[H]` given."""
-    horizon, n_states, n_actions = reward.shape
-    for h in range(horizon - 1, -1, -1):
-        later = v[h + 1]
-        for s in range(n_states):
-            best = -np.inf
-            for a in range(n_actions):
-                row = h * stride + s * n_actions + a
-                first, last = indptr[row], indptr[row + 1]
-                total = unknown[h] if first == last else 0.0
-                for k in range(first, last):
-                    total += probabilities[k] * later[successors[k]]
-                total += reward[h, s, a]
-                policy[h, s, a] = total
-                if total > best:
-                    best = total
-            mass = 0.0
-            for a in range(n_actions):
-                weight = np.exp(policy[h, s, a] - best)
-                policy[h, s, a] = weight
-                mass += weight
-            for a in range(n_actions):
-                policy[h, s, a] /= mass
-            v[h, s] = best + np.log(mass)
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    reward: FloatArray, unknown: FloatArray, policy: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Soft values, and the soft policy."""
+    sweep(indptr, successors, probabilities, stride, reward, unknown, soft_maximum, unknown, policy, v)
 
 
 @compiled
 def evaluate_backward(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    reward: FloatArray,
-    policy: FloatArray,
-    unknown: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
-) -> None:
-    """Values of a policy: `q[h] = reward[h] + P·v[h+1]`, `v[h] = Σ_a policy·q[h]`, with `v[H]` given."""
-    horizon, n_states, n_actions = reward.shape
-    for h in range(horizon - 1, -1, -1):
-        later = v[h + 1]
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    reward: FloatArray, unknown: FloatArray, policy: FloatArray, q: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Values of a policy."""
+    sweep(indptr, successors, probabilities, stride, reward, unknown, policy_mean, policy, q, v)
+
+
+@compiled
+def clipped_backward(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    cost: FloatArray, unknown: FloatArray, ceiling: FloatArray, q: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Optimal values of a cost that no step lets rise above the ceiling `[H]`."""
+    sweep(indptr, successors, probabilities, stride, cost, unknown, clipped_best, ceiling, q, v)
+
+
+@compiled
+def worst_backward(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    reward: FloatArray, unknown: FloatArray, allowed: BoolArray, q: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Values of the worst policy that takes allowed actions only."""
+    sweep(indptr, successors, probabilities, stride, reward, unknown, worst_allowed, allowed, q, v)
+
+
+@compiled
+def expectations(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    values: FloatArray, unknown: FloatArray, mean: FloatArray,
+) -> None:  # fmt: skip
+    """`mean[h, s, a] = Σ P(s'|h,s,a)·values[h, s']`, and `unknown[h]` where the row is unknown."""
+    horizon, n_states, n_actions = mean.shape
+    for h in range(horizon):
         for s in range(n_states):
-            mean = 0.0
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
                 first, last = indptr[row], indptr[row + 1]
                 total = unknown[h] if first == last else 0.0
                 for k in range(first, last):
-                    total += probabilities[k] * later[successors[k]]
-                total += reward[h, s, a]
-                q[h, s, a] = total
-                mean += policy[h, s, a] * total
-            v[h, s] = mean
-
-
-@compiled
-def clipped_backward(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    cost: FloatArray,
-    ceiling: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
-) -> None:
-    """Largest accumulated cost, never above `ceiling [H]`; an unknown row is worth the ceiling. Else as `backward`.
-
-    What follows the last step is nothing, so there even an unknown row is worth its cost alone.
-    """
-    horizon, n_states, n_actions = cost.shape
-    for h in range(horizon - 1, -1, -1):
-        later = v[h + 1]
-        for s in range(n_states):
-            worst = 0.0
-            for a in range(n_actions):
-                row = h * stride + s * n_actions + a
-                total = ceiling[h]
-                if indptr[row] < indptr[row + 1] or h == horizon - 1:
-                    total = cost[h, s, a]
-                    for k in range(indptr[row], indptr[row + 1]):
-                        total += probabilities[k] * later[successors[k]]
-                    total = min(total, ceiling[h])
-                q[h, s, a] = total
-                worst = max(worst, total)
-            v[h, s] = worst
+                    total += probabilities[k] * values[h, successors[k]]
+                mean[h, s, a] = total
 
 
 @compiled
 def push_forward(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    initial: FloatArray,
-    policy: FloatArray,
-    mu: FloatArray,
-) -> None:
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    initial: FloatArray, policy: FloatArray, mu: FloatArray,
+) -> None:  # fmt: skip
     """Occupancy `mu[h, s, a]` of a policy: the probability of being in `s` at step `h` and taking `a`."""
     horizon, n_states, n_actions = policy.shape
     here = initial.copy()
@@ -222,52 +262,3 @@ def argmax_with_ties(q: FloatArray, draws: FloatArray, tolerance: float, actions
                         actions[h, s] = a
                         break
                     chosen -= 1
-
-
-def optimal_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Backward induction: `(Q [H, S, A], V [H, S])` of the best policy for `reward [H, S, A]`.
-
-    `unknown [H]` is the worth of what follows an unknown row; zero by default.
-    """
-    q, v = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
-    backward(*_rows(mdp), reward, _unknown(mdp, unknown), q, v)
-    return q, v[:-1]
-
-
-def soft_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Soft backward induction: `(policy [H, S, A], V [H, S])` where `V = log Σ_a exp Q`."""
-    policy, v = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
-    soft_backward(*_rows(mdp), reward, _unknown(mdp, unknown), policy, v)
-    return policy, v[:-1]
-
-
-def evaluate(
-    mdp: MDP, reward: FloatArray, policy: FloatArray, unknown: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Policy evaluation: `(Q [H, S, A], V [H, S])` of `policy [H, S, A]`."""
-    q, v = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
-    evaluate_backward(*_rows(mdp), reward, policy, _unknown(mdp, unknown), q, v)
-    return q, v[:-1]
-
-
-def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
-    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`."""
-    mu = np.empty(mdp.shape)
-    push_forward(*_rows(mdp), mdp.initial, policy, mu)
-    return mu
-
-
-def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
-    """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator."""
-    actions = np.empty(q.shape[:2], dtype=np.int64)
-    tolerance = TIE_TOLERANCE * max(1.0, float(np.abs(q).max()))
-    argmax_with_ties(q, rng.random(q.shape[:2]), tolerance, actions)
-    return actions
-
-
-def _rows(mdp: MDP) -> tuple[IntArray, NDArray[np.int32], FloatArray, int]:
-    return mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride
-
-
-def _unknown(mdp: MDP, unknown: FloatArray | None) -> FloatArray:
-    return np.zeros(mdp.horizon) if unknown is None else np.asarray(unknown, dtype=np.float64)

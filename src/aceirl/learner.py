@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aceirl.certificates import Certificate
+from aceirl.engine import Engine, Record, Turn
 from aceirl.errors import InputError
-from aceirl.explore import Strategy
-from aceirl.irl import InverseReinforcement
-from aceirl.loop import Record, State, Turn, certify, learn, target
+from aceirl.loop import answers_of, learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
 from aceirl.runs import Run
@@ -21,16 +20,18 @@ from aceirl.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run ended with: `reward [H, S, A]` in `[0, rmax]`, its greedy `policy [H, S]`, and the road there.
+    """What a run ended with: `reward [H, S, A]` in `[0, rmax]`, a `policy [H, S]`, and the road there.
 
-    `certificate` is the one that was asked for, whether it holds or not; `certificate.in_words()` explains it.
+    The policy does what the expert is known to do, and elsewhere what is best under the reward. `certificate` is the
+    one that was asked for, whether it holds or not; `certificate.in_words()` explains it.
+    `turn` is the last one, with all that was believed then.
     """
 
     reward: FloatArray
     policy: IntArray
     certificate: Certificate | None
     records: list[Record]
-    state: State
+    turn: Turn
 
     @property
     def stopped(self) -> str:
@@ -41,21 +42,11 @@ class Result:
 class ActiveIRL:
     """Learn why an expert acts as it does, asking and exploring as little as possible.
 
-    Keyword arguments are the fields of `Settings`; `strategy` and `irl` may also be objects of your own that follow
-    the protocols `Strategy` and `InverseReinforcement`.
+    Keyword arguments are the fields of `Settings`.
     """
 
-    def __init__(
-        self, strategy: str | Strategy | None = None, irl: str | InverseReinforcement | None = None, **settings: Any
-    ) -> None:
-        self._strategy = None if strategy is None or isinstance(strategy, str) else strategy
-        self._irl = None if irl is None or isinstance(irl, str) else irl
-        if self._strategy is not None and not hasattr(strategy, "plan"):
-            raise InputError(f"strategy must be a name or an object with a method `plan`, got {strategy!r}")
-        if self._irl is not None and not callable(irl):
-            raise InputError(f"irl must be a name or something to call, got {irl!r}")
-        names = {"strategy": strategy, "irl": irl}
-        self.settings = Settings(**{k: v for k, v in names.items() if isinstance(v, str)}, **settings)
+    def __init__(self, **settings: Any) -> None:
+        self.settings = Settings(**settings)
 
     def fit(
         self,
@@ -73,38 +64,43 @@ class ActiveIRL:
         is on disk before the next begins, and calling `fit` again with the same folder goes on from there. `callback`
         sees every turn.
         """
-        options = {"regret": regret, "explorer": self._strategy, "infer": self._irl}
-        records, state = [], None
+        records: list[Record] = []
+        last: Turn | None = None
         if out is None:
-            turns = learn(environment, expert, self.settings, **options)  # type: ignore[arg-type]
+            turns = learn(environment, expert, self.settings, regret=regret)
         else:
             run = self._run(Path(out), environment, expert)
-            records, state = run.records(), run.state()
-            turns = run.go_on(environment, expert, **options)
+            records = run.records()
+            turns = run.resume(environment, expert, regret=regret)
         with progress_bar(self.settings, environment.horizon, show=progress) as advance:
             for turn in turns:
                 records.append(turn.record)
-                state = turn.state
+                last = turn
                 advance(turn.record)
                 if callback:
                     callback(turn)
-        assert state is not None
-        assert state.recovered is not None
-        assert state.policy is not None
+        if last is None:  # the folder holds a run that is over
+            state = run.state()
+            assert state is not None
+            last = Engine(environment, answers_of(expert, self.settings), self.settings, state=state).last_turn
         kind = self.settings.certify
-        promise = certify(kind, environment, expert, self.settings, state) if kind else None
-        return Result(state.recovered.reward, state.policy, promise, records, state)
+        promise = None if kind is None else last.certificate(kind.name)
+        return Result(last.belief.recovered.reward, last.policy, promise, records, last)
 
     def _run(self, path: Path, environment: Environment, expert: Expert) -> Run:
         """The run of a folder: a new one, or one that was begun with the same parts and settings."""
-        parts = {"environment": environment, "expert": expert, "strategy": self._strategy, "irl": self._irl}
-        names = {part: _qualified_name(thing) for part, thing in parts.items() if thing is not None}
+        parts = {"environment": environment, "expert": expert}
+        names = {part: _qualified_name(thing) for part, thing in parts.items()}
         names["shape"] = f"{environment.horizon} steps, {environment.n_actions} actions"
         if not (path / "run.json").exists():
             return Run.create(path, self.settings, parts=names)
         run = Run.open(path)
-        if run.settings != self.settings:
-            raise InputError(f"{path} holds a run with other settings; choose another folder")
+        mine, theirs = self.settings.model_dump(), run.settings.model_dump()
+        for name, value in mine.items():
+            if theirs[name] != value:
+                raise InputError(
+                    f"{path} holds a run with {name} {theirs[name]!r}, not {value!r}; choose another folder"
+                )
         for part, name in names.items():
             if run.parts.get(part) != name:
                 raise InputError(
@@ -133,7 +129,7 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
 
         def advance(record: Record) -> None:
             regret = "" if record.regret is None else f" · regret {record.regret:.3f}"
-            goal = target(settings, horizon)
+            goal = settings.target(horizon).epsilon
             text = f"{record.samples:,} samples · {record.answers:,} answers · {_certificates(record, goal)}{regret}"
             bar.update(task, completed=record.samples, description=text)
 

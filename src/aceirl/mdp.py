@@ -1,18 +1,32 @@
-"""A finite-horizon Markov decision process without reward, sparse and checked once at the door."""
+"""Transitions, an operator over sparse rows, and a finite-horizon Markov decision process without reward."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from aceirl.errors import InputError
+from aceirl.kernels import BoolArray, FloatArray, IntArray, Successors, expectations, push_forward
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+__all__ = [
+    "MDP",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "Transitions",
+    "check_policy",
+    "check_reward",
+    "frozen",
+    "start_distribution",
+    "steps_after",
+    "steps_left",
+]
 
 SUM_TOLERANCE = 1e-8
 
@@ -28,51 +42,160 @@ def frozen(array: ArrayLike, dtype: type) -> NDArray[Any]:
     return result
 
 
+def steps_left(horizon: int) -> FloatArray:
+    """`[H]`: `H - h`, the steps from each one on, itself included."""
+    return np.arange(horizon, 0, -1.0)
+
+
+def steps_after(horizon: int) -> FloatArray:
+    """`[H]`: `H - h - 1`, the steps that follow each one."""
+    return np.arange(horizon - 1, -1, -1.0)
+
+
 @dataclass(frozen=True, eq=False)
-class MDP:
-    """Dynamics `P`, horizon `H` and start distribution; no reward.
+class Transitions:
+    """Sparse rows of successors: the operator `P` that takes expectations backward and pushes mass forward.
 
-    Transitions are sparse rows: the successors of row `k` are `successors[indptr[k]:indptr[k+1]]` with the same slice
-    of `probabilities`. A stationary process has one row per `(s, a)`, `k = s·A + a`; a per-step one has a row per
-    `(h, s, a)`, `k = (h·S + s)·A + a`. A row is a distribution, or it is empty: *unknown*. Only estimates have unknown
-    rows, and nothing is ever read from them. The start is a distribution over `S` states, or all zero if unknown.
+    The successors of row `k` are `successors[indptr[k]:indptr[k+1]]` with the same slice of `probabilities`. A
+    stationary process has one row per `(s, a)`, `k = s·A + a`; with `steps` there is a row per `(h, s, a)`,
+    `k = (h·S + s)·A + a`. A row is a distribution, or it is empty: *unknown*. Only estimates have unknown rows, and
+    nothing is ever read from them.
 
-    Shapes: `indptr [rows+1]`, `successors [nnz]`, `probabilities [nnz]`, `initial [S]`.
+    Shapes: `indptr [rows+1]`, `successors [nnz]`, `probabilities [nnz]`.
     """
 
-    horizon: int
     n_states: int
     n_actions: int
     indptr: IntArray
-    successors: NDArray[np.int32]
+    successors: Successors
     probabilities: FloatArray
-    initial: FloatArray
-    stationary: bool = True
+    steps: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "n_states", "n_actions"):
+        for name in ("n_states", "n_actions", "steps"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
+            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-        for name, dtype in (
-            ("indptr", np.int64),
-            ("successors", np.int32),
-            ("probabilities", np.float64),
-            ("initial", np.float64),
-        ):
+        for name, dtype in (("indptr", np.int64), ("successors", np.int32), ("probabilities", np.float64)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        self._check_rows()
-        self._check_initial()
+        self._check()
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the rows are the same at every step."""
+        return self.steps is None
 
     @property
     def n_rows(self) -> int:
-        """How many rows of transitions there are: `S·A`, times `H` if they depend on the step."""
-        return self.n_states * self.n_actions * (1 if self.stationary else self.horizon)
+        """How many rows there are: `S·A`, times the number of steps if they differ."""
+        return self.n_states * self.n_actions * (self.steps or 1)
 
     @property
     def stride(self) -> int:
         """How far the rows of one step lie from those of the next: row `(h, s, a)` is `h·stride + s·A + a`."""
         return 0 if self.stationary else self.n_states * self.n_actions
+
+    @property
+    def rows(self) -> tuple[IntArray, Successors, FloatArray, int]:
+        """The leading arguments of every compiled sweep."""
+        return self.indptr, self.successors, self.probabilities, self.stride
+
+    @cached_property
+    def filled(self) -> BoolArray:
+        """`[rows]`: whether the row has successors."""
+        return np.asarray(np.diff(self.indptr) > 0)
+
+    @cached_property
+    def matrix(self) -> Any:
+        """Sparse `[rows, S]`; unknown rows are zero."""
+        return sparse.csr_array((self.probabilities, self.successors, self.indptr), shape=(self.n_rows, self.n_states))
+
+    def expect(self, values: FloatArray, unknown: ArrayLike = 0.0) -> FloatArray:
+        """`[H, S, A]`: the mean of `values [H, S]`, those at the next step, after each `(h, s, a)`.
+
+        `unknown`, a number or `[H]`, stands in for it after an unknown row.
+        """
+        mean = np.empty((*values.shape, self.n_actions))
+        after = np.ascontiguousarray(np.broadcast_to(np.asarray(unknown, dtype=np.float64), values.shape[:1]))
+        expectations(*self.rows, np.ascontiguousarray(values, dtype=np.float64), after, mean)
+        return mean
+
+    def push(self, initial: FloatArray, policy: FloatArray) -> FloatArray:
+        """`[H, S, A]`: where mass that starts as `initial [S]` and acts by `policy [H, S, A]` is at every step."""
+        mass = np.empty(policy.shape)
+        push_forward(*self.rows, initial, policy, mass)
+        return mass
+
+    def dense(self) -> FloatArray:
+        """`[S, A, S]` or `[H, S, A, S]`; unknown rows are zero."""
+        lead = () if self.steps is None else (self.steps,)
+        return np.asarray(self.matrix.toarray()).reshape(*lead, self.n_states, self.n_actions, self.n_states)
+
+    def index(self, row: int) -> str:
+        """The index of a row as the user wrote it."""
+        per_step = self.n_states * self.n_actions
+        state_action = np.unravel_index(row % per_step, (self.n_states, self.n_actions))
+        step = () if self.stationary else (row // per_step,)
+        return str([int(i) for i in (*step, *state_action)])
+
+    def _check(self) -> None:
+        if self.indptr.shape != (self.n_rows + 1,) or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
+            raise InputError(f"indptr must rise from 0 over {self.n_rows} rows, got shape {list(self.indptr.shape)}")
+        nonzeros = int(self.indptr[-1])
+        if self.successors.shape != (nonzeros,) or self.probabilities.shape != (nonzeros,):
+            raise InputError(
+                f"successors and probabilities must have length indptr[-1] = {nonzeros}, "
+                f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
+            )
+        row = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+        outside = (self.successors < 0) | (self.successors >= self.n_states)
+        if outside.any():
+            k = int(np.argmax(outside))
+            raise InputError(f"successor {self.successors[k]} of {self.index(int(row[k]))} is not a state")
+        bad = ~(self.probabilities >= 0) | ~np.isfinite(self.probabilities)
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise InputError(f"transitions{self.index(int(row[k]))} has the probability {self.probabilities[k]}")
+        sums = np.bincount(row, weights=self.probabilities, minlength=self.n_rows)
+        wrong = (np.abs(sums - 1) > SUM_TOLERANCE) & self.filled
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise InputError(f"transitions{self.index(k)} sum to {sums[k]:.9g}, not to 1")
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """Transitions, a start and a horizon; no reward.
+
+    The start `initial [S]` is a distribution over states, or all zero if it is unknown, as an estimate's may be.
+    """
+
+    horizon: int
+    transitions: Transitions
+    initial: FloatArray
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
+            raise InputError(f"horizon must be a whole number of at least 1, got {self.horizon!r}")
+        if self.transitions.steps not in (None, self.horizon):
+            raise InputError(f"horizon is {self.horizon}, but transitions have {self.transitions.steps} steps")
+        object.__setattr__(self, "initial", frozen(self.initial, np.float64))
+        self._check_initial()
+
+    @property
+    def n_states(self) -> int:
+        """How many states there are."""
+        return self.transitions.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return self.transitions.n_actions
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the dynamics are the same at every step."""
+        return self.transitions.stationary
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -82,9 +205,16 @@ class MDP:
     @property
     def known(self) -> BoolArray:
         """`[H, S, A]`: whether the row has successors."""
-        filled = np.diff(self.indptr) > 0
-        rows = filled.reshape(-1, self.n_states, self.n_actions)
-        return np.broadcast_to(rows, self.shape)
+        return np.broadcast_to(self.transitions.filled.reshape(-1, self.n_states, self.n_actions), self.shape)
+
+    def sweep(
+        self, kernel: Callable[..., None], reward: FloatArray, *parameters: Any, unknown: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is worth what follows an unknown row."""
+        q, v = np.empty(self.shape), np.zeros((self.horizon + 1, self.n_states))
+        after = np.zeros(self.horizon) if unknown is None else np.asarray(unknown, dtype=np.float64)
+        kernel(*self.transitions.rows, reward, after, *parameters, q, v)
+        return q, v[:-1]
 
     @classmethod
     def from_dense(cls, transitions: ArrayLike, *, initial: ArrayLike, horizon: int | None = None) -> MDP:
@@ -103,64 +233,29 @@ class MDP:
         n_states, n_actions = dense.shape[-3:-1]
         rows = dense.reshape(-1, n_states)
         filled = rows != 0
-        mdp = cls(
-            horizon=dense.shape[0] if horizon is None else horizon,
+        sparse_rows = Transitions(
             n_states=n_states,
             n_actions=n_actions,
             indptr=np.concatenate(([0], np.cumsum(filled.sum(axis=1)))),
             successors=np.nonzero(filled)[1].astype(np.int32),
             probabilities=rows[filled],
+            steps=None if dense.ndim == 3 else dense.shape[0],
+        )
+        mdp = cls(
+            horizon=dense.shape[0] if horizon is None else horizon,
+            transitions=sparse_rows,
             initial=start_distribution(initial, n_states),
-            stationary=dense.ndim == 3,
         )
         mdp.require_complete()
         return mdp
 
-    def dense(self) -> FloatArray:
-        """The transitions as `[S, A, S]` or `[H, S, A, S]`; unknown rows are zero."""
-        result = np.zeros((self.n_rows, self.n_states))
-        row = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-        np.add.at(result, (row, self.successors), self.probabilities)
-        lead = () if self.stationary else (self.horizon,)
-        return result.reshape(*lead, self.n_states, self.n_actions, self.n_states)
-
     def require_complete(self) -> None:
         """Raise unless every row and the start are known, as those of a real process are."""
-        empty = np.diff(self.indptr) == 0
+        empty = ~self.transitions.filled
         if empty.any():
-            raise InputError(f"transitions{self._place(int(np.argmax(empty)))} sum to 0, not to 1")
+            raise InputError(f"transitions{self.transitions.index(int(np.argmax(empty)))} sum to 0, not to 1")
         if self.initial.sum() == 0:
             raise InputError("initial sums to 0, not to 1")
-
-    def _place(self, row: int) -> str:
-        """The index of a row as the user wrote it."""
-        state_action = np.unravel_index(row % (self.n_states * self.n_actions), (self.n_states, self.n_actions))
-        step = () if self.stationary else (row // (self.n_states * self.n_actions),)
-        return str([int(i) for i in (*step, *state_action)])
-
-    def _check_rows(self) -> None:
-        if self.indptr.shape != (self.n_rows + 1,) or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
-            raise InputError(f"indptr must rise from 0 over {self.n_rows} rows, got shape {list(self.indptr.shape)}")
-        nonzeros = int(self.indptr[-1])
-        if self.successors.shape != (nonzeros,) or self.probabilities.shape != (nonzeros,):
-            raise InputError(
-                f"successors and probabilities must have length indptr[-1] = {nonzeros}, "
-                f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
-            )
-        row = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-        outside = (self.successors < 0) | (self.successors >= self.n_states)
-        if outside.any():
-            k = int(np.argmax(outside))
-            raise InputError(f"successor {self.successors[k]} of {self._place(int(row[k]))} is not a state")
-        bad = ~(self.probabilities >= 0) | ~np.isfinite(self.probabilities)
-        if bad.any():
-            k = int(np.argmax(bad))
-            raise InputError(f"transitions{self._place(int(row[k]))} has the probability {self.probabilities[k]}")
-        sums = np.bincount(row, weights=self.probabilities, minlength=self.n_rows)
-        wrong = (np.abs(sums - 1) > SUM_TOLERANCE) & (np.diff(self.indptr) > 0)
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise InputError(f"transitions{self._place(k)} sum to {sums[k]:.9g}, not to 1")
 
     def _check_initial(self) -> None:
         start = self.initial

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.kernels import evaluate, occupancy, optimal_values
+from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 

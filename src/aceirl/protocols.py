@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
 
 
@@ -15,9 +16,9 @@ from aceirl.mdp import FloatArray, IntArray
 class Moves:
     """Observed transitions with multiplicities: `count[i]` times `(step, state, action)[i]` led to `successor[i]`.
 
-    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If a
-    route was watched, `exits [H+1]` counts the episodes that first strayed from it before step `h`, or never (the last
-    entry).
+    All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If known
+    expert actions were watched, `first_deviations [H+1]` counts the episodes that first deviated from them before step
+    `h`, or never (the last entry).
     """
 
     step: IntArray
@@ -26,7 +27,7 @@ class Moves:
     successor: IntArray
     count: IntArray
     starts: IntArray
-    exits: IntArray | None = None
+    first_deviations: IntArray | None = None
 
 
 class Environment(Protocol):
@@ -45,7 +46,7 @@ class Environment(Protocol):
     def initial(self) -> FloatArray | None: ...
 
     def reset(self, rng: np.random.Generator) -> int:
-        """Begin an episode, with this generator as its only source of chance, and return the state."""
+        """Begin an episode, with this generator as its only source of randomness, and return the state."""
 
     def step(self, action: int) -> int:
         """Take an action and return the state it led to."""
@@ -64,13 +65,13 @@ class EndingEnvironment(Protocol):
 
 @runtime_checkable
 class ParallelEnvironment(Protocol):
-    """An environment of which several episodes can be played side by side, each in one of its `copies`."""
+    """An environment of which `num_envs` episodes can be played side by side."""
 
     @property
-    def copies(self) -> int: ...
+    def num_envs(self) -> int: ...
 
     def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
-        """Begin that many episodes, at most one a copy, with chance from this generator; their states, in order."""
+        """Begin at most `num_envs` episodes, with randomness from this generator; their states, in order."""
 
     def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
         """Take an action in each of these episodes, by number, and return the states they led to.
@@ -124,12 +125,12 @@ class BatchedEnvironment(Protocol):
     """An environment that can play many episodes of one policy at once."""
 
     def rollout(
-        self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None = None
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None = None
     ) -> Moves:
         """The transitions of `episodes` independent episodes of `policy [H, S, A]`.
 
-        A `route [H, S]` of actions is watched: an episode strays from it at step `h` if it is then in a state with no
-        action on the route (-1), and at step `h+1` if it took another action at step `h`.
+        Known expert actions may be `watched [H, S]`: an episode deviates from them at step `h` if it is then in a state
+        without one (-1), and at step `h+1` if it took another action at step `h`.
         """
 
 
@@ -161,8 +162,80 @@ class Expert(Protocol):
 
 @runtime_checkable
 class TableExpert(Protocol):
-    """An expert whose answers are known to the simulator as a table, so that batches can be answered at once."""
+    """An expert whose answers are known as a table, so that batches can be answered at once."""
 
     @property
     def policy(self) -> FloatArray:
         """`[H, S, A]`: how likely each answer is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """All ways into an environment, read once at the door: what it cannot do is None.
+
+    `parallel` is always there: any environment can play one episode at a time.
+    """
+
+    environment: Environment
+    parallel: ParallelEnvironment
+    batched: BatchedEnvironment | None
+    generative: GenerativeModel | None
+    growing: GrowingEnvironment | None
+    ending: EndingEnvironment | None
+
+    @classmethod
+    def to(cls, environment: Environment) -> Access:
+        """What this environment offers; an error if it has no steps, states or actions."""
+        for name in ("horizon", "n_states", "n_actions"):
+            size = getattr(environment, name)
+            if size < 1:
+                raise InputError(f"the environment's {name} is {size}; it must be at least 1")
+        return cls(
+            environment=environment,
+            parallel=environment if isinstance(environment, ParallelEnvironment) else _OneAtATime(environment),
+            batched=environment if isinstance(environment, BatchedEnvironment) else None,
+            generative=environment if isinstance(environment, GenerativeModel) else None,
+            growing=environment if isinstance(environment, GrowingEnvironment) else None,
+            ending=environment if isinstance(environment, EndingEnvironment) else None,
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """`(H, S, A)`, with the states met so far."""
+        environment = self.environment
+        return environment.horizon, environment.n_states, environment.n_actions
+
+    @property
+    def end(self) -> int | None:
+        """The state of episodes that are over; None if they never are before the horizon."""
+        return None if self.ending is None else self.ending.end
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states met so far, where the environment numbers them; else none."""
+        return () if self.growing is None else self.growing.names
+
+    @property
+    def possible_states(self) -> float | None:
+        """How many states there can be, if not all are there from the start; infinite if nobody can say."""
+        return None if self.growing is None else self.growing.possible_states or np.inf
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """Number the states as these names do, where the environment numbers them."""
+        if self.growing is not None:
+            self.growing.recall(names)
+
+
+class _OneAtATime:
+    """Any environment, as one in which a single episode is played at a time."""
+
+    num_envs = 1
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
+        return [self._environment.reset(rng)]
+
+    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
+        return {0: self._environment.step(actions[0])}

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import io
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import Wealth
 from aceirl.counts import Counts
+from aceirl.engine import Record, RunState, Turn
 from aceirl.errors import InputError
-from aceirl.irl import Recovered
-from aceirl.loop import Record, State, Turn, learn
+from aceirl.files import alone, disk, replace
+from aceirl.loop import learn
 from aceirl.protocols import Environment, Expert
+from aceirl.rewards import Recovered
 from aceirl.settings import Settings
-from aceirl.tasks import Source
+from aceirl.sources import Source
 
-FORMAT = 1
+FORMAT = 2
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
+KEPT = "all earlier iterations are kept"
 
 
 class Run:
     """A folder with `run.json` (what was asked), `records.jsonl` (what happened) and `state.npz` (where it stands).
 
     After each iteration its record is appended and then the state is replaced, atomically. Whatever lies beyond the
-    state when a run is opened again is dropped and done anew; the streams of chance are named by the iteration, so it
-    comes out the same.
+    state when a run is opened again is dropped and done anew; the streams of randomness are named by the iteration, so
+    it comes out the same.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Run:
             "source": None if source is None else vars(source),
             "parts": parts or {},
         }
-        with _disk(path):
+        with disk(path):
             path.mkdir(parents=True, exist_ok=True)
-            _replace(path / CONFIGURATION, lambda file: file.write(json.dumps(configuration, indent=2).encode()))
+            replace(path / CONFIGURATION, json.dumps(configuration, indent=2).encode())
         return cls(path, settings, source, parts)
 
     @classmethod
@@ -78,7 +78,7 @@ class Run:
         state = self.state()
         return [] if state is None else self._lines()[: state.iteration]
 
-    def state(self) -> State | None:
+    def state(self) -> RunState | None:
         """The state after the last whole iteration; None if there was none."""
         try:
             with np.load(self.path / STATE, allow_pickle=False) as file:
@@ -88,26 +88,28 @@ class Run:
         except Exception as error:
             raise InputError(f"{self.path / STATE} cannot be read as the state of a run: {error}") from None
 
-    def go_on(self, environment: Environment, expert: Expert, **options: Any) -> Iterator[Turn]:
+    def resume(self, environment: Environment, expert: Expert, **options: Any) -> Iterator[Turn]:
         """Turns of the loop from where the run stands, each on disk before it is yielded. Options as in `learn`."""
-        with self._alone():
+        with alone(self.path, "another process is writing this run"):
             state, records = self.state(), self.records()
             if state is not None and len(records) < state.iteration:
                 raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
             if records and records[-1].stopped:
                 return
-            with _disk(self.path):
+            with disk(self.path, KEPT):
                 lines = "".join(json.dumps(record.to_json()) + "\n" for record in records)
-                _replace(self.path / RECORDS, lambda file: file.write(lines.encode()))
+                replace(self.path / RECORDS, lines.encode(), wait=False)
             for turn in learn(environment, expert, self.settings, state=state, **options):
                 self._save(turn)
                 yield turn
 
     def _save(self, turn: Turn) -> None:
-        with _disk(self.path):
+        packed = io.BytesIO()
+        np.savez(packed, **_packed(turn.state))
+        with disk(self.path, KEPT):
             with (self.path / RECORDS).open("a") as file:
                 file.write(json.dumps(turn.record.to_json()) + "\n")
-            _replace(self.path / STATE, lambda file: np.savez(file, **_packed(turn.state)))
+            replace(self.path / STATE, packed.getvalue(), wait=False)
 
     def _lines(self) -> list[Record]:
         try:
@@ -123,65 +125,46 @@ class Run:
                     raise InputError(f"{self.path / RECORDS}, line {number} is not a record: {error}") from None
         return records
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Two processes must not write one run."""
-        with (self.path / CONFIGURATION).open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{self.path} is being written by another process") from None
-            yield
 
-
-def _packed(state: State) -> dict[str, Any]:
+def _packed(state: RunState) -> dict[str, Any]:
     """A state as named arrays; nothing in it needs pickling."""
-    arrays: dict[str, Any] = {"iteration": state.iteration}
-    if state.accuracy is not None:
-        arrays["accuracy"] = state.accuracy
-    if state.policy is not None:
-        arrays["policy"] = state.policy
-    arrays |= {f"counts.{field.name}": getattr(state.counts, field.name) for field in fields(Counts)}
+    recovered = {field.name: getattr(state.recovered, field.name) for field in fields(Recovered)}
+    parameters = recovered.pop("parameters")
+    groups = {
+        "counts": {field.name: getattr(state.counts, field.name) for field in fields(Counts)},
+        "recovered": recovered,
+        "parameters": parameters,
+        "memory": state.memory,
+        **{f"evidence.{kind}": memory for kind, memory in state.evidence.items()},
+    }
+    arrays: dict[str, Any] = {
+        "iteration": state.iteration,
+        "accuracy": state.accuracy,
+        "inferred_at": state.inferred_at,
+    }
     if state.names:
         arrays["names"] = np.array([name.encode("ascii") for name in state.names])
-    if state.wealth is not None:
-        arrays |= {f"wealth.{field.name}": getattr(state.wealth, field.name) for field in fields(Wealth)}
-    if state.recovered is not None:
-        arrays |= {f"recovered.{field.name}": getattr(state.recovered, field.name) for field in fields(Recovered)}
-    return arrays | {f"memory.{name}": array for name, array in state.memory.items()}
+    return arrays | {f"{group}.{name}": array for group, named in groups.items() for name, array in named.items()}
 
 
-def _unpacked(arrays: dict[str, Any]) -> State:
+def _unpacked(arrays: dict[str, Any]) -> RunState:
     def group(name: str) -> dict[str, Any]:
-        chosen = {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
-        return {key: value if value.ndim else value.item() for key, value in chosen.items()}
+        return {key.removeprefix(f"{name}."): value for key, value in arrays.items() if key.startswith(f"{name}.")}
 
-    return State(
+    def plain(name: str) -> dict[str, Any]:
+        return {key: value if value.ndim else value.item() for key, value in group(name).items()}
+
+    evidence: dict[str, dict[str, Any]] = {}
+    for key, value in group("evidence").items():
+        kind, _, name = key.partition(".")
+        evidence.setdefault(kind, {})[name] = value
+    return RunState(
         iteration=int(arrays["iteration"]),
-        counts=Counts(**group("counts")),
-        recovered=Recovered(**group("recovered")) if "recovered.reward" in arrays else None,
-        wealth=Wealth(**group("wealth")) if "wealth.now" in arrays else None,
-        policy=arrays.get("policy"),
-        accuracy=float(arrays["accuracy"]) if "accuracy" in arrays else None,
-        memory={key.removeprefix("memory."): value for key, value in arrays.items() if key.startswith("memory.")},
+        counts=Counts(**plain("counts")),
+        recovered=Recovered(**plain("recovered"), parameters=group("parameters")),
+        accuracy=float(arrays["accuracy"]),
+        inferred_at=int(arrays["inferred_at"]),
+        memory=group("memory"),
+        evidence=evidence,
         names=tuple(name.decode("ascii") for name in arrays.get("names", [])),
     )
-
-
-def _replace(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file under another name and move it into place, so that it is there whole or not at all."""
-    draft = path.with_name(path.name + ".draft")
-    with draft.open("wb") as file:
-        write(file)
-        file.flush()
-    os.replace(draft, path)
-
-
-@contextlib.contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """What goes wrong with the disk is said in one line; what was written before stays."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"cannot write to {path}: {reason}; all earlier iterations are kept") from error

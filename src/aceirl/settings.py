@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import core_schema
 
-from aceirl.certificates import KINDS
-from aceirl.confidence import FAMILIES
+from aceirl.belief import Target
+from aceirl.certificates import KINDS, CertificateKind
+from aceirl.confidence import FAMILIES, Family
 from aceirl.errors import InputError, unknown_name
-from aceirl.explore import STRATEGIES
-from aceirl.irl import ALGORITHMS
+from aceirl.explore import STRATEGIES, Guided, Strategy
+from aceirl.irl import ALGORITHMS, MaxCausalEntropy
+from aceirl.named import read, write
+from aceirl.rewards import InverseReinforcement
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Named:
+    """A field that holds a thing of a kind; its text stands for it, going in and coming out."""
+
+    def __init__(self, kind: str, known: Mapping[str, Callable[..., Any]], verb: str = "__call__") -> None:
+        self.kind, self.known, self.verb = kind, known, verb
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        written = core_schema.plain_serializer_function_ser_schema(self._text)
+        return core_schema.no_info_plain_validator_function(self._thing, serialization=written)
+
+    def _text(self, thing: Any) -> str | None:
+        return None if thing is None else write(thing, self.known)
+
+    def _thing(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return read(value, self.kind, self.known)
+        if value is None and self.kind == "certificate":
+            return None
+        if isinstance(value, type) or not callable(getattr(value, self.verb, None)):
+            wanted = "something to call" if self.verb == "__call__" else f"an object with a method `{self.verb}`"
+            raise InputError(f"{self.kind} must be a name or {wanted}, got {value!r}")
+        return value
 
 
 class Settings(BaseModel):
     """The choices that, with environment, expert and seed, determine a run.
 
-    `epsilon` is the accuracy asked of the certificate in units of reward summed over an episode; None stands for a
-    tenth of the most an episode can earn, `0.1·H·rmax`. The run stops when the certificate of the kind `certify` is
-    that accurate; None stands for no certificate.
+    Strategy, IRL algorithm, confidence family and certificate are given by name, with parameters as in
+    `"ace:tolerance=0.05"`, or as objects of your own. `epsilon` is the accuracy asked of the certificate in units of
+    reward summed over an episode; None stands for a tenth of the most an episode can earn, `0.1·H·rmax`. The run stops
+    when the certificate `certify` is that accurate; None stands for no certificate. A reward is inferred again when the
+    number of samples has grown by the share `infer_after_growth`; 0 is after every iteration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strategy: str = "guided"
-    irl: str = "max-causal-entropy"
-    confidence: str = "kl"
+    strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Guided()
+    irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = MaxCausalEntropy()
+    confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = FAMILIES["kl"]
     episodes_per_iteration: Annotated[int, Field(ge=1)] = 1
-    certify: str | None = "policy"
+    certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = KINDS["policy"]()
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     rmax: Positive = 1.0
@@ -39,6 +69,7 @@ class Settings(BaseModel):
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = None
     stationary_dynamics: bool = True
     least_probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    infer_after_growth: Annotated[float, Field(ge=0)] = 0.0
     seed: Annotated[int, Field(ge=0)] = 0
 
     def __init__(self, **values: Any) -> None:
@@ -47,15 +78,18 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
+            if isinstance(cause := first.get("ctx", {}).get("error"), InputError):
+                raise cause from None
             if first["type"] == "extra_forbidden":
                 raise unknown_name("setting", name, type(self).model_fields) from None
             raise InputError(f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}") from None
-        choices: tuple[tuple[str, str | None, Collection[str]], ...] = (
-            ("strategy", self.strategy, STRATEGIES),
-            ("IRL algorithm", self.irl, ALGORITHMS),
-            ("confidence family", self.confidence, FAMILIES),
-            ("certificate", self.certify, KINDS),
-        )
-        for kind, choice, known in choices:
-            if choice is not None and choice not in known:
-                raise unknown_name(kind, choice, known)
+
+    def named(self, field: str) -> str | None:
+        """The text of a strategy, IRL algorithm, confidence family or certificate."""
+        text: str | None = self.model_dump(include={field})[field]
+        return text
+
+    def target(self, horizon: int) -> Target:
+        """What is asked of a certificate: `epsilon`, or a tenth of the most an episode can earn."""
+        epsilon = self.epsilon if self.epsilon is not None else 0.1 * horizon * self.rmax
+        return Target(epsilon, self.delta, self.rmax)

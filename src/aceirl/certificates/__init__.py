@@ -1,36 +1,14 @@
-"""What may be promised about what was recovered, for which accuracy, under which assumptions, and why."""
+"""What may be promised about what was recovered, for which accuracy, under which assumptions, and why: a kind a file."""
 
-from aceirl.certificates.betting import Forecast, Wealth, forecast, place
-from aceirl.certificates.kinds import (
-    KINDS,
-    Certificate,
-    Findings,
-    Terms,
-    amount,
-    certificate,
-    next_first_action,
-    policy_value,
-    reached,
-    transfer_certificate,
-    transfer_policy,
-    values,
-)
+from aceirl.certificates.base import Certificate, CertificateKind, amount
+from aceirl.certificates.criterion import Criterion
+from aceirl.certificates.dynamics import Dynamics
+from aceirl.certificates.policy import Policy
+from aceirl.certificates.reward import Reward
+from aceirl.certificates.reward_set import RewardSet
+from aceirl.certificates.transfer import transfer_certificate, transfer_policy
 
-__all__ = [
-    "KINDS",
-    "Certificate",
-    "Findings",
-    "Forecast",
-    "Terms",
-    "Wealth",
-    "amount",
-    "certificate",
-    "forecast",
-    "next_first_action",
-    "place",
-    "policy_value",
-    "reached",
-    "transfer_certificate",
-    "transfer_policy",
-    "values",
-]
+KINDS: dict[str, type[CertificateKind]] = {kind.name: kind for kind in (Policy, Criterion, Reward, RewardSet, Dynamics)}
+"""The kinds a run can stop on. One more, `transfer`, needs a target: see `transfer_certificate`."""
+
+__all__ = ["KINDS", "Certificate", "CertificateKind", "amount", "transfer_certificate", "transfer_policy"]

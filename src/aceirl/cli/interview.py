@@ -36,7 +36,7 @@ def interview(
     """Be the expert: answer on a web page what you would do, and watch the software find out what you want."""
     from aceirl.cli.running import read_parameters
     from aceirl.errors import InputError
-    from aceirl.tasks import Source
+    from aceirl.sources import Source
 
     try:
         from aceirl.web.security import is_loopback, lasting_token

@@ -14,7 +14,7 @@ from aceirl.cli.app import command
 
 if TYPE_CHECKING:
     from aceirl.runs import Run
-    from aceirl.tasks import Task
+    from aceirl.sources import Task
 
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one under runs/.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on the last line.")]
@@ -32,7 +32,7 @@ def run(
     episodes_per_iteration: Annotated[
         int | None,
         typer.Option(
-            help="Episodes between two plans (N_E); by default the paper's for this environment, or one for each copy."
+            help="Episodes between two plans (N_E); by default the paper's for this environment, or one for each of num-envs."
         ),
     ] = None,
     irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
@@ -75,7 +75,7 @@ def run(
     wrap: Annotated[
         list[str] | None, typer.Option(help="Gymnasium only: a wrapper, as package.module:class; may be repeated.")
     ] = None,
-    copies: Annotated[
+    num_envs: Annotated[
         int,
         typer.Option(
             help="Gymnasium only: episodes to play side by side, in processes of their own; worth it if a step of the "
@@ -98,7 +98,7 @@ def run(
     from aceirl.errors import InputError
     from aceirl.runs import Run
     from aceirl.settings import Settings
-    from aceirl.tasks import Source, playing
+    from aceirl.sources import Source, open_source
 
     parameters = read_parameters(parameter or [])
     source = Source(
@@ -110,12 +110,12 @@ def run(
         horizon=horizon,
         discretise=discretise,
         wrap=tuple(wrap or ()),
-        copies=copies,
+        num_envs=num_envs,
         stochastic_expert=stochastic_expert,
     )
     if episodes_per_iteration is None:
-        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else copies
-    with playing(source) as task:
+        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else num_envs
+    with open_source(source) as task:
         settings = Settings(
             strategy=strategy,
             irl=irl,
@@ -149,14 +149,14 @@ def resume(
     """Go on with a run that was interrupted; it ends as if it had not been."""
     from aceirl.errors import InputError
     from aceirl.runs import Run
-    from aceirl.tasks import playing
+    from aceirl.sources import open_source
 
     opened = Run.open(directory)
     if opened.source is None:
         raise InputError(
             f"{directory} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={directory})"
         )
-    with playing(opened.source) as task:
+    with open_source(opened.source) as task:
         _carry_on(opened, task, as_json=as_json)
 
 
@@ -165,8 +165,8 @@ def show(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.experiments.summary import draw, in_words
     from aceirl.runs import Run
+    from aceirl.show.run import draw, in_words
 
     opened = Run.open(directory)
     print(in_words(opened))
@@ -182,10 +182,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
 ) -> None:
     """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
-    from aceirl.experiments.summary import draw, in_words
     from aceirl.runs import Run
     from aceirl.settings import Settings
-    from aceirl.tasks import Source, playing
+    from aceirl.show.run import draw, in_words
+    from aceirl.sources import Source, open_source
 
     settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
     written = {"run.json", "records.jsonl", "state.npz", "report.html", "pictures"}
@@ -196,7 +196,7 @@ def demo(
     begun = Run.create(out, settings, source)
     print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
     print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
-    with playing(source) as task:
+    with open_source(source) as task:
         _carry_on(begun, task, as_json=False, summary=False)
     print(in_words(begun))
     for picture in draw(begun):
@@ -234,12 +234,12 @@ def strategies() -> None:
 def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) -> None:
     """Run to the end with a progress bar, and say what came out."""
     from aceirl.errors import InputError
-    from aceirl.experiments.summary import in_words, outcome
     from aceirl.learner import progress_bar
+    from aceirl.show.run import in_words, outcome
 
     try:
         with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
-            for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
+            for turn in begun.resume(task.environment, task.expert, regret=task.regret):
                 advance(turn.record)
     except KeyboardInterrupt:
         print(f"aceirl: interrupted; go on with: aceirl resume {begun.path}", file=sys.stderr)

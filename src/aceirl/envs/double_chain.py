@@ -8,7 +8,7 @@ from aceirl.envs.problem import Layout, Problem, check_count, check_probability,
 
 
 def double_chain(rng: np.random.Generator, *, length: int = 31, horizon: int = 20, slip: float = 0.1) -> Problem:
-    """States `0 … length-1` in a row, actions left and right; with probability `slip` the other way. Walls hold.
+    """StateIndex `0 … length-1` in a row, actions left and right; with probability `slip` the other way. Walls hold.
 
     Episodes start in state `(length-1)/2`, rounded down.
     """

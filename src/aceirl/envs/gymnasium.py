@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from aceirl.envs.observations import END, Discretise, States, read
+from aceirl.envs.observations import END, Discretise, StateIndex, read
 from aceirl.errors import InputError, cause
 
 
@@ -39,7 +39,7 @@ class GymEnvironment:
         self.horizon = horizon
         self._actions = _actions(acting)
         self.n_actions = len(self._actions)
-        self.states = States(seeing, discretise)
+        self.states = StateIndex(seeing, discretise)
         self._step: int | None = None
 
     @property

@@ -23,7 +23,7 @@ END, END_NAME = 0, "end"
 COUNTABLE = 1_000_000
 
 
-class States:
+class StateIndex:
     """The states met so far, in the order in which they were met; number 0 is the end of an episode.
 
     A state is an observation or, with `discretise`, all observations for which that function returns the same. The

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.errors import InputError
-from aceirl.kernels import greedy_actions, optimal_values
-from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward, frozen
+from aceirl.mdp import MDP, FloatArray, IntArray, Transitions, check_policy, check_reward, frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +134,14 @@ def from_moves(
     keys, which = np.unique((state * n_actions + action) * n_states + successor, return_inverse=True)
     probability = np.asarray(np.bincount(which, weights=chance), dtype=np.float64)
     keys, probability = keys[probability > 0], probability[probability > 0]
-    return MDP(
-        horizon=horizon,
+    transitions = Transitions(
         n_states=n_states,
         n_actions=n_actions,
         indptr=np.searchsorted(keys, np.arange(n_states * n_actions + 1) * n_states),
         successors=(keys % n_states).astype(np.int32),
         probabilities=probability,
-        initial=np.asarray(initial, dtype=np.float64),
     )
+    return MDP(horizon, transitions, np.asarray(initial, dtype=np.float64))
 
 
 def check_count(name: str, value: int, minimum: int = 1) -> int:

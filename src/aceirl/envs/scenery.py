@@ -19,7 +19,7 @@ from aceirl.errors import InputError
 from aceirl.mdp import FloatArray
 
 if TYPE_CHECKING:
-    from aceirl.envs.observations import States
+    from aceirl.envs.observations import StateIndex
 
 Seeing = Callable[[Any, Any], Any]  # of the unwrapped environment, and of an observation or a shape
 
@@ -122,14 +122,14 @@ def _tried(function: Seeing, otherwise: Seeing, env: Any, observation: Any) -> A
         return otherwise(env.unwrapped, observation)
 
 
-def places(env: Any, states: States) -> dict[int, Place]:
+def places(env: Any, states: StateIndex) -> dict[int, Place]:
     """The places of the states met so far, by their numbers; none, if some lie on each other: that is no map."""
     found = {n: spot for n in range(1, len(states)) if (spot := place(env, states.observation(n))) is not None}
     spots = {(spot.x, spot.y, spot.sheet, spot.scene) for spot in found.values()}
     return found if len(spots) == len(found) else {}
 
 
-def state_words(env: Any, states: States) -> tuple[str, ...]:
+def state_words(env: Any, states: StateIndex) -> tuple[str, ...]:
     """The states met so far in words; where those do not tell one from another, with its number."""
     told = [words(env, states.observation(number)) for number in range(1, len(states))]
     often = Counter(told)
@@ -158,10 +158,10 @@ def rendered(env: Any) -> NDArray[np.uint8] | None:
     return pixels if isinstance(pixels, np.ndarray) and pixels.ndim == 3 and pixels.dtype == np.uint8 else None
 
 
-def layout(env: Any, states: States, actions: list[Any]) -> Layout:
+def layout(env: Any, states: StateIndex, actions: list[Any]) -> Layout:
     """Where the states met so far lie, over the environment's own rendering; nowhere, if they have no places.
 
-    States that differ in more than their place lie on several sheets, one beside the other. The environment is reset.
+    StateIndex that differ in more than their place lie on several sheets, one beside the other. The environment is reset.
     """
     found = places(env, states)
     sheets: dict[tuple[str, Hashable], list[int]] = {}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from aceirl.errors import InputError
 from aceirl.kernels import compiled
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.mdp import MDP, FloatArray, IntArray, Transitions
 from aceirl.protocols import Moves
 
 # Below this many episodes walking them one by one is cheaper than drawing multinomials for every state.
@@ -24,10 +24,11 @@ class Simulator:
         self._rng: np.random.Generator | None = None
         self._step = 0
         self._state = 0
-        row = np.repeat(np.arange(mdp.n_rows), np.diff(mdp.indptr))
-        totals = np.concatenate(([0.0], np.cumsum(mdp.probabilities)))
-        self._cumulative = totals[1:] - totals[mdp.indptr[row]]
-        self._wide = _padded(mdp, row)
+        self._rows = rows = mdp.transitions
+        row = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
+        totals = np.concatenate(([0.0], np.cumsum(rows.probabilities)))
+        self._cumulative = totals[1:] - totals[rows.indptr[row]]
+        self._wide = _padded(rows, row)
 
     @property
     def n_states(self) -> int:
@@ -71,10 +72,10 @@ class Simulator:
                 raise InputError(f"{name} {value} is not one of 0 to {size - 1}")
         if not 0 <= action < mdp.n_actions:
             raise InputError(f"action {action} is not one of 0 to {mdp.n_actions - 1}")
-        row = step * mdp.stride + state * mdp.n_actions + action
-        first, last = mdp.indptr[row], mdp.indptr[row + 1]
+        row = step * self._rows.stride + state * mdp.n_actions + action
+        first, last = self._rows.indptr[row], self._rows.indptr[row + 1]
         k = np.searchsorted(self._cumulative[first : last - 1], rng.random(), side="right")
-        return int(mdp.successors[first + k])
+        return int(self._rows.successors[first + k])
 
     def sample_many(self, allocation: IntArray, rng: np.random.Generator) -> Moves:
         """`allocation[h, s, a]` independent successors of each `(h, s, a)`; no episode begins."""
@@ -83,61 +84,63 @@ class Simulator:
         return Moves(*moved, np.zeros(self.n_states, dtype=np.int64))
 
     def rollout(
-        self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None = None
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None = None
     ) -> Moves:
-        """The transitions of `episodes` independent episodes of `policy [H, S, A]`; a `route [H, S]` may be watched.
+        """The transitions of `episodes` independent episodes of `policy [H, S, A]`; `watched [H, S]`: see `Moves`.
 
         Few episodes are walked. Many are drawn together: the episodes in a state split over actions, and those of an
         action over successors, as multinomials, so the cost depends on the process and not on the number of episodes.
         """
         if episodes <= WALKED_EPISODES:
-            return self._walk(policy, episodes, rng, route)
+            return self._walk(policy, episodes, rng, watched)
         starts = _multinomial(np.array([episodes]), self._mdp.initial[None, :], rng)[0]
-        watched = np.full(policy.shape[:2], -1) if route is None else route
-        exits = np.zeros(self.horizon + 1, dtype=np.int64)
-        # Row 0 counts the episodes that are still on the route, by state; row 1 those that have strayed.
+        known = np.full(policy.shape[:2], -1) if watched is None else watched
+        first_deviations = np.zeros(self.horizon + 1, dtype=np.int64)
+        # Row 0 counts the episodes that are doing what is known, by state; row 1 those that have deviated.
         here, parts = np.array([starts, np.zeros_like(starts)]), []
         for h in range(self.horizon):
-            lost = here[0] * (watched[h] < 0)
-            exits[h] += lost.sum()
+            lost = here[0] * (known[h] < 0)
+            first_deviations[h] += lost.sum()
             here += np.array([-lost, lost])
-            strayed, states = np.nonzero(here)
-            split = _multinomial(here[strayed, states], policy[h, states], rng)
+            deviated, states = np.nonzero(here)
+            split = _multinomial(here[deviated, states], policy[h, states], rng)
             which, action = np.nonzero(split)
-            state, strayed = states[which], strayed[which]
-            leaving = (strayed == 0) & (action != watched[h, state])
-            exits[h + 1] += split[which, action][leaving].sum()
+            state, deviated = states[which], deviated[which]
+            leaving = (deviated == 0) & (action != known[h, state])
+            first_deviations[h + 1] += split[which, action][leaving].sum()
             moved, source = self._successors(np.full_like(state, h), state, action, split[which, action], rng)
             parts.append(moved)
-            place = (strayed | leaving)[source] * self.n_states + moved[3]
+            cell = (deviated | leaving)[source] * self.n_states + moved[3]
             here = np.zeros_like(here)
-            np.add.at(here.reshape(-1), place, moved[4])
-        exits[-1] += here[0].sum()
+            np.add.at(here.reshape(-1), cell, moved[4])
+        first_deviations[-1] += here[0].sum()
         step, state, action, successor, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Moves(step, state, action, successor, count, starts, None if route is None else exits)
+        return Moves(step, state, action, successor, count, starts, None if watched is None else first_deviations)
 
     def _successors(
         self, step: IntArray, state: IntArray, action: IntArray, times: IntArray, rng: np.random.Generator
     ) -> tuple[tuple[IntArray, IntArray, IntArray, IntArray, IntArray], IntArray]:
-        """Where `times` episodes in each place go: the columns of `Moves`, and the place each of their rows is from."""
-        row = step * self._mdp.stride + state * self._mdp.n_actions + action
+        """Where `times` episodes in each entry go: the columns of `Moves`, and the entry each of their rows is from."""
+        row = step * self._rows.stride + state * self.n_actions + action
         split = _multinomial(times, self._wide[row], rng)
         which, slot = np.nonzero(split)
-        successor = self._mdp.successors[self._mdp.indptr[row[which]] + slot].astype(np.int64)
+        successor = self._rows.successors[self._rows.indptr[row[which]] + slot].astype(np.int64)
         return (step[which], state[which], action[which], successor, split[which, slot]), which
 
-    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator, route: IntArray | None) -> Moves:
+    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None) -> Moves:
         mdp = self._mdp
         path = np.empty((4, episodes * mdp.horizon), dtype=np.int64)
         starts = np.zeros(mdp.n_states, dtype=np.int64)
         draws = rng.random((episodes, 2 * mdp.horizon + 1))
-        rows = mdp.indptr, mdp.successors, self._cumulative, mdp.stride
-        _walk(*rows, np.cumsum(mdp.initial), np.cumsum(policy, axis=2), draws, path, starts)
+        indptr, successors, _, stride = self._rows.rows
+        cumulative = indptr, successors, self._cumulative, stride
+        _walk(*cumulative, np.cumsum(mdp.initial), np.cumsum(policy, axis=2), draws, path, starts)
         step, state, action, successor = path
-        exits = None
-        if route is not None:
-            exits = np.bincount(_first_exits(route, path.reshape(4, episodes, mdp.horizon)), minlength=mdp.horizon + 1)
-        return Moves(step, state, action, successor, np.ones(path.shape[1], dtype=np.int64), starts, exits)
+        first_deviations = None
+        if watched is not None:
+            steps = _first_deviations(watched, path.reshape(4, episodes, mdp.horizon))
+            first_deviations = np.bincount(steps, minlength=mdp.horizon + 1)
+        return Moves(step, state, action, successor, np.ones(path.shape[1], dtype=np.int64), starts, first_deviations)
 
 
 @compiled
@@ -173,21 +176,21 @@ def _walk(
             i += 1
 
 
-def _first_exits(route: IntArray, path: IntArray) -> IntArray:
-    """The step at which each episode of `path [4, episodes, H]` first strays from a route `[H, S]`; H if never."""
+def _first_deviations(watched: IntArray, path: IntArray) -> IntArray:
+    """The step at which each episode of `path [4, episodes, H]` first deviates from `watched [H, S]`; H if never."""
     step, state, action, _ = path
-    meant = route[step, state]
+    meant = watched[step, state]
     unknown, other = meant < 0, meant != action
-    strays = np.column_stack((unknown, np.ones(len(step), dtype=np.bool_)))
-    strays[:, 1:] |= other
-    first: IntArray = strays.argmax(axis=1)
+    deviates = np.column_stack((unknown, np.ones(len(step), dtype=np.bool_)))
+    deviates[:, 1:] |= other
+    first: IntArray = deviates.argmax(axis=1)
     return first
 
 
-def _padded(mdp: MDP, row: IntArray) -> FloatArray:
+def _padded(rows: Transitions, row: IntArray) -> FloatArray:
     """`[rows, widest row]`: the probabilities of each row, padded with zeros."""
-    wide = np.zeros((mdp.n_rows, int(np.diff(mdp.indptr).max())))
-    wide[row, np.arange(len(row)) - mdp.indptr[row]] = mdp.probabilities
+    wide = np.zeros((rows.n_rows, int(np.diff(rows.indptr).max())))
+    wide[row, np.arange(len(row)) - rows.indptr[row]] = rows.probabilities
     return wide
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from scipy.sparse import csc_array, csr_array, eye_array
+from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import spsolve
 
+from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.families import is_a, is_wrapped
-from aceirl.envs.observations import END, States
+from aceirl.envs.observations import END, StateIndex
 from aceirl.envs.problem import from_moves
 from aceirl.errors import InputError
-from aceirl.kernels import evaluate, optimal_values
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 # One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
@@ -44,7 +44,7 @@ class ExactModel:
 
     mdp: MDP
     reward: FloatArray
-    states: States
+    states: StateIndex
 
     def expert(self) -> IntArray:
         """`[H, S]`: the best action for the steps that are left; of several, the one that gets there soonest."""
@@ -70,7 +70,7 @@ class ExactModel:
     def _discounted(self, discount: float) -> FloatArray:
         """`Q [S, A]` of an endless episode in which later rewards count less, by policy iteration."""
         mdp, reward = self.mdp, self.reward.mean(axis=0)
-        transitions = csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
+        transitions = mdp.transitions.matrix
         states, q = np.arange(mdp.n_states), reward
         policy = q.argmax(axis=1)
         for _ in range(MAX_IMPROVEMENTS):
@@ -83,7 +83,7 @@ class ExactModel:
             policy = np.where(better, q.argmax(axis=1), policy)
         return np.asarray(q)
 
-    def spread(self, policy: IntArray, states: States) -> FloatArray:
+    def spread(self, policy: IntArray, states: StateIndex) -> FloatArray:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
         horizon, n_states, n_actions = self.mdp.shape
         spread = np.full((horizon, n_states, n_actions), 1.0 / n_actions)
@@ -136,7 +136,7 @@ def _model(
     n_actions: int,
 ) -> ExactModel:
     """Outcomes with one successor add up, whatever terminates goes to the end, and rewards are averaged."""
-    states = States(env.observation_space)
+    states = StateIndex(env.observation_space)
     moves = [(END, action, END, 1.0) for action in range(n_actions)]
     earned: dict[tuple[int, int], float] = {}
     for observation, action, outcomes in rows:
@@ -155,7 +155,7 @@ def _model(
 
 def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], Any]:
     """Every row of a deterministic environment and its start, found by trying each action in a copy of it."""
-    states = States(env.observation_space)
+    states = StateIndex(env.observation_space)
     rows: list[Row] = []
     starts = [env.reset(seed=seed)[0] for seed in range(STARTS)]
     start = starts[-1]
@@ -203,7 +203,7 @@ def _seed_chance(env: Any, seed: int) -> None:
                 value.seed(seed)
 
 
-def _same(states: States, first: Outcome, second: Outcome) -> bool:
+def _same(states: StateIndex, first: Outcome, second: Outcome) -> bool:
     same_place = first[3] == second[3] and states.key(first[1]) == states.key(second[1])
     return same_place and first[2] == second[2]
 

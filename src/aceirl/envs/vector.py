@@ -36,14 +36,14 @@ class GymVectorEnvironment(GymEnvironment):
     ) -> None:
         self._vector = env
         self._prepare(checked_horizon(env, horizon), env.single_action_space, env.single_observation_space, discretise)
-        self.copies = int(env.num_envs)
+        self.num_envs = int(env.num_envs)
         self._autoreset = _autoreset_mode(env)
         # Only these two take a seed for each copy; an environment that is a vector by nature takes one for all.
         self._seeds_each = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
         # Gymnasium 1.4: the `reset` of such a one does not undo that a copy is due to be reset by its next step.
         unshared = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
         self._resets_again = unshared and self._autoreset == NEXT_STEP
-        self._over_now = np.zeros(self.copies, dtype=np.bool_)
+        self._over_now = np.zeros(self.num_envs, dtype=np.bool_)
         self._ended: set[int] = set()
         self._pending = False
 
@@ -63,7 +63,7 @@ class GymVectorEnvironment(GymEnvironment):
                 "of an episode; wrap its environments in aceirl.envs.vector.Resting, or choose another autoreset_mode"
             )
         seeds: list[int | None] = [seed_from(rng) for _ in range(episodes)]
-        seed: Any = seeds + [None] * (self.copies - episodes) if self._seeds_each else seeds[0]
+        seed: Any = seeds + [None] * (self.num_envs - episodes) if self._seeds_each else seeds[0]
         with self._call(f"reset(seed={seed})"):
             observations, _ = self._vector.reset(seed=seed)
         self._step = 0
@@ -118,7 +118,7 @@ class GymVectorEnvironment(GymEnvironment):
 
     def _batch(self, actions: Mapping[int, int]) -> np.ndarray[Any, Any]:
         """The environment's own actions; where no action is taken, the first is as good as any."""
-        chosen = [self._actions[actions.get(copy, 0)] for copy in range(self.copies)]
+        chosen = [self._actions[actions.get(copy, 0)] for copy in range(self.num_envs)]
         return np.array(chosen, dtype=self._vector.single_action_space.dtype)
 
     def _number(self, observations: Any, copy: int) -> int:

@@ -6,7 +6,7 @@ import io
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aceirl.counts import Counts
+from aceirl.dynamic_programming import greedy_actions
+from aceirl.engine import Record, Turn, random_streams
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
 from aceirl.experts import PolicyExpert
-from aceirl.irl import action_values
-from aceirl.kernels import greedy_actions
-from aceirl.loop import Record, Turn, estimate, learn, random_streams
+from aceirl.loop import learn
 from aceirl.mdp import IntArray
 from aceirl.metrics import Truth
+from aceirl.rewards import action_values
 
 CELL = b"aceirl.cell"
 
@@ -96,7 +97,7 @@ def _performed(cell: Cell) -> Finished:
         records.append((turn.record, regret))
         planning += turn.record.planning_seconds
         inferring += turn.record.inferring_seconds
-        counts = turn.state.counts
+        counts = turn.counts
     assert counts is not None
     last = records[-1][0]
     seconds = {
@@ -121,20 +122,14 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
             assert turn.record.regret is not None
             yield turn, turn.record.regret
         return
-    planned = _planner(cell, environment, expert, truth)
     for turn in learn(environment, expert, cell.settings):
-        yield turn, truth.regret(planned(turn))
+        yield turn, truth.regret(_planned(turn, truth))
 
 
-def _planner(cell: Cell, environment: Simulator, expert: PolicyExpert, truth: Truth) -> Callable[[Turn], IntArray]:
+def _planned(turn: Turn, truth: Truth) -> IntArray:
     """The best policy for the true reward in the process as it is estimated; what is unknown is worth nothing."""
-
-    def planned(turn: Turn) -> IntArray:
-        known = estimate(environment, expert, cell.settings, turn.state.counts)
-        ties = random_streams(cell.seed, turn.state.iteration)["ties"]
-        return greedy_actions(action_values(known, truth.reward, neutral=0.0), ties)
-
-    return planned
+    ties = random_streams(turn.settings.seed, turn.iteration)["ties"]
+    return greedy_actions(action_values(turn.belief.estimate, truth.reward, unknown_step_reward=0.0), ties)
 
 
 def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts) -> bytes:

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.experiments import plots
 from aceirl.experiments.analysis import (
     Ratio,
     Results,
@@ -29,10 +28,11 @@ from aceirl.experiments.analysis import (
     summary,
     verdicts,
 )
-from aceirl.experiments.maps import looks
 from aceirl.experiments.published import TABLE1, Published
 from aceirl.experiments.specs import GENERATIVE, Setting, Spec
 from aceirl.experiments.store import Store
+from aceirl.show import plots
+from aceirl.show.maps import visit_map
 
 REFERENCE = "random"  # what efficiency is measured against
 LIBRARIES = ("aceirl", "numpy", "numba", "scipy", "pyarrow", "matplotlib", "joblib")
@@ -303,7 +303,7 @@ def _maps(results: Results, gallery: Gallery) -> list[tuple[Setting, list[Map]]]
         for strategy in results.spec.strategies:
             run = next((r for r in results.of(setting.name, strategy) if r.cell.seed == results.spec.seeds[0]), None)
             if run is not None:
-                figure = looks(problem.layout, run.visits, goals)
+                figure = visit_map(problem.layout, run.visits, goals)
                 name = f"{results.spec.name}-{setting.name}-looks-{strategy}"
                 maps.append(Map(strategy, gallery.add(name, f"Where {strategy} looked, {setting.title}", figure)))
         if maps:

@@ -41,8 +41,8 @@ class Cell(Frozen):
 
     @property
     def strategy(self) -> str:
-        """The strategy's name."""
-        return self.settings.strategy
+        """The strategy's name, with its parameters."""
+        return str(self.settings.named("strategy"))
 
     @property
     def seed(self) -> int:

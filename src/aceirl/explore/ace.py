@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief, uniform_policy
+from aceirl.belief import Belief, Plan, uniform_policy
 from aceirl.explore.planning import evidence_of, memory_of, solved
 from aceirl.planner import Episodes
 
@@ -17,28 +17,38 @@ class Ace:
     """Paper, (ACE): the policy that minimises the largest expected error over the plausible policies.
 
     Differs: the real batch size is planned for, the set of plausible policies keeps its `V̂*`, and the plan comes with a
-    certified gap. Where the plan never is, actions are uniform.
+    certified gap, at most the `tolerance`. Where the plan never is, actions are uniform.
     """
+
+    tolerance: float = 0.01
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "leave plausible policies as certain as a batch can (paper: AceIRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The explorer's side of the saddle point."""
-        return planned(belief)
+        return planned(belief, self.tolerance)
 
 
 @dataclass(frozen=True)
 class AceRF:
     """Paper, appendix "Connection to Reward-free Exploration": as `ace`, with all policies plausible and no expert."""
 
+    tolerance: float = 0.01
+
+    access: ClassVar = "episodes, no expert"
+    summary: ClassVar = "leave all policies as certain as a batch can (paper: Ace-RF)"
+
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The explorer's side of the saddle point over all policies."""
-        return replace(planned(belief, all_policies=True), ask=False)
+        return replace(planned(belief, self.tolerance, all_policies=True), ask=False)
 
 
-def planned(belief: Belief, *, all_policies: bool = False) -> Plan:
+def planned(belief: Belief, tolerance: float, *, all_policies: bool = False) -> Plan:
     """The plan of (ACE); uniform before any start has been seen, as nothing can then be planned."""
     uniform = uniform_policy(belief.shape)
     if not belief.estimate.mdp.initial.any():
         return Plan(policy=uniform)
-    plan = solved(belief, Episodes(belief.episodes), all_policies=all_policies)
+    plan = solved(belief, Episodes(belief.episodes), tolerance, all_policies=all_policies)
     policy = np.where(plan.reached[:, :, None], plan.policy, uniform)
     return Plan(policy=policy, memory=memory_of(plan), evidence=evidence_of(plan))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief, uniform_policy
+from aceirl.belief import Belief, Plan, uniform_policy
 
 
+@dataclass(frozen=True)
 class Advice:
     """Follow the expert's answer in every state. Not in the paper.
 
     The expert's own path is where its answers matter most in this environment, so a few episodes go a long way; what
     lies off the path stays unknown.
     """
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "follow the expert's answer in every state"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, everywhere."""

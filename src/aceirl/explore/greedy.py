@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief
-from aceirl.kernels import greedy_actions
+from aceirl.belief import Belief, Plan
+from aceirl.dynamic_programming import greedy_actions
 
 
+@dataclass(frozen=True)
 class Greedy:
     """Paper, "AceIRL Greedy": the greedy policy of (EB1), ties broken at random.
 
     It looks at the uncertainty there is, not at what a batch will leave of it, so large batches hurt it.
     """
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "go where the error bound is largest (paper: AceIRL Greedy)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """At each state the action with the largest bound."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
+from aceirl.belief import Belief, Plan
 from aceirl.explore.ace import planned
 from aceirl.explore.advice import Advice
-from aceirl.explore.base import Belief
 
 
+@dataclass(frozen=True)
 class Guided:
     """Do as the expert says until what it does on its own way is certified; then explore with ACE. The default.
 
@@ -17,13 +20,18 @@ class Guided:
     on it, so until it holds at the accuracy asked for every episode follows the expert. All other certificates are
     about the dynamics and about states off that way, where following the expert again teaches nothing and (ACE) plans
     best. The first phase takes as many samples as the policy certificate, a vanishing share of what the others need.
-    An expert who draws its actions has no such certificate: it is followed in every other iteration.
+    A stochastic expert has no such certificate: it is followed in every other iteration.
     """
+
+    tolerance: float = 0.01
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "follow the expert until its way is certified, then explore as ace"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert's way, or that of (ACE)."""
         if belief.estimate.kind.deterministic:
-            follow = not belief.policy_certified
+            follow = not belief.certified("policy")
         else:
             follow = belief.iteration % 2 == 0
-        return Advice().plan(belief, rng) if follow else planned(belief)
+        return Advice().plan(belief, rng) if follow else planned(belief, self.tolerance)

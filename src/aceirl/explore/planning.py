@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from aceirl.belief import Belief, Memory
 from aceirl.bounds import plausible_policies
-from aceirl.explore.base import Belief
-from aceirl.mdp import MDP, FloatArray
+from aceirl.counts import with_states
+from aceirl.mdp import MDP, FloatArray, steps_left
 from aceirl.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_saddle
 
 UNANSWERED = 10.0
@@ -27,7 +26,7 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     counts = belief.estimate.counts
     visits = np.maximum(1.0, counts.visits.sum(axis=0) if counts.stationary else counts.visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits**2 / belief.delta)
-    remaining = belief.rmax * np.arange(horizon, 0, -1.0)
+    remaining = belief.rmax * steps_left(horizon)
     ahead = np.cumsum(remaining[::-1])[::-1]
     reach = np.where(belief.estimate.mdp.known, remaining[:, None, None], ahead[:, None, None])
     answers = np.where(belief.estimate.expert_known, 1.0, UNANSWERED)
@@ -35,15 +34,27 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
 
 
 def solved(
-    belief: Belief, explorer: Episodes | Samples, *, mdp: MDP | None = None, all_policies: bool = False
+    belief: Belief,
+    explorer: Episodes | Samples,
+    tolerance: float,
+    *,
+    mdp: MDP | None = None,
+    all_policies: bool = False,
 ) -> SaddlePlan:
     """The exploration problem at this belief, started from the last plan; in the estimated process or the one given."""
     weight, visits = expected_radius(belief)
-    policies = (
-        None if all_policies else plausible_policies(belief.estimate, belief.reward, belief.neutral, belief.accuracy)
-    )
+    policies = None
+    if not all_policies:
+        recovered = belief.recovered
+        policies = plausible_policies(belief.estimate, recovered.reward, recovered.unknown_step_reward, belief.accuracy)
     return solve_saddle(
-        mdp or belief.estimate.mdp, weight, visits, explorer, policies=policies, start=_remembered(belief.memory)
+        mdp or belief.estimate.mdp,
+        weight,
+        visits,
+        explorer,
+        policies=policies,
+        tolerance=tolerance,
+        start=_remembered(belief.memory, belief.shape),
     )
 
 
@@ -61,7 +72,15 @@ def evidence_of(plan: SaddlePlan) -> dict[str, float]:
     return {"gap": plan.gap, "upper": plan.upper, "lower": plan.lower, "iterations": plan.iterations}
 
 
-def _remembered(memory: Mapping[str, FloatArray]) -> SaddleStart | None:
+def _remembered(memory: Memory, shape: tuple[int, int, int]) -> SaddleStart | None:
+    """The last plan, with no opinion about states that were met since."""
     if not memory:
         return None
-    return SaddleStart(memory["explorer"], memory["adversary"], float(memory["weight"][0]))
+    horizon, n_states, _ = shape
+    explorer, adversary = (
+        with_states(memory[name], n_states)
+        if memory[name].shape[0] == horizon and memory[name].ndim == 3
+        else memory[name]
+        for name in ("explorer", "adversary")
+    )
+    return SaddleStart(explorer, adversary, float(memory["weight"][0]))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief, uniform_policy
+from aceirl.belief import Belief, Plan, uniform_policy
 
 
+@dataclass(frozen=True)
 class Random:
     """Paper, "Random Exploration": uniform actions."""
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "any action, anywhere"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The uniform policy, whatever is believed."""

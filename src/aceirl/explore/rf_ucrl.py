@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
+from aceirl.belief import Belief, Plan
 from aceirl.bounds import dynamics_bound
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief
-from aceirl.kernels import greedy_actions
+from aceirl.dynamic_programming import greedy_actions
 
 
+@dataclass(frozen=True)
 class RfUcrl:
     """Reward-free UCRL (Kaufmann et al. 2021): greedy for the error bound of the dynamics alone, nobody asked.
 
     Differs: the radii are those of the run's family and counts are pooled where the dynamics are stationary. Its
     stopping rule is the certificate `dynamics`.
     """
+
+    access: ClassVar = "episodes, no expert"
+    summary: ClassVar = "go where the dynamics are most uncertain (paper: RF-UCRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """At each state the action with the largest bound on what the dynamics may hide."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief
+from aceirl.belief import Belief, Plan
 from aceirl.explore.planning import evidence_of, memory_of, solved
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.planner import Samples
 
 
+@dataclass(frozen=True)
 class Travel:
     """TRAVEL (Metelli et al. 2021) with the estimated process as its target: (ACE) with a free allocation of samples.
 
@@ -19,10 +22,15 @@ class Travel:
     because only its total matters for the dynamics and every step has its own answer.
     """
 
+    tolerance: float = 0.01
+
+    access: ClassVar = "generative model"
+    summary: ClassVar = "spread the samples as ACE would (paper: TRAVEL)"
+
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """As many samples as `N_E` episodes have steps, rounded at random to whole numbers."""
         samples = belief.episodes * belief.shape[0]
-        plan = solved(belief, Samples(samples), mdp=leading_anywhere(belief.estimate.mdp))
+        plan = solved(belief, Samples(samples), self.tolerance, mdp=leading_anywhere(belief.estimate.mdp))
         allocation = plan.occupancy if plan.occupancy.ndim == 3 else plan.occupancy / belief.shape[0]
         return Plan(
             allocation=rounded(np.broadcast_to(allocation, belief.shape), samples, rng),
@@ -33,17 +41,18 @@ class Travel:
 
 def leading_anywhere(mdp: MDP) -> MDP:
     """The same process with each unknown row a uniform one."""
-    lengths = np.diff(mdp.indptr)
-    filled = np.where(lengths == 0, mdp.n_states, lengths)
-    indptr = np.concatenate(([0], np.cumsum(filled)))
-    unknown = np.repeat(lengths == 0, filled)
+    rows, n_states = mdp.transitions, mdp.n_states
+    lengths = np.diff(rows.indptr)
+    lengths_filled = np.where(rows.filled, lengths, n_states)
+    indptr = np.concatenate(([0], np.cumsum(lengths_filled)))
+    unknown = np.repeat(~rows.filled, lengths_filled)
     successors = np.empty(indptr[-1], dtype=np.int32)
     probabilities = np.empty(indptr[-1])
-    successors[unknown] = np.tile(np.arange(mdp.n_states), int((lengths == 0).sum()))
-    successors[~unknown] = mdp.successors
-    probabilities[unknown] = 1.0 / mdp.n_states
-    probabilities[~unknown] = mdp.probabilities
-    return MDP(mdp.horizon, mdp.n_states, mdp.n_actions, indptr, successors, probabilities, mdp.initial, mdp.stationary)
+    successors[unknown] = np.tile(np.arange(n_states), int((~rows.filled).sum()))
+    successors[~unknown] = rows.successors
+    probabilities[unknown] = 1.0 / n_states
+    probabilities[~unknown] = rows.probabilities
+    return replace(mdp, transitions=replace(rows, indptr=indptr, successors=successors, probabilities=probabilities))
 
 
 def rounded(allocation: FloatArray, total: int, rng: np.random.Generator) -> IntArray:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
-from aceirl.collect import Plan
-from aceirl.explore.base import Belief
+from aceirl.belief import Belief, Plan
 
 
+@dataclass(frozen=True)
 class Uniform:
     """Paper, "Uniform Sampling": as many samples as `N_E` episodes have steps, spread uniformly over `(h, s, a)`.
 
     Needs a generative model: it never walks anywhere.
     """
+
+    access: ClassVar = "generative model"
+    summary: ClassVar = "sample every step, state and action alike"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """A multinomial draw over all `(h, s, a)`."""

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from aceirl.counts import Estimate
-from aceirl.irl.base import Recovered, action_values, expert_uses, infeasibility
 from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray
+from aceirl.rewards.recovered import Recovered, action_values, infeasibility
 
 
-def feasible_point(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
+@dataclass(frozen=True)
+class FeasiblePoint:
     """`r = Rmax` on the expert's actions and wherever the expert is unknown, else `0`.
 
     In the explicit description of the feasible set this is `V_h = (H-h)·Rmax`, `A = Rmax`: whatever the dynamics, the
     expert collects all there is, so the reward is feasible in the estimated and in the true process alike.
     """
-    uses = expert_uses(estimate)
-    reward = np.where(uses | ~uses.any(axis=2, keepdims=True), rmax, 0.0)
-    return Recovered(reward, rmax, infeasibility(estimate, reward, rmax), reward, iterations=0, residual=0.0)
+
+    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
+        """The point for what is known now."""
+        reward = plain_reward(estimate, rmax)
+        return Recovered(reward, rmax, infeasibility(estimate, reward, rmax))
+
+
+def plain_reward(estimate: Estimate, rmax: float) -> FloatArray:
+    """`[H, S, A]`: all for the known answers and wherever there is none, nothing for the rest."""
+    uses = estimate.expert_uses
+    return np.where(uses | ~uses.any(axis=2, keepdims=True), rmax, 0.0)
 
 
 # How far a known answer must be ahead of every other action, in units of Rmax, to count as greedy.
 MARGIN = 1e-6
 
 
-def made_feasible(estimate: Estimate, recovered: Recovered, rmax: float) -> Recovered:
+def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -> Recovered:
     """The reward moved towards the plain feasible point until every known answer of the expert is uniquely greedy.
 
     `(1-w)·r + w·r_point` with the smallest `w` of `0, 2⁻¹², …, ½, 1` found by bisection that does it; at `w = 1` it
-    always holds. What a promise about the greedy policy rests on is thus true by construction, and `blend` says what it
-    took.
+    always holds, and `blend` says what it took. A step of its own after any algorithm, for whoever wants a reward whose
+    greedy policy repeats the answers.
     """
-    uses = expert_uses(estimate)
-    point = np.where(uses | ~uses.any(axis=2, keepdims=True), rmax, 0.0)
+    uses, point = estimate.expert_uses, plain_reward(estimate, rmax)
     blends = (0.0, *(2.0**-k for k in range(12, -1, -1)))
 
     def mixed(blend: float) -> Recovered:
         reward = (1 - blend) * recovered.reward + blend * point
-        return replace(recovered, reward=reward, neutral=(1 - blend) * recovered.neutral + blend * rmax, blend=blend)
+        unknown = (1 - blend) * recovered.unknown_step_reward + blend * rmax
+        return replace(recovered, reward=reward, unknown_step_reward=unknown, blend=blend)
 
     def suffices(blend: float) -> bool:
         candidate = mixed(blend)
-        return _least_lead(action_values(estimate, candidate.reward, candidate.neutral), uses) >= MARGIN * rmax
+        return (
+            _least_lead(action_values(estimate, candidate.reward, candidate.unknown_step_reward), uses) >= MARGIN * rmax
+        )
 
     return mixed(blends[bisect_left(blends, True, hi=len(blends) - 1, key=suffices)])
 

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.counts import Estimate
-from aceirl.irl.base import Recovered, infeasibility, scaled
-from aceirl.kernels import compiled, occupancy, push_forward, soft_backward
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.dynamic_programming import occupancy
+from aceirl.irl.feasible_point import reproducing_answers
+from aceirl.kernels import compiled, push_forward, soft_backward
+from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
+from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 
-REGULARISATION = 0.01
 RESIDUAL = 1e-4
 MAX_ITERATIONS = 2000
 MEMORY = 8
 """How many past steps the quasi-Newton direction remembers."""
 
 
-def max_causal_entropy(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
+@dataclass(frozen=True)
+class MaxCausalEntropy:
     """The maximiser over `r [H, S, A]` of `⟨μᴱ, r⟩ - V_soft(r) - λ/2·‖r‖²`, scaled to `[0, Rmax]`.
 
     `μᴱ` is the expert's occupancy in the estimated process and `V_soft` the soft value of its start, so the gradient is
-    `μᴱ - μ_r - λ·r`, exactly, from one soft backward and one forward pass. The term in `λ` makes the maximiser finite:
-    a deterministic expert has none without it. Stops when the gradient is below `1e-4` of `‖μᴱ‖`.
+    `μᴱ - μ_r - λ·r`, exactly, from one soft backward and one forward pass. The term in `λ`, the `regularisation`, makes
+    the maximiser finite: a deterministic expert has none without it. Stops when the gradient is below `1e-4` of `‖μᴱ‖`.
 
     Ziebart et al. (2010). Differs from the paper's code: the soft backup is a log-sum-exp, not an average of `Q`, and
-    the number of steps is not fixed. A step after an unknown row has reward zero and all actions open.
+    the number of steps is not fixed. A step after an unknown row has reward zero and all actions open. With
+    `reproduce_answers` the result is moved until every known answer is greedy: see `reproducing_answers`.
     """
-    mdp = estimate.mdp
-    expert = occupancy(mdp, estimate.expert_policy)
-    scale = float(np.linalg.norm(expert))
-    parameters = np.zeros(mdp.shape) if warm is None else np.array(warm, dtype=np.float64, order="C")
-    if scale == 0:
-        return Recovered(np.zeros(mdp.shape), 0.0, 0.0, parameters, iterations=0, residual=0.0)
-    iterations, norm = descend(*_problem(mdp, expert), parameters, RESIDUAL * scale)
-    reward, neutral = scaled(parameters, rmax)
-    return Recovered(
-        reward=reward,
-        neutral=neutral,
-        infeasibility=infeasibility(estimate, reward, neutral),
-        parameters=parameters,
-        iterations=iterations,
-        residual=norm / scale,
-    )
+
+    regularisation: float = 0.01
+    reproduce_answers: bool = True
+
+    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
+        """Minimise from where the last answer ended."""
+        found = self._found(estimate, rmax, (warm or {}).get("theta"))
+        return reproducing_answers(estimate, found, rmax) if self.reproduce_answers else found
+
+    def _found(self, estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
+        mdp = estimate.mdp
+        expert = occupancy(mdp, estimate.expert_policy)
+        scale = float(np.linalg.norm(expert))
+        theta = np.zeros(mdp.shape)
+        if warm is not None and warm.shape[1] <= mdp.n_states:
+            theta[:, : warm.shape[1]] = warm
+        if scale == 0:
+            return Recovered(np.zeros(mdp.shape), 0.0, 0.0, {"theta": theta})
+        iterations, norm = descend(*_problem(mdp, expert), self.regularisation, theta, RESIDUAL * scale)
+        reward, unknown_step_reward = scaled(theta, rmax)
+        return Recovered(
+            reward=reward,
+            unknown_step_reward=unknown_step_reward,
+            infeasibility=infeasibility(estimate, reward, unknown_step_reward),
+            parameters={"theta": theta},
+            iterations=iterations,
+            residual=norm / scale,
+        )
 
 
 Problem = tuple[IntArray, NDArray[np.int32], FloatArray, int, FloatArray, FloatArray, FloatArray]
@@ -50,8 +68,8 @@ Problem = tuple[IntArray, NDArray[np.int32], FloatArray, int, FloatArray, FloatA
 
 def _problem(mdp: MDP, expert: FloatArray) -> Problem:
     """What the objective depends on besides the parameters."""
-    after = np.log(mdp.n_actions) * np.arange(mdp.horizon - 1, -1, -1.0)
-    return mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride, mdp.initial, after, expert
+    after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+    return (*mdp.transitions.rows, mdp.initial, after, expert)
 
 
 @compiled
@@ -63,6 +81,7 @@ def loss(
     initial: FloatArray,
     unknown: FloatArray,
     expert: FloatArray,
+    regularisation: float,
     parameters: FloatArray,
     gradient: FloatArray,
 ) -> float:
@@ -72,8 +91,8 @@ def loss(
     soft_backward(indptr, successors, probabilities, stride, parameters, unknown, policy, v)
     push_forward(indptr, successors, probabilities, stride, initial, policy, gradient)
     total = dot(initial, v[0]) - dot(expert.ravel(), parameters.ravel())
-    gradient += REGULARISATION * parameters - expert
-    return total + REGULARISATION / 2 * dot(parameters.ravel(), parameters.ravel())
+    gradient += regularisation * parameters - expert
+    return total + regularisation / 2 * dot(parameters.ravel(), parameters.ravel())
 
 
 @compiled
@@ -94,6 +113,7 @@ def descend(
     initial: FloatArray,
     unknown: FloatArray,
     expert: FloatArray,
+    regularisation: float,
     parameters: FloatArray,
     tolerance: float,
 ) -> tuple[int, float]:
@@ -108,7 +128,9 @@ def descend(
     slope, ahead = gradient.reshape(-1), trial.reshape(-1)
     steps, turns = np.empty((MEMORY, size)), np.empty((MEMORY, size))
     inverse, shares = np.empty(MEMORY), np.empty(MEMORY)
-    value = loss(indptr, successors, probabilities, stride, initial, unknown, expert, parameters, gradient)
+    value = loss(
+        indptr, successors, probabilities, stride, initial, unknown, expert, regularisation, parameters, gradient
+    )
     for iteration in range(MAX_ITERATIONS):
         norm = np.sqrt(dot(slope, slope))
         if norm <= tolerance:
@@ -132,7 +154,18 @@ def descend(
         length, fall = 1.0, dot(direction, slope)
         while True:
             ahead[:] = point + length * direction
-            after = loss(indptr, successors, probabilities, stride, initial, unknown, expert, trial, trial_gradient)
+            after = loss(
+                indptr,
+                successors,
+                probabilities,
+                stride,
+                initial,
+                unknown,
+                expert,
+                regularisation,
+                trial,
+                trial_gradient,
+            )
             if after <= value + 1e-4 * length * fall:
                 break
             length /= 2

@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from aceirl.counts import Estimate
-from aceirl.irl.base import Recovered, action_values, infeasibility
-from aceirl.irl.feasible import TOLERANCE, FeasibleRewardSet
-from aceirl.irl.polytope import Programme, Solution
+from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.mdp import BoolArray, FloatArray
+from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
+from aceirl.rewards.polytope import Programme, Solution
+from aceirl.rewards.recovered import Recovered, action_values, infeasibility
 
 # What a unit of reward costs, in units of margin. Just above 1: below it a reward can pay for itself where it is given,
 # and the answer tends to the plain feasible point; above it a reward must put the expert ahead elsewhere as well.
 PRICE = 1.05
 
 
-def max_margin(estimate: Estimate, rmax: float, warm: FloatArray | None = None) -> Recovered:
+@dataclass(frozen=True)
+class MaxMargin:
     """The feasible reward with the largest `Σ min(margin_h(s), Rmax) - λ·Σ r`, summed where the expert is known.
 
     The margin of `(h, s)` is how far the expert's actions are ahead of the best other one. It counts up to `Rmax`, the
-    most there can be at the last step; else what is decided early would outweigh the rest. The worth of a step of
-    unknown consequence, `neutral`, is chosen along with the reward. After Ng and Russell (2000), for a finite horizon.
-    Some actions stay tied with the expert's, all of them where no reward separates two states; `made_feasible` decides.
+    most there can be at the last step; else what is decided early would outweigh the rest. The `unknown_step_reward` is
+    chosen along with the reward. After Ng and Russell (2000), for a finite horizon. Some actions stay tied with the
+    expert's, all of them where no reward separates two states; `reproduce_answers` decides between them.
 
     Where the expert is not known it is first taken to do no worse than any action, and if that is not borne out by a
     backward induction, to do what was best under the first answer.
     """
-    feasible = FeasibleRewardSet.of_estimate(estimate, rmax)
-    solution = _programme(feasible, feasible.known).solve()
-    recovered = _recovered(estimate, feasible, solution)
-    if recovered.infeasibility > TOLERANCE * rmax:
-        best = action_values(estimate, recovered.reward, recovered.neutral).argmax(axis=2)
-        completed = feasible.completed(best)
-        solution = _programme(completed, feasible.known).solve()
-        recovered = _recovered(estimate, completed, solution)
-    return recovered
+
+    reproduce_answers: bool = True
+
+    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
+        """One linear programme, or two."""
+        feasible = FeasibleRewardSet.of_estimate(estimate, rmax)
+        solution = _programme(feasible, feasible.known).solve()
+        recovered = _recovered(estimate, feasible, solution)
+        if recovered.infeasibility > TOLERANCE * rmax:
+            best = action_values(estimate, recovered.reward, recovered.unknown_step_reward).argmax(axis=2)
+            completed = feasible.completed(best)
+            solution = _programme(completed, feasible.known).solve()
+            recovered = _recovered(estimate, completed, solution)
+        return reproducing_answers(estimate, recovered, rmax) if self.reproduce_answers else recovered
 
 
 def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
-    """The polytope of the set, its `neutral` set free, with one margin for each `(h, s)` in `counted [H, S]`."""
+    """The polytope of the set, its `unknown_step_reward` free, with a margin for each `(h, s)` in `counted [H, S]`."""
     n_rewards, rmax = feasible.uses.size, feasible.rmax
     base = feasible.programme(np.full(feasible.mdp.shape, PRICE))
     behind = ~feasible.uses & counted[:, :, None]
@@ -63,13 +71,11 @@ def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
 
 def _recovered(estimate: Estimate, feasible: FeasibleRewardSet, solution: Solution) -> Recovered:
     n_unknowns = feasible.uses.size + feasible.known.size + 1
-    neutral = min(max(0.0, float(solution.x[n_unknowns - 1])), feasible.rmax)
-    reward = replace(feasible, neutral=neutral).polished(solution.x)
+    unknown_step_reward = min(max(0.0, float(solution.x[n_unknowns - 1])), feasible.rmax)
+    reward = replace(feasible, unknown_step_reward=unknown_step_reward).polished(solution.x)
     return Recovered(
         reward=reward,
-        neutral=neutral,
-        infeasibility=infeasibility(estimate, reward, neutral),
-        parameters=reward,
+        unknown_step_reward=unknown_step_reward,
+        infeasibility=infeasibility(estimate, reward, unknown_step_reward),
         iterations=solution.iterations,
-        residual=0.0,
     )

@@ -2,13 +2,13 @@
 
 from aceirl.outputs.agents import GreedyPolicy, RecoveredReward
 from aceirl.outputs.datasets import EpisodeLog, imitation_trajectories, save_minari
-from aceirl.outputs.learned import Learned
+from aceirl.outputs.gym_result import GymResult
 from aceirl.outputs.simplify import StateReward, price_of_actions, shaped, state_only
 
 __all__ = [
     "EpisodeLog",
     "GreedyPolicy",
-    "Learned",
+    "GymResult",
     "RecoveredReward",
     "StateReward",
     "imitation_trajectories",

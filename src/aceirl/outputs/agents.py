@@ -8,17 +8,17 @@ import gymnasium
 import numpy as np
 
 from aceirl.errors import InputError
-from aceirl.outputs.learned import Learned
+from aceirl.outputs.gym_result import GymResult
 
 
 class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """The environment with the recovered reward in the place of its own; train any agent on it.
 
     The environment's own reward stays in `info["original_reward"]`. `elsewhere` is paid in states that were never met,
-    instead of the neutral reward: the lowest reward there is keeps an agent to what is known.
+    instead of the unknown_step_reward reward: the lowest reward there is keeps an agent to what is known.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], learned: Learned, elsewhere: float | None = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], learned: GymResult, elsewhere: float | None = None) -> None:
         if elsewhere is not None and not isinstance(elsewhere, int | float | np.number):
             raise InputError(f"elsewhere must be a number, such as learned.reward.min(), got {elsewhere!r}")
         gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned, elsewhere=elsewhere)
@@ -49,7 +49,7 @@ class GreedyPolicy:
     It depends on the step, and the `state` that `predict` takes and returns is that step, one for each environment.
     """
 
-    def __init__(self, learned: Learned) -> None:
+    def __init__(self, learned: GymResult) -> None:
         self._learned = learned
 
     def predict(

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from aceirl.errors import InputError
-from aceirl.outputs.learned import Learned
+from aceirl.outputs.gym_result import GymResult
 
 
 @dataclass
@@ -47,7 +47,7 @@ class EpisodeLog(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
         return observation, reward, terminated, truncated, info
 
 
-def save_minari(name: str, log: EpisodeLog, learned: Learned | None = None, **details: Any) -> Any:
+def save_minari(name: str, log: EpisodeLog, learned: GymResult | None = None, **details: Any) -> Any:
     """A new Minari dataset of that name, say `lake/expert-v0`, with the episodes of a log.
 
     With `learned`, `infos["expert_action"]` says what the expert is known to do at each step, -1 where it was not asked
@@ -110,6 +110,6 @@ def _columns(observations: list[Any]) -> Any:
     return observations
 
 
-def _known_answers(episode: Episode, learned: Learned) -> list[int]:
+def _known_answers(episode: Episode, learned: GymResult) -> list[int]:
     answers = (learned.expert_action(seen, step) for step, seen in enumerate(episode.observations))
     return [-1 if action is None or np.ndim(action) else int(action) for action in answers]

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from aceirl.dynamic_programming import optimal_values
 from aceirl.errors import InputError
-from aceirl.kernels import optimal_values
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
 
 # A difference in value below this share of the largest value is rounding.
@@ -24,26 +24,12 @@ def shaped(mdp: MDP, reward: FloatArray, potential: FloatArray) -> FloatArray:
     """
     mdp.require_complete()
     later = np.concatenate((potential[1:], np.zeros((1, mdp.n_states))))
-    return check_reward(reward, mdp.shape) - potential[:, :, None] + expected(mdp, later)
+    return check_reward(reward, mdp.shape) - potential[:, :, None] + mdp.transitions.expect(later)
 
 
 def price_of_actions(mdp: MDP, reward: FloatArray) -> FloatArray:
     """The reward shaped by its own values: 0 for whatever is best, and else minus what the action costs in the end."""
     return shaped(mdp, reward, optimal_values(mdp, check_reward(reward, mdp.shape))[1])
-
-
-def expected(mdp: MDP, values: FloatArray) -> FloatArray:
-    """`[H, S, A]`: `Σ P(s'|s,a)·values[h, s']`."""
-    transitions = transition_matrix(mdp)
-    steps = range(mdp.horizon)
-    rows = mdp.n_states * mdp.n_actions
-    parts = [transitions[h * mdp.stride : h * mdp.stride + rows] @ values[h] for h in steps]
-    return np.asarray(parts).reshape(mdp.shape)
-
-
-def transition_matrix(mdp: MDP) -> sparse.csr_array:
-    """`[rows, S]`, sparse."""
-    return sparse.csr_array((mdp.probabilities, mdp.successors, mdp.indptr), shape=(mdp.n_rows, mdp.n_states))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +113,7 @@ def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> 
 def _constraints(mdp: MDP, policy: IntArray, demanded: BoolArray) -> tuple[sparse.csr_array, sparse.csr_array]:
     """`P_π` and the rows of `P_a - P_π` for every other action, both from `V [H, S]` of the next step."""
     horizon, n_states, n_actions = mdp.shape
-    transitions, states = transition_matrix(mdp), np.arange(n_states)
+    transitions, states = mdp.transitions.matrix, np.arange(n_states)
     followed = [transitions[states * n_actions + policy[h]] for h in range(horizon - 1)]
     worse = []
     for h, taken in enumerate(followed):

@@ -52,9 +52,9 @@ class Cost(NamedTuple):
 
 def graph_of(mdp: MDP) -> Graph:
     """The transitions of an MDP, with the states that can be reached at each step."""
-    rows = (mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride)
-    first, states = reachable_states(mdp.indptr, mdp.successors, mdp.stride, mdp.initial, mdp.horizon, mdp.n_actions)
-    return Graph(*rows, mdp.initial, first, states)
+    rows = mdp.transitions
+    first, states = reachable_states(rows.indptr, rows.successors, rows.stride, mdp.initial, mdp.horizon, mdp.n_actions)
+    return Graph(*rows.rows, mdp.initial, first, states)
 
 
 @compiled

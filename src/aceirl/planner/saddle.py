@@ -32,8 +32,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from aceirl.dynamic_programming import occupancy
 from aceirl.errors import InputError
-from aceirl.kernels import compiled, occupancy
+from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, check_reward
 from aceirl.planner.constrained import (
     add_occupancy,

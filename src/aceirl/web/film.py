@@ -8,7 +8,7 @@ import numpy as np
 
 from aceirl.mdp import IntArray
 from aceirl.protocols import EndingEnvironment, GrowingEnvironment
-from aceirl.tasks import Source
+from aceirl.sources import Source
 from aceirl.web.stage import Stage, open_stage
 
 # Pictures are large; a film has no more of them than this.

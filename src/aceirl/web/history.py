@@ -266,7 +266,7 @@ class History:
         """What the next episode is expected to do on the person's route, judging by those before.
 
         A state that one episode alone has met would have been new to it, had it come last: about as often as past
-        episodes have such a state will the next one meet something unknown (Good and Turing). States about which the
+        episodes have such a state will the next one meet something unknown (Good and Turing). StateIndex about which the
         person has nothing to say are met as often as they were. Half an episode that leaves at once is added, since
         even a long row of good ones proves little.
         """

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from aceirl.counts import Estimate, ExpertKind
+from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.irl import action_values, made_feasible
-from aceirl.irl.feasible import FeasibleRewardSet
 from aceirl.irl.max_causal_entropy import max_causal_entropy
-from aceirl.kernels import greedy_actions, occupancy
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import EndingEnvironment, Environment, GrowingEnvironment
+from aceirl.rewards.feasible import FeasibleRewardSet
 from aceirl.web.history import History, Tallies
 from aceirl.web.slips import Slips, slips
 
@@ -97,11 +97,11 @@ def learn(seen: Snapshot) -> Learnt:
     known = seen.estimate()
     gentle = max_causal_entropy(known, RMAX, _fitting(seen.warm, known.mdp.shape))
     recovered = made_feasible(known, gentle, RMAX)
-    q = action_values(known, recovered.reward, recovered.neutral)
+    q = action_values(known, recovered.reward, recovered.unknown_step_reward)
     policy = greedy_actions(q, np.random.default_rng(0))
     given = known.counts.answers.sum(axis=0)
     said = given.any(axis=1)
-    reachable = FeasibleRewardSet.of_estimate(known, RMAX, gentle.neutral)
+    reachable = FeasibleRewardSet.of_estimate(known, RMAX, gentle.unknown_step_reward)
     return Learnt(
         version=seen.version,
         reward=recovered.reward,

@@ -13,7 +13,7 @@ import numpy as np
 from aceirl.certificates import place
 from aceirl.errors import InputError
 from aceirl.protocols import EndingEnvironment, GrowingEnvironment
-from aceirl.tasks import Source
+from aceirl.sources import Source
 from aceirl.web import learning
 from aceirl.web.history import History, Walk, effective
 from aceirl.web.learning import Learnt, Snapshot

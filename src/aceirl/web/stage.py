@@ -11,7 +11,7 @@ from aceirl.envs import ENVIRONMENTS, Layout, make
 from aceirl.envs.scenery import COMPASS, Place, action_names, place, rendered, scenery, words
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
-from aceirl.tasks import Source, rendering_env
+from aceirl.sources import Source, rendering_env
 from aceirl.web.png import png
 
 

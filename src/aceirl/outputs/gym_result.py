@@ -1,4 +1,4 @@
-"""What a run has learned about a Gymnasium environment, in the environment's own observations and actions."""
+"""What a run has recovered in a Gymnasium environment, in the environment's own observations and actions."""
 
 from __future__ import annotations
 
@@ -12,47 +12,45 @@ from typing import Any
 import numpy as np
 
 from aceirl.counts import ExpertKind
+from aceirl.engine import Turn
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import END, States, plain
+from aceirl.envs.observations import END, StateIndex, plain
 from aceirl.errors import InputError
 from aceirl.experts import Demonstration
-from aceirl.loop import State
 from aceirl.mdp import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class GymResult:
     """A recovered reward and its greedy policy, for observations instead of numbers of states.
 
     `reward [H, S, A]` is the run's, moved so that nothing is earned after the end of an episode: from each step the
     same is taken everywhere, and as every episode has `H` steps, with those after its end, all policies lose alike.
-    `neutral [H]` is what a state that was never met earns.
+    `unknown_step_reward [H]` is what a state that was never met earns.
     """
 
     reward: FloatArray
-    neutral: FloatArray
+    unknown_step_reward: FloatArray
     policy: IntArray
     answers: IntArray
     kind: ExpertKind
-    states: States
+    states: StateIndex
     actions: tuple[Any, ...]
 
     @classmethod
-    def of(cls, state: State, environment: GymEnvironment, *, stationary_expert: bool = False) -> Learned:
-        """From the state of a run in that environment; an answer of a stationary expert counts at every step."""
-        if state.recovered is None or state.policy is None:
-            raise InputError("the run has no finished iteration yet")
-        if not state.names:
+    def of(cls, turn: Turn, environment: GymEnvironment) -> GymResult:
+        """From a turn of a run in that environment, usually its last."""
+        if not turn.names:
             raise InputError("the run was not made in a Gymnasium environment")
-        states = States(environment.states.space, environment.states.discretise, state.names)
-        after_end = state.recovered.reward[:, END].max(axis=1)
+        estimate, recovered = turn.belief.estimate, turn.belief.recovered
+        after_end = recovered.reward[:, END].max(axis=1)
         return cls(
-            reward=state.recovered.reward - after_end[:, None, None],
-            neutral=state.recovered.neutral - after_end,
-            policy=state.policy,
-            answers=state.counts.answers,
-            kind=ExpertKind(stationary=stationary_expert),
-            states=states,
+            reward=recovered.reward - after_end[:, None, None],
+            unknown_step_reward=recovered.unknown_step_reward - after_end,
+            policy=turn.policy,
+            answers=estimate.counts.answers,
+            kind=estimate.kind,
+            states=StateIndex(environment.states.space, environment.states.discretise, turn.names),
             actions=tuple(environment.action(number) for number in range(environment.n_actions)),
         )
 
@@ -70,7 +68,7 @@ class Learned:
         """The reward of an action; beyond the horizon that of the last step."""
         step, state = min(step, self.horizon - 1), self.states.find(observation)
         if state is None:
-            return float(self.neutral[step])
+            return float(self.unknown_step_reward[step])
         return float(self.reward[step, state, self.numbers[_hashable(action)]])
 
     def act(self, observation: Any, step: int) -> Any:

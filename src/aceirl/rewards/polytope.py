@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, BoolArray, FloatArray
+from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after, steps_left
 
 # HiGHS's dual simplex; its interior point is asked when that gives up.
 METHODS = ("highs-ds", "highs-ipm")
@@ -73,8 +73,8 @@ class Solution:
 class Bellman:
     """One row for each `(h, s, a)`: how far the action is behind, `V_h(s) - r_h(s,a) - Σ P(s'|s,a)·V_{h+1}(s')`.
 
-    The unknowns are `r [H·S·A]`, then `V [H·S]`, then the worth `neutral` of one step of unknown consequence, which
-    stands in for `P` where a row of transitions is unknown: `(H-h-1)·neutral`.
+    The unknowns are `r [H·S·A]`, then `V [H·S]`, then the worth `unknown_step_reward` of one step of unknown consequence, which
+    stands in for `P` where a row of transitions is unknown: `(H-h-1)·unknown_step_reward`.
     """
 
     mdp: MDP
@@ -92,24 +92,18 @@ class Bellman:
     @cached_property
     def expectation(self) -> Any:
         """Sparse `[H·S·A, (H+1)·S]`: the expected value of the next step, given values of all steps."""
-        mdp = self.mdp
-        horizon, n_states, n_actions = mdp.shape
-        per_step = n_states * n_actions
-        row = (np.arange(horizon)[:, None] * mdp.stride + np.arange(per_step)).ravel()
-        length = np.diff(mdp.indptr)[row]
-        indptr = np.concatenate(([0], np.cumsum(length)))
-        entry = np.repeat(mdp.indptr[row] - indptr[:-1], length) + np.arange(indptr[-1])
-        later = np.repeat((np.repeat(np.arange(horizon), per_step) + 1) * n_states, length)
-        columns = later + mdp.successors[entry]
-        return sparse.csr_array(
-            (mdp.probabilities[entry], columns, indptr), shape=(self.n_rewards, (horizon + 1) * n_states)
+        horizon, stride, matrix = self.mdp.horizon, self.mdp.transitions.stride, self.mdp.transitions.matrix
+        if self.mdp.stationary:
+            return sparse.kron(sparse.eye_array(horizon, horizon + 1, k=1), matrix, format="csr")
+        steps = sparse.block_diag(
+            [matrix[step * stride : (step + 1) * stride] for step in range(horizon)], format="csr"
         )
+        return sparse.hstack([sparse.csr_array((self.n_rewards, self.mdp.n_states)), steps], format="csr")
 
     @cached_property
     def remaining(self) -> FloatArray:
         """`[H, S, A]`: `H-h-1` where the row of transitions is unknown, else zero."""
-        steps = np.arange(self.mdp.horizon - 1, -1, -1.0)[:, None, None]
-        return np.where(self.mdp.known, 0.0, steps)
+        return np.where(self.mdp.known, 0.0, steps_after(self.mdp.horizon)[:, None, None])
 
     @cached_property
     def rows(self) -> Any:
@@ -118,13 +112,13 @@ class Bellman:
         action = np.arange(self.n_rewards)
         own = sparse.csr_array((np.ones(self.n_rewards), (action, action // self.mdp.n_actions)))
         values = own - self.expectation[:, :n_values]
-        neutral = sparse.csr_array(-self.remaining.reshape(-1, 1))
-        return sparse.hstack([-sparse.eye_array(self.n_rewards), values, neutral], format="csr")
+        unknown_step_reward = sparse.csr_array(-self.remaining.reshape(-1, 1))
+        return sparse.hstack([-sparse.eye_array(self.n_rewards), values, unknown_step_reward], format="csr")
 
-    def continuation(self, values: FloatArray, neutral: float) -> FloatArray:
+    def continuation(self, values: FloatArray, unknown_step_reward: float) -> FloatArray:
         """`[H, S, A]`: what follows each action is worth, for values `[H, S]`."""
         padded = np.concatenate([values.ravel(), np.zeros(self.mdp.n_states)])
-        return np.asarray(self.expectation @ padded).reshape(self.mdp.shape) + neutral * self.remaining
+        return np.asarray(self.expectation @ padded).reshape(self.mdp.shape) + unknown_step_reward * self.remaining
 
     def values(self, unknowns: FloatArray) -> FloatArray:
         """`V [H, S]` among the unknowns."""
@@ -133,13 +127,13 @@ class Bellman:
         return unknowns[first : first + horizon * n_states].reshape(horizon, n_states)
 
     def bounds(
-        self, lower: FloatArray, upper: FloatArray, rmax: float, neutral: tuple[float, float]
+        self, lower: FloatArray, upper: FloatArray, rmax: float, unknown_step_reward: tuple[float, float]
     ) -> tuple[FloatArray, FloatArray]:
         """The least and the largest value of every unknown, for rewards between `lower` and `upper [H, S, A]`."""
         horizon, n_states, _ = self.mdp.shape
-        ceiling = np.repeat(rmax * np.arange(horizon, 0, -1.0), n_states)
-        least = np.concatenate([lower.ravel(), np.zeros(horizon * n_states), [neutral[0]]])
-        return least, np.concatenate([upper.ravel(), ceiling, [neutral[1]]])
+        ceiling = np.repeat(rmax * steps_left(horizon), n_states)
+        least = np.concatenate([lower.ravel(), np.zeros(horizon * n_states), [unknown_step_reward[0]]])
+        return least, np.concatenate([upper.ravel(), ceiling, [unknown_step_reward[1]]])
 
 
 def tie_bounds(tied: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from aceirl.counts import Estimate
+from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.errors import InputError
-from aceirl.irl.answers import Answer, Membership, Place, first_place, worst_of
-from aceirl.irl.base import Recovered, expert_uses, infeasibility
-from aceirl.irl.feasible_samples import interior_values, sample_reward
-from aceirl.irl.polytope import (
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_policy, check_reward, frozen, steps_after
+from aceirl.rewards.answers import Answer, Membership, Place, first_place, worst_of
+from aceirl.rewards.feasible_samples import interior_values, sample_reward
+from aceirl.rewards.polytope import (
     Bellman,
     EmptySetError,
     Programme,
@@ -26,8 +27,7 @@ from aceirl.irl.polytope import (
     tie_bounds,
     with_most_room,
 )
-from aceirl.kernels import occupancy, optimal_values
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_policy, check_reward, frozen
+from aceirl.rewards.recovered import Recovered, infeasibility
 
 # In units of Rmax: what the linear solver may leave unsatisfied in one constraint, with room to add up over the steps.
 TOLERANCE = 1e-6
@@ -40,7 +40,7 @@ class FeasibleRewardSet:
     """Rewards `r [H, S, A]`, `lower ≤ r ≤ upper`, under which what the expert is known to do is optimal.
 
     Paper, Definition "Feasible Reward Set". With `V = V*(r)` and `Q = r + P·V`: `Q_h(s,a) = V_h(s)` for every action
-    the expert uses at an `(h, s)` where it is `known`. Nothing is asked where it is not. `neutral` is the worth of each
+    the expert uses at an `(h, s)` where it is `known`. Nothing is asked where it is not. `unknown_step_reward` is the worth of each
     step after an unknown row of transitions, as in `Recovered`. With a `slack` the expert may err: it is asked only to
     lose at most that much from the start, `Σ μᴱ·(V - Q) ≤ slack`, where it is taken to be right from the first state
     on in which it is unknown.
@@ -56,7 +56,7 @@ class FeasibleRewardSet:
     expert_policy: FloatArray
     known: BoolArray
     rmax: float
-    neutral: float
+    unknown_step_reward: float
     lower: FloatArray
     upper: FloatArray
     slack: float | None = None
@@ -65,8 +65,10 @@ class FeasibleRewardSet:
         shape = self.mdp.shape
         if not (np.isfinite(self.rmax) and self.rmax > 0):
             raise InputError(f"rmax must be a positive number, got {self.rmax}")
-        if not 0 <= self.neutral <= self.rmax:
-            raise InputError(f"neutral must be between 0 and rmax = {self.rmax:g}, got {self.neutral}")
+        if not 0 <= self.unknown_step_reward <= self.rmax:
+            raise InputError(
+                f"unknown_step_reward must be between 0 and rmax = {self.rmax:g}, got {self.unknown_step_reward}"
+            )
         if self.slack is not None and not (np.isfinite(self.slack) and self.slack >= 0):
             raise InputError(f"slack must be a number of at least 0, got {self.slack}")
         if np.shape(self.known) != shape[:2]:
@@ -90,13 +92,15 @@ class FeasibleRewardSet:
         return cls(mdp, policy, known, rmax, rmax, np.zeros(mdp.shape), np.full(mdp.shape, rmax))
 
     @classmethod
-    def of_estimate(cls, estimate: Estimate, rmax: float, neutral: float | None = None) -> FeasibleRewardSet:
-        """The recovered set. `neutral` is that of the reward in question, or `Rmax`, as in the plain feasible point.
+    def of_estimate(
+        cls, estimate: Estimate, rmax: float, unknown_step_reward: float | None = None
+    ) -> FeasibleRewardSet:
+        """The recovered set. `unknown_step_reward` is that of the reward in question, or `Rmax`, as in the plain feasible point.
 
         The expert counts as known wherever it was asked: the actions it gave are optimal, whatever else it may do.
         """
-        mdp, known = estimate.mdp, np.asarray(expert_uses(estimate).any(axis=2))
-        worth = rmax if neutral is None else neutral
+        mdp, known = estimate.mdp, np.asarray(estimate.expert_uses.any(axis=2))
+        worth = rmax if unknown_step_reward is None else unknown_step_reward
         return cls(mdp, estimate.expert_policy, known, rmax, worth, np.zeros(mdp.shape), np.full(mdp.shape, rmax))
 
     def restricted(self, lower: ArrayLike | None = None, upper: ArrayLike | None = None) -> FeasibleRewardSet:
@@ -129,8 +133,7 @@ class FeasibleRewardSet:
 
     def action_values(self, reward: FloatArray) -> FloatArray:
         """`Q* [H, S, A]` of a reward in this process."""
-        steps = np.arange(self.mdp.horizon - 1, -1, -1.0)
-        return optimal_values(self.mdp, reward, self.neutral * steps)[0]
+        return optimal_values(self.mdp, reward, self.unknown_step_reward * steps_after(self.mdp.horizon))[0]
 
     def contains(self, reward: ArrayLike, tolerance: float | None = None) -> Membership:
         """Whether a reward is a member up to `tolerance` (`1e-6·Rmax` if none), and the constraint it violates most."""
@@ -191,7 +194,11 @@ class FeasibleRewardSet:
         worth = np.asarray(values, dtype=np.float64)
         if worth.shape != self.mdp.shape[:2] or not np.isfinite(worth).all():
             raise InputError(f"values must be finite, of shape {list(self.mdp.shape[:2])}, got {list(worth.shape)}")
-        return worth[:, :, None] - self.bellman.continuation(worth, self.neutral) - np.where(self.uses, 0.0, behind)
+        return (
+            worth[:, :, None]
+            - self.bellman.continuation(worth, self.unknown_step_reward)
+            - np.where(self.uses, 0.0, behind)
+        )
 
     def matched(self, other: FeasibleRewardSet, reward: ArrayLike) -> FloatArray:
         """The reward of another problem with the same parameters `(A, V)`; it may leave the other's bounds."""
@@ -209,7 +216,9 @@ class FeasibleRewardSet:
         mine, theirs = self.bellman, other.bellman
         padded = np.concatenate([np.abs(values).ravel(), np.zeros(self.mdp.n_states)])
         spread = np.asarray(abs(mine.expectation - theirs.expectation) @ padded).reshape(self.mdp.shape)
-        change = np.abs(mine.continuation(values, self.neutral) - theirs.continuation(values, other.neutral))
+        change = np.abs(
+            mine.continuation(values, self.unknown_step_reward) - theirs.continuation(values, other.unknown_step_reward)
+        )
         dynamics = np.where(self.mdp.known & other.mdp.known, spread, change)
         return np.where(~self.uses & other.uses, advantage, 0.0) + dynamics
 
@@ -273,7 +282,7 @@ class FeasibleRewardSet:
         for _ in range(n):
             guess = rng.integers(self.mdp.n_actions, size=self.known.shape)
             uses = self.uses if self.known.all() else self.completed(guess).uses
-            samples.append(sample_reward(self.mdp, uses, self.neutral, self.lower, self.upper, start, rng))
+            samples.append(sample_reward(self.mdp, uses, self.unknown_step_reward, self.lower, self.upper, start, rng))
         return np.array(samples)
 
     def completed(self, actions: IntArray) -> FeasibleRewardSet:
@@ -298,7 +307,9 @@ class FeasibleRewardSet:
             lost = sparse.csr_array((self.expert_occupancy.ravel() @ rows)[None, :])
             rows = sparse.vstack([rows, lost], format="csr")
             low, high = np.append(low, -np.inf), np.append(high, self.slack)
-        lower, upper = bellman.bounds(self.lower, self.upper, self.rmax, (self.neutral, self.neutral))
+        lower, upper = bellman.bounds(
+            self.lower, self.upper, self.rmax, (self.unknown_step_reward, self.unknown_step_reward)
+        )
         padded = np.zeros(bellman.n_unknowns)
         padded[: bellman.n_rewards] = cost.ravel()
         return Programme(padded, rows, low, high, lower, upper)
@@ -342,14 +353,14 @@ class FeasibleRewardSet:
         reward = unknowns[: self.bellman.n_rewards].reshape(self.mdp.shape)
         if self.slack is None:
             values = self.bellman.values(unknowns)
-            room = values[:, :, None] - self.bellman.continuation(values, self.neutral)
+            room = values[:, :, None] - self.bellman.continuation(values, self.unknown_step_reward)
             reward = np.where(self.uses, room, np.minimum(reward, room))
         return np.clip(reward, self.lower, self.upper)
 
     def _inside(self) -> FloatArray:
         """`V [H, S]` with room in every constraint, wherever the expert is not known too."""
         if (self.lower == 0).all() and (self.upper == self.rmax).all():
-            return interior_values(self.mdp, self.rmax, self.neutral)
+            return interior_values(self.mdp, self.rmax, self.unknown_step_reward)
         open_to_all = np.full(self.mdp.shape, 1.0 / self.mdp.n_actions)
         policy = np.where(self.known[:, :, None], self.expert_policy, open_to_all)
         cautious = replace(self, expert_policy=policy, known=np.ones_like(self.known))
@@ -380,7 +391,11 @@ def projected(estimate: Estimate, recovered: Recovered, rmax: float, norm: Norm 
     Changes the reward least, where `made_feasible` blends all of it; but it may leave the expert's actions tied with
     others, where `made_feasible` puts them ahead.
     """
-    answer = FeasibleRewardSet.of_estimate(estimate, rmax, recovered.neutral).project(recovered.reward, norm)
+    answer = FeasibleRewardSet.of_estimate(estimate, rmax, recovered.unknown_step_reward).project(
+        recovered.reward, norm
+    )
     return replace(
-        recovered, reward=answer.reward, infeasibility=infeasibility(estimate, answer.reward, recovered.neutral)
+        recovered,
+        reward=answer.reward,
+        infeasibility=infeasibility(estimate, answer.reward, recovered.unknown_step_reward),
     )

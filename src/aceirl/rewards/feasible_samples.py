@@ -13,32 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.kernels import compiled
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, steps_after
 
 # Sweeps over all unknowns, for each step of the horizon, before a chain's state is taken as a sample.
 SWEEPS_PER_STEP = 20
 
 
-def interior_values(mdp: MDP, rmax: float, neutral: float) -> FloatArray:
+def interior_values(mdp: MDP, rmax: float, unknown_step_reward: float) -> FloatArray:
     """`V [H, S]` that satisfies every constraint strictly, whatever the expert does, for rewards in `[0, Rmax]`.
 
-    `V_h = neutral·(H-h-1) + x_h·Rmax`, with `x` around a half and just so steep that a known row earns strictly between
-    `0` and `Rmax` too, even where `neutral` is one of them.
+    `V_h = unknown_step_reward·(H-h-1) + x_h·Rmax`, with `x` around a half and just so steep that a known row earns strictly between
+    `0` and `Rmax` too, even where `unknown_step_reward` is one of them.
     """
     horizon, n_states, _ = mdp.shape
     steps = np.arange(horizon)
     if mdp.known.all():
         level = 0.5 * rmax * (horizon - steps)
     else:
-        slope = (0.5 - neutral / rmax) / horizon
-        level = neutral * (horizon - 1 - steps) + rmax * (0.5 + slope * ((horizon - 1) / 2 - steps))
+        slope = (0.5 - unknown_step_reward / rmax) / horizon
+        level = unknown_step_reward * (horizon - 1 - steps) + rmax * (0.5 + slope * ((horizon - 1) / 2 - steps))
     return np.repeat(level[:, None], n_states, axis=1)
 
 
 def sample_reward(
     mdp: MDP,
     uses: BoolArray,
-    neutral: float,
+    unknown_step_reward: float,
     lower: FloatArray,
     upper: FloatArray,
     start: FloatArray,
@@ -51,19 +51,16 @@ def sample_reward(
     reward = lower.copy()
     values = np.concatenate([start, np.zeros((1, mdp.n_states))])
     first, rows, chances = _predecessors(mdp)
-    worth = neutral * np.arange(mdp.horizon - 1, -1, -1.0)
+    after = unknown_step_reward * steps_after(mdp.horizon)
     gibbs(
-        mdp.indptr,
-        mdp.successors,
-        mdp.probabilities,
-        mdp.stride,
+        *mdp.transitions.rows,
         first,
         rows,
         chances,
         uses,
         lower,
         upper,
-        worth,
+        after,
         SWEEPS_PER_STEP * mdp.horizon,
         rng,
         values,
@@ -78,11 +75,12 @@ def _predecessors(mdp: MDP) -> tuple[IntArray, IntArray, FloatArray]:
     The rows `s·A + a` that lead to state `s` in block `b` are `rows[first[b·S + s]:first[b·S + s + 1]]`.
     """
     per_step = mdp.n_states * mdp.n_actions
-    row = np.repeat(np.arange(mdp.n_rows), np.diff(mdp.indptr))
-    target = row // per_step * mdp.n_states + mdp.successors
+    transitions = mdp.transitions
+    row = np.repeat(np.arange(transitions.n_rows), np.diff(transitions.indptr))
+    target = row // per_step * mdp.n_states + transitions.successors
     order = np.argsort(target, kind="stable")
-    first = np.searchsorted(target[order], np.arange(mdp.n_rows // mdp.n_actions + 1))
-    return first, row[order] % per_step, mdp.probabilities[order]
+    first = np.searchsorted(target[order], np.arange(transitions.n_rows // mdp.n_actions + 1))
+    return first, row[order] % per_step, transitions.probabilities[order]
 
 
 @compiled
@@ -97,13 +95,13 @@ def gibbs(
     uses: BoolArray,
     lower: FloatArray,
     upper: FloatArray,
-    worth: FloatArray,
+    unknown: FloatArray,
     sweeps: int,
     rng: np.random.Generator,
     v: FloatArray,
     reward: FloatArray,
 ) -> None:
-    """Run the chain on `v [H+1, S]` and `reward [H, S, A]`, in place; `worth [H]` is what follows an unknown row."""
+    """Run the chain on `v [H+1, S]` and `reward [H, S, A]`, in place; `unknown [H]` is what follows an unknown row."""
     horizon, n_states, n_actions = reward.shape
     # What an action can earn at most without overtaking: v[h] - P·v[h+1]. Used actions earn exactly that.
     room = np.empty(reward.shape)
@@ -113,7 +111,7 @@ def gibbs(
             for s in range(n_states):
                 for a in range(n_actions):
                     row = h * stride + s * n_actions + a
-                    total = worth[h] if indptr[row] == indptr[row + 1] else 0.0
+                    total = unknown[h] if indptr[row] == indptr[row + 1] else 0.0
                     for k in range(indptr[row], indptr[row + 1]):
                         total += probabilities[k] * v[h + 1, successors[k]]
                     room[h, s, a] = v[h, s] - total

@@ -1,4 +1,4 @@
-"""Maps: visits, rewards, policies and the worth of answers, drawn on the shape or the rendering of an environment."""
+"""Maps: visits, rewards, policies and the importance of answers, drawn on the shape or the rendering of an environment."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from aceirl.envs.problem import Layout
 from aceirl.errors import InputError
-from aceirl.experiments.plots import COLOURS, INK, MARK, MUTED, RAMP, RULE, WHY, short, steps, tick, titles
 from aceirl.mdp import BoolArray, FloatArray, check_policy, check_reward
+from aceirl.show.plots import COLOURS, INK, MARK, MUTED, RAMP, RULE, WHY, short, steps, tick, titles
 
 # What keeps a name legible on a cell of many colours.
 PLATE: dict[str, object] = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
@@ -106,12 +106,12 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
     return picture.figure
 
 
-def worth(layout: Layout, worth: ArrayLike, answered: ArrayLike | None = None) -> Figure:
-    """Each state's share of what the expert's answers are worth, `worth [S]`; hatched where it was not `answered`."""
+def importance(layout: Layout, importance: ArrayLike, answered: ArrayLike | None = None) -> Figure:
+    """How important the expert's answers in each state are, `importance [S]`; hatched where it was not `answered`."""
     known = _states(layout, answered, "answered")
-    share = np.asarray(worth, dtype=np.float64)
+    share = np.asarray(importance, dtype=np.float64)
     if share.shape != (layout.n_states,):
-        raise InputError(f"worth must have shape [{layout.n_states}], got {list(share.shape)}")
+        raise InputError(f"importance must have shape [{layout.n_states}], got {list(share.shape)}")
     asked = "" if known[layout.drawn].all() else "; hatched: no answer"
     picture = _Picture(layout, "Why here", WHY + asked)
     high = float(share.max()) or 1.0
@@ -126,10 +126,10 @@ def worth(layout: Layout, worth: ArrayLike, answered: ArrayLike | None = None) -
     return picture.figure
 
 
-def looks(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figure:
+def visit_map(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figure:
     """Where a strategy looked: each state's share of `visits [S]`, in nine steps from 0.03 % to 30 %.
 
-    States never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
+    StateIndex never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
     """
     seen = np.asarray(visits, dtype=np.float64)
     if seen.shape != (layout.n_states,):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aceirl.dynamic_programming import occupancy, worst_values
 from aceirl.errors import InputError
-from aceirl.irl.feasible import TOLERANCE, FeasibleRewardSet
-from aceirl.kernels import occupancy
 from aceirl.mdp import MDP, BoolArray, FloatArray, check_reward
+from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
 
 # Rounds of finding the worst reward for a policy and the worst policy for a reward; each can only make it worse.
 ROUNDS = 5
@@ -101,15 +101,8 @@ def _worst_loss(exact: FeasibleRewardSet, reward: FloatArray, taken: BoolArray) 
 
     The loss is `Σ_s initial(s)·max_a (Q*_0(s,a) - Q_0(s,a))`, both in the exact problem.
     """
-    mdp = exact.mdp
-    horizon, n_states, n_actions = mdp.shape
-    values = np.zeros((horizon + 1, n_states))
-    q = np.empty(mdp.shape)
-    per_step = n_states * n_actions
-    for h in range(horizon - 1, -1, -1):
-        rows = exact.bellman.expectation[h * per_step : (h + 1) * per_step]
-        q[h] = reward[h] + np.asarray(rows @ values.ravel()).reshape(n_states, n_actions)
-        values[h] = np.where(taken[h], q[h], np.inf).min(axis=1)
+    mdp, n_actions = exact.mdp, exact.mdp.n_actions
+    q, _ = worst_values(mdp, reward, taken)
     policy = np.eye(n_actions)[np.where(taken, q, np.inf).argmin(axis=2)]
     lost = exact.action_values(reward)[0] - q[0]
     return float(mdp.initial @ lost.max(axis=1)), policy, np.eye(n_actions)[lost.argmax(axis=1)]

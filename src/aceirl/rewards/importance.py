@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from aceirl.counts import Estimate
-from aceirl.irl.base import Recovered, action_values
-from aceirl.kernels import occupancy
+from aceirl.dynamic_programming import occupancy
 from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards.recovered import Recovered, action_values
 
 
-def worth_of_answers(estimate: Estimate, recovered: Recovered, policy: IntArray) -> FloatArray:
+def answer_importance(estimate: Estimate, recovered: Recovered, policy: IntArray) -> FloatArray:
     """`[S]`: each state's share of what the answers are worth to whoever acts on `policy [H, S]`.
 
     They sum to one, and are all zero if every guess is as good as any answer.
@@ -19,7 +19,7 @@ def worth_of_answers(estimate: Estimate, recovered: Recovered, policy: IntArray)
     likely, and to go on as before. That is `P(s_h = s)·(max_a Q_h(s, a) - mean_a Q_h(s, a))` in the estimated process,
     under the recovered reward. A state's worth is the sum over the steps at which it has an answer that counts.
     """
-    q = action_values(estimate, recovered.reward, recovered.neutral)
+    q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
     here = occupancy(estimate.mdp, np.eye(q.shape[2])[policy]).sum(axis=2)
     answered = estimate.kind.pooled(estimate.counts.answers).any(axis=2)
     worth = (here * (q.max(axis=2) - q.mean(axis=2)) * answered).sum(axis=0)

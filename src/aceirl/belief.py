@@ -1,0 +1,205 @@
+"""What a strategy and a certificate are told, and what a strategy answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from aceirl.bounds import ErrorBound, error_bound, plausible_error, plausible_policies
+from aceirl.confidence import Family, Radii
+from aceirl.counts import Estimate
+from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards import InverseReinforcement, Recovered
+
+Memory = Mapping[str, FloatArray]
+"""Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Where to collect next.
+
+    `policy [H, S, A]` says how to act; where `follow [H, S]` is true, the expert's answer is taken instead. A plan for
+    a generative model has an `allocation [H, S, A]` of samples and needs neither. A `first_action` is taken at the
+    first step of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false.
+    `memory` are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say
+    of the plan's quality.
+    """
+
+    policy: FloatArray | None = None
+    follow: BoolArray | None = None
+    first_action: int | None = None
+    allocation: IntArray | None = None
+    ask: bool = True
+    memory: Memory = field(default_factory=dict)
+    evidence: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked: accuracy `epsilon`, in units of reward summed over an episode, with confidence `1 - delta`.
+
+    `rmax` is the most a step can pay.
+    """
+
+    epsilon: float
+    delta: float
+    rmax: float
+
+    def share(self, horizon: int) -> float:
+        """The accuracy as a share of the most an episode can earn."""
+        return self.epsilon / (horizon * self.rmax)
+
+    def reached(self, value: float) -> bool:
+        """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""
+        return value <= self.epsilon * (1 + 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What the counts say and how wrong that may be; radii and bound are computed when they are first asked for."""
+
+    estimate: Estimate
+    family: Family
+    rmax: float
+    delta: float
+
+    @cached_property
+    def radii(self) -> Radii:
+        """How wrong the estimates may be."""
+        return self.family(self.estimate, self.rmax, self.delta)
+
+    @cached_property
+    def bound(self) -> ErrorBound:
+        """(EB1)."""
+        return error_bound(self.estimate.mdp, self.radii)
+
+
+class Inference:
+    """A recovered reward and the accuracy `ε_k`, worked out when they are first asked for.
+
+    The next inference starts from this one, so a chain of them comes out the same whenever each is worked out.
+    """
+
+    def __init__(self, knowledge: Knowledge, algorithm: InverseReinforcement, before: Inference | None) -> None:
+        self._knowledge, self._algorithm, self._before = knowledge, algorithm, before
+        self.seconds = 0.0
+
+    @classmethod
+    def of(cls, recovered: Recovered, accuracy: float) -> Inference:
+        """One that was worked out before."""
+        known = cls.__new__(cls)
+        known.seconds = 0.0
+        known.__dict__["_result"] = (recovered, accuracy)
+        return known
+
+    @property
+    def recovered(self) -> Recovered:
+        """The reward."""
+        return self._result[0]
+
+    @property
+    def accuracy(self) -> float:
+        """`ε_k`: the smaller of (EB1) and (EB2), which defines the set of plausible policies."""
+        return self._result[1]
+
+    @cached_property
+    def _result(self) -> tuple[Recovered, float]:
+        knowledge, before = self._knowledge, self._before
+        estimate = knowledge.estimate
+        began = time.perf_counter()
+        warm = {} if before is None else before.recovered.parameters
+        recovered = self._algorithm(estimate, knowledge.rmax, warm)
+        self.seconds = time.perf_counter() - began
+        # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
+        last = 0.1 * estimate.mdp.horizon * knowledge.rmax if before is None else before.accuracy
+        policies = plausible_policies(estimate, recovered.reward, recovered.unknown_step_reward, last)
+        accuracy = knowledge.bound.value
+        if policies is not None:
+            accuracy = min(accuracy, plausible_error(estimate, knowledge.radii, policies))
+        del self._knowledge, self._before  # nobody needs what it was worked out from any more
+        return recovered, accuracy
+
+
+class Valued(Protocol):
+    """A kind of certificate, as far as a strategy may ask it."""
+
+    def value(self, belief: Belief) -> float:
+        """What is certified now, in units of reward summed over an episode."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """All that is known when a plan is made; a function of the counts, the last reward and the last plan.
+
+    `episodes` is the size of a batch, `N_E`. `memory` holds what the strategy's last plan asked to get back, `evidence`
+    what each kind of certificate did.
+    """
+
+    knowledge: Knowledge
+    inference: Inference
+    target: Target
+    episodes: int
+    iteration: int = 0
+    certificates: Mapping[str, Valued] = field(default_factory=dict)
+    evidence: Mapping[str, Memory] = field(default_factory=dict)
+    memory: Memory = field(default_factory=dict)
+
+    @property
+    def estimate(self) -> Estimate:
+        """What the counts say."""
+        return self.knowledge.estimate
+
+    @property
+    def radii(self) -> Radii:
+        """How wrong that may be."""
+        return self.knowledge.radii
+
+    @property
+    def bound(self) -> ErrorBound:
+        """(EB1)."""
+        return self.knowledge.bound
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """`(H, S, A)`."""
+        return self.estimate.mdp.shape
+
+    @property
+    def rmax(self) -> float:
+        """The most a step can pay."""
+        return self.target.rmax
+
+    @property
+    def delta(self) -> float:
+        """How often a promise may be wrong."""
+        return self.target.delta
+
+    @cached_property
+    def recovered(self) -> Recovered:
+        """The last reward that was inferred, with all states that are known by now."""
+        return self.inference.recovered.grown(self.shape[1])
+
+    @property
+    def accuracy(self) -> float:
+        """The last `ε_k`, the bound that defines the set of plausible policies."""
+        return self.inference.accuracy
+
+    @cached_property
+    def known_actions(self) -> IntArray | None:
+        """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
+        return self.estimate.kind.known_actions(self.estimate.counts.answers)
+
+    def certified(self, kind: str) -> bool:
+        """Whether the certificate of that kind holds at the accuracy asked for."""
+        return self.target.reached(self.certificates[kind].value(self))
+
+
+def uniform_policy(shape: tuple[int, int, int]) -> FloatArray:
+    """`[H, S, A]`: every action as likely as any other."""
+    return np.full(shape, 1.0 / shape[2])

@@ -1,0 +1,172 @@
+"""What a kind of certificate can do, and the promise that it makes. Statements and proofs: `docs/certificates.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from aceirl.belief import Belief, Memory, Plan, Target
+from aceirl.bounds import ErrorBound
+from aceirl.certificates.e_process import Wager
+from aceirl.confidence import Radii
+from aceirl.counts import Estimate, ExpertKind
+from aceirl.dynamic_programming import greedy_actions, occupancy
+from aceirl.mdp import FloatArray, IntArray
+
+DETERMINISTIC = "the expert answers a question always the same way"
+MARKOV = "what happens next depends on step, state and action only"
+STATIONARY = "the dynamics are the same at every step"
+STATIONARY_EXPERT = "the expert does not look at the step"
+BOUNDED = "no step pays less than 0 or more than {rmax:g}"
+FRESH = "every episode is a fresh start of the same environment"
+STOCHASTIC = "the expert takes every action it uses with a probability of at least {floor:g}"
+UNSETTLED = "the expert may use actions that it was never seen to take"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A promise about what was recovered: with probability `1 - delta`, `value` is not exceeded.
+
+    `value` and `epsilon` are in units of reward summed over an episode. `entry` is the `(h, s)` or `(h, s, a)` that
+    contributes most to the value, and `weight` how much, as far as the estimated process can tell. `more_samples` is a
+    guess at how many samples are still needed; None if there is nothing to guess from. `possible` is the most an
+    episode can earn.
+    """
+
+    kind: str
+    value: float
+    epsilon: float
+    delta: float
+    radii: str | None
+    assumptions: tuple[str, ...]
+    promise: str
+    entry: tuple[int, ...] | None
+    weight: float
+    more_samples: int | None
+    possible: float
+    guaranteed: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise is as good as was asked."""
+        return Target(self.epsilon, self.delta, 1.0).reached(self.value)
+
+    def in_words(self, state_names: Sequence[str] = ()) -> str:
+        """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
+        confidence = f"{100 * (1 - self.delta):g} %"
+        if not self.guaranteed:
+            state = f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
+        elif self.holds:
+            scale = f"of the {self.possible:g} that an episode can pay"
+            state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)} {scale}."
+        else:
+            state = f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked)."
+        parts = [state]
+        if self.entry is not None and self.weight > 0:
+            step, here, *action = self.entry
+            name = state_names[here] if here < len(state_names) else f"state {here}"
+            where = [f"step {step}", name, *(f"action {number}" for number in action)]
+            parts.append(f"Most of what is left lies at {', '.join(where)} (about {self.weight:.2g}).")
+        if not self.holds and self.more_samples is not None:
+            parts.append(f"At the present rate it takes about {self.more_samples:,} more samples.")
+        parts.append(f"This takes for granted that {'; '.join(self.assumptions)}.")
+        return " ".join(parts)
+
+
+def amount(value: float) -> str:
+    """A number as people write it, to three digits or to whole thousands."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+class CertificateKind:
+    """A kind of certificate: a value with a `name`, a line that says what it promises, and these verbs.
+
+    Only `value` and `explain` must be written anew; the others do nothing unless a kind needs them. `memory` is what
+    `update` returned last, empty at first; it is kept with the run and found again in `belief.evidence` by name.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def check(self, expert: ExpertKind) -> None:
+        """Raise an `InputError` if nothing can be certified of such an expert."""
+
+    def steer(self, plan: Plan, belief: Belief) -> Plan:
+        """Change a plan, if a run shall stop on this certificate, so that its episodes bear on it."""
+        return plan
+
+    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+        """What is wagered on the next batch, from what is known before it.
+
+        `watched [H, S]` are the known expert actions, from which the batch's deviations will be counted; None if there
+        are none, because the expert is stochastic.
+        """
+        return None
+
+    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
+        """What a batch made of its wager; `first_deviations [H+1]` counts its episodes."""
+        return memory
+
+    def value(self, belief: Belief) -> float:
+        """What is certified now, in units of reward summed over an episode; cheap enough for every iteration."""
+        raise NotImplementedError
+
+    def explain(self, belief: Belief) -> Certificate:
+        """The same with all that is to be said about it."""
+        raise NotImplementedError
+
+
+def family_name(belief: Belief) -> str:
+    """The name of the radii."""
+    family = belief.knowledge.family
+    return str(getattr(family, "__name__", type(family).__name__))
+
+
+def radii_certificate(
+    kind: str, promise: str, belief: Belief, value: float, bound: ErrorBound, radii: Radii, *, expert: bool = True
+) -> Certificate:
+    """The certificate of a kind that rests on radii; nothing is assumed of the `expert` where it does not matter."""
+    estimate, target = belief.estimate, belief.target
+    worst = greedy_actions(bound.error, np.random.default_rng(0))
+    share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
+    # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
+    further = max(0.0, (value / target.epsilon) ** 2 - 1)
+    trivial = value >= estimate.mdp.horizon * target.rmax
+    return Certificate(
+        kind=kind,
+        value=value,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        radii=family_name(belief),
+        assumptions=taken_for_granted(estimate, target.rmax, expert=expert),
+        promise=promise,
+        entry=largest_entry(share) if share.any() else None,
+        weight=float(share.max()),
+        more_samples=None if trivial else int(estimate.counts.samples * further),
+        possible=estimate.mdp.horizon * target.rmax,
+        guaranteed=radii.guaranteed,
+    )
+
+
+def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -> tuple[str, ...]:
+    """All that is assumed; nothing about the `expert` where its answers do not matter."""
+    dynamics = (STATIONARY,) if estimate.mdp.stationary else ()
+    granted = (BOUNDED.format(rmax=rmax), MARKOV, *dynamics)
+    if not expert:
+        return granted
+    floor = estimate.kind.least_probability
+    answers = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
+    return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *of_expert(estimate))
+
+
+def of_expert(estimate: Estimate) -> tuple[str, ...]:
+    """What is assumed of the expert's memory."""
+    return (STATIONARY_EXPERT,) if estimate.kind.stationary else ()
+
+
+def largest_entry(share: FloatArray) -> tuple[int, ...]:
+    """The index of the largest element."""
+    return tuple(int(i) for i in np.unravel_index(int(share.argmax()), share.shape))

@@ -1,0 +1,91 @@
+"""`criterion`: the paper's definition, literally: the same after every first action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from aceirl.belief import Belief, Memory, Plan, Target
+from aceirl.certificates.base import Certificate, CertificateKind
+from aceirl.certificates.e_process import EProcess, Wager, forecast, kelly_wager
+from aceirl.certificates.policy import outlook, require_deterministic, watched_certificate
+from aceirl.counts import ExpertKind
+from aceirl.mdp import IntArray
+
+PROMISE = "after any first action, acting on the best recovered reward loses, against the expert, at most"
+
+
+@dataclass(frozen=True)
+class Criterion(CertificateKind):
+    """The policy certificate after each first action, with its share of `delta`; first actions are imposed in turn."""
+
+    name: ClassVar = "criterion"
+    summary: ClassVar = "the paper's definition, literally: the same after every first action"
+
+    def check(self, expert: ExpertKind) -> None:
+        """Only a deterministic expert has known actions."""
+        require_deterministic("criterion", expert)
+
+    def steer(self, plan: Plan, belief: Belief) -> Plan:
+        """Impose a first action: in turn, those that are not certified yet."""
+        processes, target = _processes(belief), belief.target
+        share = target.share(belief.shape[0])
+        delta = target.delta / len(processes)
+        left = [action for action, process in enumerate(processes) if process.certified(delta) > share]
+        choices = left or list(range(len(processes)))
+        return replace(plan, first_action=choices[belief.iteration % len(choices)])
+
+    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+        """A wager on episodes that take the imposed action first and then may follow the expert."""
+        if watched is None or plan.first_action is None:
+            return None
+        return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
+
+    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
+        """The e-process of the imposed action after the batch."""
+        action = str(plan.first_action)
+        horizon = len(first_deviations) - 1
+        process = _process(memory, action, target, horizon).after(wager, first_deviations)
+        own = {"levels": process.levels, "now": process.now, "peak": process.peak}
+        return {**memory, **{f"{action}.{name}": array for name, array in own.items()}}
+
+    def value(self, belief: Belief) -> float:
+        """The certified error of the paper's criterion: the worst over first actions."""
+        processes, target = _processes(belief), belief.target
+        shares = [process.certified(target.delta / len(processes)) for process in processes]
+        return max(shares) * belief.shape[0] * target.rmax
+
+    def explain(self, belief: Belief) -> Certificate:
+        """Where episodes of the worst first action are still lost, and how many more are needed for all of them."""
+        horizon = belief.shape[0]
+        loss, more, known = np.zeros((horizon, 1)), None, belief.known_actions
+        if known is not None:
+            processes = _processes(belief)
+            delta = belief.target.delta / len(processes)
+            outlooks = [
+                outlook(process, belief, with_first(known, action), delta) for action, process in enumerate(processes)
+            ]
+            worst = max(range(len(processes)), key=lambda action: processes[action].certified(delta))
+            loss = outlooks[worst][0]
+            episodes = [count for _, count in outlooks]
+            more = None if None in episodes else sum(count for count in episodes if count is not None) * horizon
+        return watched_certificate("criterion", PROMISE, belief, self.value(belief), loss, more)
+
+
+def with_first(known_actions: IntArray, action: int) -> IntArray:
+    """`[H, S]`: that action first, wherever it is, and the expert's from then on."""
+    return np.concatenate((np.full_like(known_actions[:1], action), known_actions[1:]))
+
+
+def _processes(belief: Belief) -> list[EProcess]:
+    memory = belief.evidence.get("criterion", {})
+    horizon, _, n_actions = belief.shape
+    return [_process(memory, str(action), belief.target, horizon) for action in range(n_actions)]
+
+
+def _process(memory: Memory, action: str, target: Target, horizon: int) -> EProcess:
+    if f"{action}.now" not in memory:
+        return EProcess.started(target.share(horizon))
+    return EProcess(*(memory[f"{action}.{name}"] for name in ("levels", "now", "peak")))

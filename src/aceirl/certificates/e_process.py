@@ -1,0 +1,174 @@
+"""Wagers on the known expert actions: how an episode that does what the expert does becomes evidence about the policy.
+
+`K` is where the expert is known before an episode begins, and `Z` the share of the episode that is left when it first
+stands outside `K`. Whoever agrees with the expert on `K` loses at most `E[Z]·H·Rmax` against it. To certify `E[Z] ≤ ε`,
+wager against `E[Z] ≥ ε`: as long as that holds, no wager gains on average, so what becomes of a stake of one is a test
+martingale, an e-process, and exceeds `1/δ` with probability at most `δ`, whenever one looks (Ville's inequality). `K`
+only grows, so `E[Z]` only falls: what is certified stays so.
+
+A wager is made before the episode and may use everything seen before: here, a forecast of `Z` from the estimated
+process. A bad forecast costs time and never the truth of the promise. The proof is in `docs/certificates.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aceirl.counts import Estimate
+from aceirl.kernels import compiled
+from aceirl.mdp import FloatArray, IntArray, frozen
+
+LEVELS_PER_DOUBLING = 8
+"""How finely the certified values are told apart; the target is always one of them."""
+
+DOUBLINGS_BELOW = 4
+"""How far below the target values are certified, in doublings."""
+
+STAKES = np.concatenate((np.arange(0.0, 0.95, 0.05), [0.93, 0.96, 0.98]))
+"""The shares that may be staked. Never all: one surprise costs at most a factor of fifty."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What the next episode that follows the known actions is expected to do; a guess that only decides the stake.
+
+    `deviations [H, S]` is how likely it first stands outside `K` there, `law [H+1]` at which step, never in the last
+    entry. `worst` is the largest share of an episode that can still be lost; that is not a guess.
+    """
+
+    deviations: FloatArray
+    law: FloatArray
+    worst: float
+
+    @property
+    def losses(self) -> FloatArray:
+        """`[H+1]`: the share of an episode that is lost by deviating at each step."""
+        return 1 - np.arange(len(self.law)) / (len(self.law) - 1)
+
+
+def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
+    """What happens on the expert's `known_actions [H, S]` (-1 where there is none), by the estimated process.
+
+    A row is trusted up to the share of its observations whose successor was seen only once (Good and Turing: about that
+    likely is something new); that share goes anywhere.
+    """
+    mdp, counts = estimate.mdp, estimate.counts
+    if estimate.end is not None:
+        known_actions = np.where(np.arange(mdp.n_states) == estimate.end, 0, known_actions)  # nobody deviates any more
+    rows = mdp.transitions
+    row = counts.move_keys // mdp.n_states
+    once = np.bincount(row, weights=counts.move_counts == 1, minlength=rows.n_rows)
+    visits = np.bincount(row, weights=counts.move_counts, minlength=rows.n_rows)
+    novelty = np.where(rows.filled, once / np.maximum(1, visits), 1.0)
+    deviations = np.zeros(known_actions.shape)
+    start = mdp.initial if mdp.initial.any() else np.full(mdp.n_states, 1 / mdp.n_states)
+    stays = _follow(*rows.rows, mdp.n_actions, start, known_actions, novelty, deviations)
+    certain_start = estimate.start_known and (known_actions[0, mdp.initial > 0] >= 0).all()
+    return Forecast(deviations, np.append(deviations.sum(axis=1), stays), 1 - 1 / mdp.horizon if certain_start else 1.0)
+
+
+@compiled
+def _follow(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    n_actions: int,
+    start: FloatArray,
+    known_actions: IntArray,
+    novelty: FloatArray,
+    deviations: FloatArray,
+) -> float:
+    """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned."""
+    horizon, n_states = known_actions.shape
+    here = start.copy()
+    for h in range(horizon):
+        after = np.zeros(n_states)
+        anywhere = 0.0
+        for s in range(n_states):
+            if here[s] == 0.0:
+                continue
+            if known_actions[h, s] < 0:
+                deviations[h, s] = here[s]
+                continue
+            row = h * stride + s * n_actions + known_actions[h, s]
+            anywhere += here[s] * novelty[row]
+            for k in range(indptr[row], indptr[row + 1]):
+                after[successors[k]] += here[s] * (1.0 - novelty[row]) * probabilities[k]
+        here = after + anywhere / n_states
+    return float(here.sum())
+
+
+@dataclass(frozen=True)
+class Wager:
+    """A `stake` on the next episodes losing less than claimed; `worst` is the most they can lose, `growth` the hope."""
+
+    stake: float
+    worst: float
+    growth: float = 0.0
+
+    def log_factors(self, losses: FloatArray, levels: FloatArray) -> FloatArray:
+        """`log` of what the e-process is multiplied by, `[..., levels]`, after a loss, for claims `E[Z] ≥ level`.
+
+        `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so
+        what is reached at one level is reached at all higher ones.
+        """
+        gains = (self.worst - losses[..., None]) / (self.worst - levels)
+        return np.asarray(np.log1p(self.stake * (gains - 1)))
+
+
+def kelly_wager(expected: Forecast, target: float) -> Wager:
+    """The stake that is forecast to grow fastest against the claim `E[Z] ≥ target` (Kelly)."""
+    if target >= expected.worst:
+        return Wager(0.0, expected.worst)
+    gains = (expected.worst - np.minimum(expected.losses, expected.worst)) / (expected.worst - target)
+    growth = np.log1p(STAKES[:, None] * (gains - 1)) @ expected.law
+    best = int(growth.argmax())
+    return Wager(float(STAKES[best]), expected.worst, float(growth[best]))
+
+
+@dataclass(frozen=True, eq=False)
+class EProcess:
+    """What became of a stake of one, put on each claim of a loss of at least a `level`.
+
+    `levels [L]` are shares of an episode, rising; `now [L]` is the logarithm of the process, `peak [L]` the largest it
+    has been.
+    """
+
+    levels: FloatArray
+    now: FloatArray
+    peak: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("levels", "now", "peak"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+
+    @classmethod
+    def started(cls, target: float) -> EProcess:
+        """Nothing was won or lost; `target` is the loss to be certified, as a share of an episode."""
+        lowest, highest = -DOUBLINGS_BELOW * LEVELS_PER_DOUBLING, int(np.log2(1 / target) * LEVELS_PER_DOUBLING)
+        levels = target * 2.0 ** (np.arange(lowest, max(lowest, highest) + 1) / LEVELS_PER_DOUBLING)
+        return cls(levels, np.zeros(len(levels)), np.zeros(len(levels)))
+
+    def after(self, wager: Wager, first_deviations: IntArray) -> EProcess:
+        """The process after episodes of which `first_deviations [H+1]` first deviated at each step."""
+        horizon = len(first_deviations) - 1
+        open_claims = self.levels < wager.worst
+        losses = np.minimum(1 - np.arange(horizon + 1) / horizon, wager.worst)
+        gained = np.full(len(self.levels), np.inf)
+        gained[open_claims] = first_deviations @ wager.log_factors(losses, self.levels[open_claims])
+        now = self.now + gained
+        return EProcess(self.levels, now, np.maximum(self.peak, now))
+
+    def certified(self, delta: float) -> float:
+        """The smallest loss, as a share of an episode, certified with confidence `1 - delta`; one if none is."""
+        reached = self.peak >= np.log(1 / delta)
+        return float(self.levels[int(reached.argmax())]) if reached.any() else 1.0
+
+    def missing(self, target: float, delta: float) -> float:
+        """How much the logarithm of the process still has to grow at the target."""
+        at_target = int(np.abs(self.levels - target).argmin())
+        return max(0.0, float(np.log(1 / delta) - self.now[at_target]))

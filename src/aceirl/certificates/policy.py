@@ -1,0 +1,110 @@
+"""`policy`: the recovered policy does as well as the expert, in this environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from aceirl.belief import Belief, Memory, Plan, Target
+from aceirl.certificates.base import (
+    BOUNDED,
+    DETERMINISTIC,
+    FRESH,
+    Certificate,
+    CertificateKind,
+    largest_entry,
+    of_expert,
+)
+from aceirl.certificates.e_process import EProcess, Wager, forecast, kelly_wager
+from aceirl.counts import ExpertKind
+from aceirl.errors import InputError
+from aceirl.mdp import FloatArray, IntArray
+
+PROMISE = "acting greedily on the recovered reward loses, against the expert in this environment, at most"
+
+
+@dataclass(frozen=True)
+class Policy(CertificateKind):
+    """The regret of any policy that does what the expert is known to do, by an e-process over episodes."""
+
+    name: ClassVar = "policy"
+    summary: ClassVar = "the recovered policy does as well as the expert, in this environment"
+
+    def check(self, expert: ExpertKind) -> None:
+        """Only a deterministic expert has known actions."""
+        require_deterministic("policy", expert)
+
+    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+        """A wager on episodes that may follow the expert from the first step on."""
+        if watched is None or plan.first_action is not None:
+            return None
+        return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
+
+    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
+        """The e-process after the batch."""
+        after = _process(memory, target, len(first_deviations) - 1).after(wager, first_deviations)
+        return {"levels": after.levels, "now": after.now, "peak": after.peak}
+
+    def value(self, belief: Belief) -> float:
+        """The certified regret of any policy that does what the expert is known to do."""
+        horizon, target = belief.shape[0], belief.target
+        return (
+            _process(belief.evidence.get(self.name, {}), target, horizon).certified(target.delta)
+            * horizon
+            * target.rmax
+        )
+
+    def explain(self, belief: Belief) -> Certificate:
+        """Where episodes are still expected to leave what is known, and how many more are needed."""
+        horizon, target = belief.shape[0], belief.target
+        process = _process(belief.evidence.get(self.name, {}), target, horizon)
+        loss, episodes = np.zeros((horizon, 1)), None
+        if belief.known_actions is not None:
+            loss, episodes = outlook(process, belief, belief.known_actions, target.delta)
+        more = None if episodes is None else episodes * horizon
+        return watched_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
+
+
+def _process(memory: Memory, target: Target, horizon: int) -> EProcess:
+    return EProcess(**memory) if memory else EProcess.started(target.share(horizon))
+
+
+def require_deterministic(kind: str, expert: ExpertKind) -> None:
+    """The error for a stochastic expert, of whom these certificates say nothing."""
+    if not expert.deterministic:
+        raise InputError(
+            f"certify is {kind!r}, which needs an expert who always answers alike; for this one choose reward, set, "
+            "dynamics or none"
+        )
+
+
+def outlook(process: EProcess, belief: Belief, watched: IntArray, delta: float) -> tuple[FloatArray, int | None]:
+    """`(loss [H, S], episodes)`: where the watched actions are expected to be left, and how many episodes it takes."""
+    horizon, target = belief.shape[0], belief.target
+    expected = forecast(belief.estimate, watched)
+    missing = process.missing(target.share(horizon), delta)
+    growth = kelly_wager(expected, target.share(horizon)).growth
+    loss = expected.deviations * expected.losses[:-1, None] * horizon * target.rmax
+    return loss, 0 if missing <= 0 else int(np.ceil(missing / growth)) if growth > 0 else None
+
+
+def watched_certificate(
+    kind: str, promise: str, belief: Belief, value: float, loss: FloatArray, more_samples: int | None
+) -> Certificate:
+    """The certificate of a kind that rests on watched episodes; `loss [H, S]` is where they are still lost."""
+    target = belief.target
+    return Certificate(
+        kind=kind,
+        value=value,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        radii=None,
+        assumptions=(BOUNDED.format(rmax=target.rmax), FRESH, DETERMINISTIC, *of_expert(belief.estimate)),
+        promise=promise,
+        entry=largest_entry(loss) if loss.any() else None,
+        weight=float(loss.max()),
+        more_samples=more_samples,
+        possible=belief.shape[0] * target.rmax,
+    )

@@ -1,0 +1,104 @@
+"""`reward`: the recovered reward judges good policies as the reward behind the expert would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aceirl.belief import Belief
+from aceirl.bounds import plausible_policies
+from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.dynamic_programming import occupancy
+from aceirl.kernels import compiled
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.planner import solve_constrained
+from aceirl.rewards import action_values
+
+PROMISE = "the recovered reward and its true match disagree about the value of a good policy by at most"
+
+EVALUATIONS = 20
+"""How long the worst good policy is searched for; what the search has then is a bound already."""
+
+
+@dataclass(frozen=True)
+class Reward(CertificateKind):
+    """Paper, (SP2), for the recovered reward and its matched one."""
+
+    name: ClassVar = "reward"
+    summary: ClassVar = "the recovered reward judges good policies as the reward behind the expert would"
+
+    def value(self, belief: Belief) -> float:
+        """(EB2) over the policies that the recovered reward calls at most `epsilon` below the best.
+
+        The matched reward need not lie in `[0, Rmax]`, so its errors are followed through the true process: what that
+        may do beyond the estimate is added to the radius. The worst good policy is searched for only if the best one
+        promises anything.
+        """
+        estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
+        mdp = estimate.mdp
+        cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
+        q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
+        # The match prefers none of the actions the expert uses; a reward that does is that far from it there.
+        preferred = np.where(estimate.expert_uses, q.max(axis=2, keepdims=True) - q, 0.0)
+        radius = radii.transition + radii.expert[:, :, None] + preferred
+        ceiling = np.cumsum(radii.ceiling[::-1])[::-1]
+        tv_radius, unseen_mass = np.ascontiguousarray(radii.tv_radius), np.ascontiguousarray(radii.unseen_mass)
+        all_met = estimate.possible_states <= mdp.n_states
+        _follow_truth(*mdp.transitions.rows, radius, tv_radius, unseen_mass, ceiling, all_met, cost, worst)
+        value = float(mdp.initial @ worst[0])
+        best = q.argmax(axis=2)
+        promising = (occupancy(mdp, np.eye(mdp.n_actions)[best]) * cost).sum() < radii.ceiling[0]
+        policies = plausible_policies(
+            estimate, recovered.reward, recovered.unknown_step_reward, belief.target.epsilon / 10
+        )
+        if promising and policies is not None:
+            answer = solve_constrained(mdp, cost, policies.reward, policies.floor, max_evaluations=EVALUATIONS)
+            value = min(value, answer.bound)
+        # A start that is off by `start/(H·Rmax)` meets what the estimate loses, at most H·Rmax, and how far off that is.
+        start = radii.start * (1 + ceiling[0] / radii.ceiling[0])
+        total = value + start if mdp.initial.any() else np.inf
+        return (1 if radii.guaranteed else 4) * min(total, float(ceiling[0]))
+
+    def explain(self, belief: Belief) -> Certificate:
+        """Where the radii are largest along the worst policy."""
+        return radii_certificate("reward", PROMISE, belief, self.value(belief), belief.bound, belief.radii)
+
+
+@compiled
+def _follow_truth(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    radius: FloatArray,
+    tv_radius: FloatArray,
+    unseen_mass: FloatArray,
+    ceiling: FloatArray,
+    all_met: bool,
+    cost: FloatArray,
+    worst: FloatArray,
+) -> None:
+    """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the radius and what the true row may add to `P̂`.
+
+    The true row may move `tv_radius` of its mass among the successors seen, and `unseen_mass` anywhere: to the worst state, or,
+    unless all states were met, to one of which nothing is known. Advantages are at most
+    `(H-h)·Rmax` at every step to come, which add up to the `ceiling [H]`.
+    """
+    horizon, n_states, n_actions = radius.shape
+    for h in range(horizon - 1, -1, -1):
+        later = worst[h + 1]
+        anywhere = later.max() if all_met or h == horizon - 1 else ceiling[h + 1]
+        for s in range(n_states):
+            worst[h, s] = 0.0
+            for a in range(n_actions):
+                row = h * stride + s * n_actions + a
+                total, highest = 0.0, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * later[successors[k]]
+                    highest = max(highest, later[successors[k]])
+                added = radius[h, s, a] + tv_radius[h, s, a] * highest + unseen_mass[h, s, a] * anywhere
+                cost[h, s, a] = min(added, ceiling[h])
+                worst[h, s] = max(worst[h, s], min(added + total, ceiling[h]))

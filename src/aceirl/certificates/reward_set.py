@@ -1,0 +1,39 @@
+"""`set`: every reward that explains the expert judges policies as its matched reward does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from aceirl.belief import Belief
+from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.dynamic_programming import optimal_values
+
+PROMISE = "each reward that explains the expert and its matched reward disagree about any policy by at most"
+
+
+@dataclass(frozen=True)
+class RewardSet(CertificateKind):
+    """Paper, (SP1), over matched pairs."""
+
+    name: ClassVar = "set"
+    summary: ClassVar = "so does every reward that explains the expert"
+
+    def value(self, belief: Belief) -> float:
+        """(EB1) without its clipping: for matched pairs it bounds the gap between every policy's two values.
+
+        Differs from the paper, (SP1), which stops at four times (EB1); with its own radii so does this. The matched
+        reward of one in `[0, Rmax]` may leave that range, so `(H-h)·Rmax` is no ceiling here; what it loses in all
+        steps to come is.
+        """
+        mdp, radii = belief.estimate.mdp, belief.radii
+        if not radii.guaranteed:
+            return 4 * belief.bound.value
+        if not mdp.initial.any():
+            return float(radii.ceiling.sum())
+        worst = optimal_values(mdp, radii.transition + radii.expert[:, :, None])[1]
+        return min(float(mdp.initial @ worst[0]) + radii.start, float(radii.ceiling.sum()))
+
+    def explain(self, belief: Belief) -> Certificate:
+        """Where the radii are largest along the worst policy."""
+        return radii_certificate("set", PROMISE, belief, self.value(belief), belief.bound, belief.radii)

@@ -1,0 +1,51 @@
+"""What follows from one sweep over an MDP: optimal, soft and policy values, occupancies, greedy actions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aceirl.kernels import argmax_with_ties, backward, evaluate_backward, soft_backward, worst_backward
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+
+TIE_TOLERANCE = 1e-10
+
+
+def optimal_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Backward induction: `(Q [H, S, A], V [H, S])` of the best policy for `reward [H, S, A]`.
+
+    `unknown [H]` is the value of what follows an unknown row; zero by default, here and below.
+    """
+    return mdp.sweep(backward, reward, unknown=unknown)
+
+
+def soft_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Soft backward induction: `(policy [H, S, A], V [H, S])` where `V = log Σ_a exp Q`."""
+    return mdp.sweep(soft_backward, reward, unknown=unknown)
+
+
+def evaluate(
+    mdp: MDP, reward: FloatArray, policy: FloatArray, unknown: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Policy evaluation: `(Q [H, S, A], V [H, S])` of `policy [H, S, A]`."""
+    return mdp.sweep(evaluate_backward, reward, policy, unknown=unknown)
+
+
+def worst_values(
+    mdp: MDP, reward: FloatArray, allowed: BoolArray, unknown: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """`(Q [H, S, A], V [H, S])` of the worst policy among those that take `allowed [H, S, A]` actions only."""
+    return mdp.sweep(worst_backward, reward, allowed, unknown=unknown)
+
+
+def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
+    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`."""
+    return mdp.transitions.push(mdp.initial, policy)
+
+
+def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
+    """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator."""
+    actions = np.empty(q.shape[:2], dtype=np.int64)
+    finite = q[np.isfinite(q)]
+    tolerance = TIE_TOLERANCE * max(1.0, float(np.abs(finite).max(initial=0.0)))
+    argmax_with_ties(q, rng.random(q.shape[:2]), tolerance, actions)
+    return actions

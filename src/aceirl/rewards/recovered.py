@@ -1,0 +1,82 @@
+"""What an IRL algorithm is asked and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from aceirl.counts import Estimate
+from aceirl.dynamic_programming import optimal_values
+from aceirl.mdp import FloatArray, steps_after
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """A reward `[H, S, A]` in `[0, Rmax]`, and what it is worth.
+
+    `unknown_step_reward` is what a step of unknown consequence is taken to earn: nothing is known to happen after a row
+    that was never visited, so each of the `H-h-1` steps after it earns that. `infeasibility` is the most that a known
+    answer loses in the estimated process under the reward as the algorithm found it; zero means feasible. `parameters`
+    are named arrays from which the algorithm may start next time; nobody else looks at them. `residual` is how far it
+    was from converging, by its own measure. `blend` is the share of the plain feasible point that was mixed in to make
+    known answers greedy, where that was chosen.
+    """
+
+    reward: FloatArray
+    unknown_step_reward: float
+    infeasibility: float
+    parameters: Mapping[str, FloatArray] = field(default_factory=dict)
+    iterations: int = 0
+    residual: float = 0.0
+    blend: float = 0.0
+
+    @classmethod
+    def nothing(cls, shape: tuple[int, int, int]) -> Recovered:
+        """Before anything was observed."""
+        return cls(np.zeros(shape), 0.0, 0.0)
+
+    def grown(self, n_states: int) -> Recovered:
+        """The same reward where more states are known; of the new ones nothing is."""
+        horizon, before, n_actions = self.reward.shape
+        if n_states == before:
+            return self
+        unknown = np.full((horizon, n_states - before, n_actions), self.unknown_step_reward)
+        return replace(self, reward=np.concatenate((self.reward, unknown), axis=1))
+
+
+class InverseReinforcement(Protocol):
+    """An IRL algorithm: from what is known to a reward. `warm` are the `parameters` of its last answer, if any.
+
+    In a growing environment the problem may have more states than when they were made; to use them then is its own
+    affair.
+    """
+
+    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray]) -> Recovered: ...
+
+
+def action_values(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:
+    """`Q [H, S, A]` of the best policy for a recovered reward in the estimated process."""
+    return optimal_values(estimate.mdp, reward, unknown_step_reward * steps_after(estimate.mdp.horizon))[0]
+
+
+def infeasibility(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> float:
+    """The most that an action the expert is known to take loses against the best one.
+
+    Paper, Lemma "Feasible Reward Set Implicit": zero exactly if the expert, as far as it is known, is optimal.
+    """
+    q = action_values(estimate, reward, unknown_step_reward)
+    loss = (q.max(axis=2, keepdims=True) - q)[estimate.expert_uses]
+    return float(loss.max(initial=0.0))
+
+
+def scaled(parameters: FloatArray, rmax: float) -> tuple[FloatArray, float]:
+    """`(reward, unknown_step_reward)`: parameters moved and stretched to `[0, Rmax]`, and where their zero went."""
+    low, high = min(0.0, float(parameters.min())), max(0.0, float(parameters.max()))
+    if high == low:
+        return np.zeros_like(parameters), 0.0
+    factor = rmax / (high - low)
+    # A product may round up past Rmax.
+    return np.minimum((parameters - low) * factor, rmax), min(-low * factor, rmax)

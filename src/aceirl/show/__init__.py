@@ -1,0 +1,1 @@
+"""A run, or a comparison of runs, in words and pictures."""

@@ -1,0 +1,91 @@
+"""Experts for Gymnasium environments, by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aceirl.errors import InputError, unknown_name
+from aceirl.experts import (
+    DemonstrationExpert,
+    FunctionExpert,
+    ObservationExpert,
+    PredictExpert,
+    TerminalExpert,
+)
+from aceirl.metrics import Truth
+from aceirl.protocols import Expert
+from aceirl.sources.references import is_reference, named_object
+from aceirl.sources.source import Task
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from aceirl.envs.gymnasium import GymEnvironment
+
+# How files of recorded answers end.
+LOGS = (".jsonl", ".npz")
+
+
+def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, stationary: bool = False) -> Task:
+    """The best policy as the expert, and the regret against it. Only here is the environment's own model looked at."""
+    from aceirl.envs.truth import exact_model
+
+    model = exact_model(env, environment.horizon, environment.n_actions)
+    if np.ptp(model.reward) == 0:
+        raise InputError("the environment pays the same whatever is done, so no policy is best; use another expert")
+    truth = Truth(model.mdp, model.reward)
+    best = model.stationary_expert()[None] if stationary else model.expert()
+
+    def answer(step: int, state: int) -> int:
+        here = model.states.find(environment.observation(state))
+        return int(best[0 if stationary else step, here])
+
+    return Task(
+        environment,
+        FunctionExpert(answer, stationary=stationary),
+        regret=lambda policy: truth.regret(model.spread(policy, environment.states)),
+        reward_range=(float(model.reward.min()), float(model.reward.max())),
+        env=env,
+    )
+
+
+def gym_expert(name: str, environment: GymEnvironment, *, deterministic: bool = True) -> Expert:
+    """The expert of that name: `terminal`, a file of demonstrations, a model file, or a function of observations.
+
+    Whether a model or a function is `deterministic` has to be said; a log shows it.
+    """
+    if name == "terminal":
+        return TerminalExpert(environment)
+    if name.endswith(LOGS):
+        return DemonstrationExpert.load(Path(name), environment)
+    if name.endswith(".zip"):
+        return PredictExpert(_model(name), environment, deterministic=deterministic)
+    if not is_reference(name):
+        raise InputError(
+            f"expert {name!r} is not one of: optimal, terminal, package.module:function, demonstrations.jsonl or .npz, "
+            "ppo:model.zip"
+        )
+    found = named_object(name)
+    kind = PredictExpert if hasattr(found, "predict") else ObservationExpert
+    return kind(found, environment, deterministic=deterministic)
+
+
+def _model(name: str) -> Any:
+    """A model of Stable-Baselines3, from `algorithm:file.zip`."""
+    algorithm, colon, path = name.partition(":")
+    if not colon:
+        raise InputError(f"say which algorithm made the model {name!r}, as in ppo:{name}")
+    try:
+        library = import_module("stable_baselines3")
+    except ImportError:
+        raise InputError(f"expert {name!r} needs Stable-Baselines3: pip install stable-baselines3") from None
+    kinds = {kind.lower(): kind for kind in ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3")}
+    if algorithm.lower() not in kinds:
+        raise unknown_name("algorithm", algorithm, kinds)
+    if not Path(path).exists():
+        raise InputError(f"there is no model file {path}")
+    return getattr(library, kinds[algorithm.lower()]).load(path, device="cpu")

@@ -1,0 +1,76 @@
+"""From a source to an environment to act in and an expert to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from aceirl.envs import ENVIRONMENTS, make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.experts import PolicyExpert
+from aceirl.metrics import Truth
+from aceirl.sources.experts import LOGS, gym_expert, optimal_task
+from aceirl.sources.gymnasium import adapted, gym_env, side_by_side, without_reports
+from aceirl.sources.source import Source, Task
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from aceirl.envs.gymnasium import GymEnvironment
+
+
+def open_task(source: Source) -> Task:
+    """The environment and the expert that a source names; one, however many are to be played."""
+    if source.environment not in ENVIRONMENTS:
+        env = gym_env(source)
+        try:
+            return _gym_task(source, env, adapted(source, env))
+        except Exception:
+            env.close()
+            raise
+    for option in ("expert", "horizon", "discretise", "wrap", "stochastic_expert"):
+        if getattr(source, option):
+            raise InputError(f"{option} is for Gymnasium environments; {source.environment} comes with its own")
+    problem = make(source.environment, source.seed, **source.parameters)
+    return Task(
+        environment=Simulator(problem.mdp),
+        expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
+        regret=Truth(problem.mdp, problem.reward).regret,
+        stationary_dynamics=problem.mdp.stationary,
+        layout=problem.layout,
+    )
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[Task]:
+    """The task that a source names, with as many environments as it says; everything is closed when the block ends, however it does."""
+    if source.num_envs == 1:
+        task = open_task(source)
+        try:
+            yield task
+        finally:
+            if task.env is not None:
+                task.env.close()
+        return
+    with (
+        closing(gym_env(source)) as env,
+        without_reports(),
+        closing(side_by_side(source, adapted(source, env))) as environment,
+    ):
+        yield _gym_task(source, env, environment)
+
+
+def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> Task:
+    if source.expert is None:
+        raise InputError(
+            f"{source.environment} has no expert of its own; give one: optimal, terminal, package.module:function, "
+            "a file of demonstrations (.jsonl, .npz), or a model as ppo:model.zip"
+        )
+    if source.stochastic_expert and (source.expert in ("optimal", "terminal") or source.expert.endswith(LOGS)):
+        raise InputError(f"stochastic_expert is for functions and models, not for {source.expert!r}")
+    if source.expert == "optimal":
+        return optimal_task(env, environment, stationary=source.stationary_expert)
+    expert = gym_expert(source.expert, environment, deterministic=not source.stochastic_expert)
+    return Task(environment, expert, env=env)

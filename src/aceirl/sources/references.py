@@ -1,0 +1,31 @@
+"""Things of a user's own, named as `package.module:name`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+from aceirl.errors import InputError
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text has the form `package.module:name`."""
+    module, colon, name = text.partition(":")
+    return bool(colon) and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def named_object(reference: str) -> Any:
+    """What `package.module:name` names; modules of the current folder are found too."""
+    if not is_reference(reference):
+        raise InputError(f"{reference!r} is not of the form package.module:name")
+    module, _, name = reference.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise InputError(f"{reference} cannot be imported: {error}") from None
+    except AttributeError:
+        raise InputError(f"module {module} has no {name!r}") from None
