@@ -75,7 +75,7 @@ test-sb3: $(UV_READY)
 lint: $(UV_READY)
 	$(RUN_ALL) ruff check
 	$(RUN_ALL) ruff format --check
-	$(RUN_ALL) mypy src tests $(wildcard benchmarks)
+	$(RUN_ALL) mypy src tests $(wildcard benchmarks studies)
 
 # Only the public default index may end up in the lock file, whatever mirrors this machine is set up to use.
 lock: $(UV_READY)
@@ -84,7 +84,7 @@ lock: $(UV_READY)
 
 clean:
 	rm -rf .venv .tools node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests studies benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV_READY):
 	@test -n "$(PYTHON)" || { \

@@ -9,12 +9,13 @@ less than nine tenths of its expert's return.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import _frame as frame
 import gymnasium
 import numpy as np
 
@@ -100,33 +101,40 @@ def recovered(case: Case, agent: Any) -> tuple[GymResult, int, int]:
     )
     for turn in learn(environment, expert, settings):
         last = turn
-    learned = GymResult.of(last.state, environment, stationary_expert=True)
+    learned = GymResult.of(last, environment)
     return learned, last.record.samples, last.record.answers
 
 
-def main() -> int:
-    """Measure all cases; 1 if one of them falls short."""
-    print("| environment | expert's return | steps | answers | greedy policy's | pupil's | share | seconds |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+def measure(options: argparse.Namespace, report: frame.Report) -> int:
+    """All cases; 1 if one of them falls short."""
+    table = report.table(
+        "agents",
+        frame.Column("environment"),
+        frame.number("expert's return", "{:.3f}"),
+        frame.number("steps"),
+        frame.number("answers"),
+        frame.number("greedy policy's", "{:.3f}"),
+        frame.number("pupil's", "{:.3f}"),
+        frame.number("share", "{:.0%}"),
+        frame.number("seconds", "{:.0f}"),
+    )
     short = False
     for name, case in CASES.items():
         began = time.perf_counter()
-        expert = trained(case.make(), case.training_steps, seed=0)
+        expert = trained(case.make(), case.training_steps, seed=options.seed)
         best = mean_return(case, decided(expert))
         learned, steps, answers = recovered(case, expert)
         greedy = mean_return(case, GreedyPolicy(learned).predict)
         wrapped = RecoveredReward(case.make(), learned, elsewhere=float(learned.reward.min()))
-        pupil = trained(wrapped, case.training_steps, seed=1)
+        pupil = trained(wrapped, case.training_steps, seed=options.seed + 1)
         reached = mean_return(case, decided(pupil))
         share = reached / best if best > 0 else best / reached
         short |= share < 0.9
-        print(
-            f"| {name} | {best:.3f} | {steps:,} | {answers} | {greedy:.3f} | {reached:.3f} | {share:.0%} "
-            f"| {time.perf_counter() - began:.0f} |",
-            flush=True,
-        )
+        table.add(name, best, steps, answers, greedy, reached, share, time.perf_counter() - began)
     return int(short)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    frame.start(
+        measure, __doc__, frame.argument("--seed", type=int, default=0, help="the expert's; the pupil has the next")
+    )

@@ -1,47 +1,40 @@
 """How many samples a certificate needs, at ε = 0.1·H·Rmax and δ = 0.1.
 
-    python benchmarks/certificates.py policy [seeds]        follow the expert, N_E = 1; also with a stationary expert
-    python benchmarks/certificates.py criterion [seeds]     the same, with the first action forced in turn
-    python benchmarks/certificates.py set [seeds]           explore for all policies, batches that grow geometrically
-    python benchmarks/certificates.py transfer [runs]       train with the obstacle, promise for the room without it
+    python benchmarks/certificates.py [--only policy criterion set transfer] [--runs N]
 
-Prints tables for `docs/certificates.md`.
+policy      follow the expert, N_E = 1; also with a stationary expert
+criterion   the same, with the first action imposed in turn
+set         explore for all policies, in batches that grow geometrically
+transfer    train with the obstacle, promise for the room without it
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import sys
+import argparse
 from collections.abc import Callable
+from dataclasses import replace
 
+import _frame as frame
 import numpy as np
-from soundness import Case, transfer_regret
 
-from aceirl import Settings, learn, make
-from aceirl.bounds import error_bound
-from aceirl.certificates import Terms, transfer_certificate
-from aceirl.certificates.kinds import set_value
-from aceirl.collect import Plan, collect
+from aceirl.belief import Memory, Plan, Target
+from aceirl.certificates import transfer_certificate
+from aceirl.certificates.reward_set import RewardSet
 from aceirl.confidence import FAMILIES
 from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.explore import Belief, strategy
-from aceirl.irl import made_feasible
-from aceirl.irl.max_causal_entropy import max_causal_entropy
-from aceirl.mdp import FloatArray
+from aceirl.explore import STRATEGIES
+from aceirl.irl import MaxCausalEntropy
+from aceirl.loop import learn
+from aceirl.settings import Settings
+from studies.collecting import collected
+from studies.soundness import Case, belief_of, transfer_regret
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
+PAGE = "certificates.md"
 DELTA = 0.1
-
-
-def mean_and_error(numbers: list[int]) -> str:
-    spread = np.std(numbers, ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
-    return f"{np.mean(numbers):.4g} ± {spread:.2g}"
 
 
 def samples_until(kind: str, name: str, seed: int, *, stationary: bool = False) -> int:
@@ -52,27 +45,40 @@ def samples_until(kind: str, name: str, seed: int, *, stationary: bool = False) 
     expert = PolicyExpert(actions, problem.mdp.shape, stationary=stationary)
     settings = Settings(strategy="advice", irl="feasible-point", certify=kind, seed=seed, max_samples=10**6)
     *_, last = learn(Simulator(problem.mdp), expert, settings)
-    assert last.record.stopped == "certificate"
-    return last.record.samples
+    assert last.stopped == "certificate"
+    return last.counts.samples
 
 
-def policy_table(seeds: int) -> None:
-    print(f"| environment | samples to `policy`, mean ± s.e. of {seeds} | largest | a stationary expert, declared so |")
-    print("| --- | --- | --- | --- |")
+def policy_table(report: frame.Report, seeds: int) -> None:
+    """The price of `policy`."""
+    table = report.table(
+        "certificates-policy",
+        frame.Column("environment"),
+        frame.Column(f"samples to `policy`, mean ± s.e. of {seeds}"),
+        frame.Column("largest"),
+        frame.Column("a stationary expert, declared so"),
+        page=PAGE,
+    )
     for name in ENVIRONMENTS:
         plain = [samples_until("policy", name, seed) for seed in range(seeds)]
         declared = [samples_until("policy", name, seed, stationary=True) for seed in range(seeds)]
-        print(f"| {name} | {mean_and_error(plain)} | {max(plain)} | {mean_and_error(declared)} |", flush=True)
+        table.add(name, frame.Mean.of(plain), max(plain), frame.Mean.of(declared))
 
 
-def criterion_table(seeds: int) -> None:
-    print(f"| environment | actions | samples to `criterion`, mean ± s.e. of {seeds} | times `policy` |")
-    print("| --- | --- | --- | --- |")
+def criterion_table(report: frame.Report, seeds: int) -> None:
+    """The price of `criterion`."""
+    table = report.table(
+        "certificates-criterion",
+        frame.Column("environment"),
+        frame.Column("actions"),
+        frame.Column(f"samples to `criterion`, mean ± s.e. of {seeds}"),
+        frame.Column("times `policy`", "{:.2f}"),
+        page=PAGE,
+    )
     for name in ENVIRONMENTS:
         literal = [samples_until("criterion", name, seed) for seed in range(seeds)]
         plain = [samples_until("policy", name, seed) for seed in range(seeds)]
-        ratio = np.mean(literal) / np.mean(plain)
-        print(f"| {name} | {make(name, 0).mdp.n_actions} | {mean_and_error(literal)} | {ratio:.2f} |", flush=True)
+        table.add(name, make(name, 0).mdp.n_actions, frame.Mean.of(literal), np.mean(literal) / np.mean(plain))
 
 
 GROWTH = 1.15
@@ -84,62 +90,68 @@ def samples_to_set(name: str, family: str, seed: int, explorer: str = "greedy") 
     problem = make(name, seed)
     environment, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
     horizon = problem.mdp.horizon
-    epsilon, episodes, rng = 0.1 * horizon, 50, np.random.default_rng(seed)
-    counts, plan_of = Counts.empty(problem.mdp.shape), strategy(explorer)
-    memory: dict[str, FloatArray] = {}
+    target, episodes, rng = Target(0.1 * horizon, DELTA, 1.0), 50, np.random.default_rng(seed)
+    counts, strategy = Counts.empty(problem.mdp.shape), STRATEGIES[explorer]()
+    memory: Memory = {}
     while True:
         known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=problem.mdp.initial)
-        radii = FAMILIES[family](known, 1.0, DELTA)
-        bound = error_bound(known.mdp, radii)
-        if set_value(known, radii, bound) <= epsilon:
-            return counts.samples
-        nothing = np.zeros(problem.mdp.shape)
         batch = max(episodes, int((GROWTH - 1) * counts.samples / horizon))
-        belief = Belief(known, radii, bound, nothing, 0.0, bound.value, 1.0, DELTA, batch, memory=memory)
-        plan = plan_of.plan(belief, rng)
-        memory = dict(plan.memory)
-        counts = counts + collect(environment, expert, plan, batch, counts, rng).counts
+        belief = replace(belief_of(known, FAMILIES[family], target=target, episodes=batch), memory=memory)
+        if RewardSet().value(belief) <= target.epsilon:
+            return counts.samples
+        plan = strategy.plan(belief, rng)
+        memory = plan.memory
+        counts = counts + collected(environment, expert, plan, batch, counts, rng).counts
 
 
-def set_table(seeds: int) -> None:
-    print(f"| environment | paper (`hoeffding`, 4·EB1) | `kl` | `adaptive` | times fewer | mean ± s.e. of {seeds} |")
-    print("| --- | --- | --- | --- | --- | --- |")
+def set_table(report: frame.Report, seeds: int) -> None:
+    """The price of `set`."""
+    families = {"paper (`hoeffding`, 4·EB1)": "hoeffding", "`kl`": "kl", "`adaptive`": "adaptive"}
+    table = report.table(
+        "certificates-set",
+        frame.Column("environment"),
+        *(frame.Column(head) for head in families),
+        frame.Column("times fewer", "{:.0f}"),
+        frame.Column(f"mean ± s.e. of {seeds}"),
+        page=PAGE,
+    )
     for name in ENVIRONMENTS:
-        families = ("hoeffding", "kl", "adaptive")
-        runs = {family: [samples_to_set(name, family, seed) for seed in range(seeds)] for family in families}
+        runs = {family: [samples_to_set(name, family, seed) for seed in range(seeds)] for family in families.values()}
         ratio = np.mean(runs["hoeffding"]) / np.mean(runs["adaptive"])
-        cells = " | ".join(mean_and_error(numbers) for numbers in runs.values())
-        print(f"| {name} | {cells} | {ratio:.0f} | |", flush=True)
+        table.add(name, *(frame.Mean.of(numbers) for numbers in runs.values()), ratio, None)
 
 
-def transfer_table(runs: int) -> None:
+def transfer_table(report: frame.Report, runs: int) -> None:
     """Train in the Gridworld with its obstacle, promise for the one without, and compare with the truth."""
-    print("| episodes explored | promised regret (mean) | regret (mean) | largest regret / promise | exceeded |")
-    print("| --- | --- | --- | --- | --- |")
+    table = report.table(
+        "certificates-transfer",
+        frame.Column("episodes explored", "{:.0e}"),
+        frame.Column("promised regret (mean)", "{:.3g}"),
+        frame.Column("regret (mean)", "{:.3g}"),
+        frame.Column("largest regret / promise", "{:.2g}"),
+        frame.Column("exceeded"),
+        page=PAGE,
+    )
     sizes = (100, 10_000, 1_000_000, 100_000_000)
     for episodes in sizes:
-        promised, lost = np.array([transfer_run(episodes, seed) for seed in range(runs // len(sizes))]).T
-        exceeded = int((lost > promised).sum())
-        ratio = (lost / promised).max()
-        print(f"| {episodes:.0e} | {promised.mean():.3g} | {lost.mean():.3g} | {ratio:.2g} | {exceeded} |", flush=True)
+        promised, lost = np.array([transfer_run(episodes, seed) for seed in range(max(1, runs // len(sizes)))]).T
+        table.add(episodes, promised.mean(), lost.mean(), (lost / promised).max(), int((lost > promised).sum()))
 
 
 def transfer_run(episodes: int, seed: int) -> tuple[float, float]:
     """`(promised regret, regret)` of planning with the recovered reward in the room without the obstacle."""
-    problem, target = make("gridworld", seed), make("gridworld", seed, obstacle=0.0).mdp
+    problem, process = make("gridworld", seed), make("gridworld", seed, obstacle=0.0).mdp
     expert, shape, rng = PolicyExpert(problem.expert, problem.mdp.shape), problem.mdp.shape, np.random.default_rng(seed)
     plan = Plan(policy=np.full(shape, 1 / shape[2]))
-    counts = collect(Simulator(problem.mdp), expert, plan, episodes, Counts.empty(shape), rng).counts
+    counts = collected(Simulator(problem.mdp), expert, plan, episodes, Counts.empty(shape), rng).counts
     known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA / 3, initial=problem.mdp.initial)
-    radii = FAMILIES["adaptive"](known, 1.0, DELTA)
-    recovered = made_feasible(known, max_causal_entropy(known, 1.0), 1.0)
-    terms = Terms(0.1 * problem.mdp.horizon, DELTA, 1.0, "adaptive")
+    recovered = MaxCausalEntropy()(known, 1.0)
     case = Case(problem.mdp, problem.expert.argmax(axis=2))
-    promise = transfer_certificate(known, radii, recovered, target, terms).value
-    return promise, transfer_regret(case, known, recovered, target)
+    promise = transfer_certificate(belief_of(known, FAMILIES["adaptive"], recovered), process).value
+    return promise, transfer_regret(case, known, recovered, process)
 
 
-SECTIONS: dict[str, tuple[Callable[[int], None], int]] = {
+SECTIONS: dict[str, tuple[Callable[[frame.Report, int], None], int]] = {
     "policy": (policy_table, 50),
     "criterion": (criterion_table, 20),
     "set": (set_table, 20),
@@ -147,10 +159,17 @@ SECTIONS: dict[str, tuple[Callable[[int], None], int]] = {
 }
 
 
-def main() -> None:
-    table, default = SECTIONS[sys.argv[1]]
-    table(int(sys.argv[2]) if len(sys.argv) > 2 else default)
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """The sections asked for."""
+    for section in options.only or SECTIONS:
+        table, runs = SECTIONS[section]
+        table(report, options.runs or runs)
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--only", nargs="+", choices=SECTIONS, help="tables; by default all"),
+        frame.argument("--runs", type=int, help="of each figure; by default 50, 20, 20 and 1000"),
+    )

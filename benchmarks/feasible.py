@@ -1,10 +1,10 @@
 """How long the feasible reward set of Four Paths takes to answer, one question of each kind.
 
-    python benchmarks/feasible.py [--seed N] [--repeat N]
+    python benchmarks/feasible.py [--rounds N] [--seed N]
 
 The set is exact (H=20, S=41, A=4: 3280 rewards, 820 values) unless the row says "estimated": then it comes from 200
 random episodes, with unknown rows and an expert asked only where they went. "Bounded": the goal is known to be worth
-at least 0.5, and everything else at most 0.2. Each row: the median and the slowest of the repeats, a new question each
+at least 0.5, and everything else at most 0.2. Each row: the median and the slowest of the rounds, a new question each
 time, the median of the processor's time (which other work on the machine hardly changes), and the largest violation
 that a backward induction found in the answers.
 """
@@ -14,37 +14,88 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import _frame as frame
 import numpy as np
 
+from aceirl import rewards
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
-from aceirl.irl import FeasibleRewardSet, projected
-from aceirl.rewards.agreement import matched_loss, recall, recall_of
-from aceirl.irl.feasible_point import made_feasible
-from aceirl.irl.max_causal_entropy import max_causal_entropy
-from aceirl.irl.max_margin import max_margin
+from aceirl.irl import MaxCausalEntropy, MaxMargin, reproducing_answers
+from aceirl.rewards import FeasibleRewardSet
 
 
-def main() -> None:
-    """Ask, time and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--repeat", type=int, default=5)
-    arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
-    print(f"{'question':<42}{'median':>9}{'slowest':>9}{'processor':>11}   violation")
-    for name, question in questions(arguments.seed, rng).items():
+@dataclass(frozen=True)
+class AtMost:
+    """The largest of several figures."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"≤ {self.seconds:.3f}"
+
+
+QUICK = (
+    "contains",
+    "parameters and match, with error bound",
+    "recall of one reward",
+    "loss of one matched pair",
+)
+SHOWN: dict[str, tuple[str | None, str | None]] = {
+    "`project`, l1": ("project, l1", "project, l1, estimated"),
+    "`project`, linf": ("project, linf", "project, linf, estimated"),
+    "`project`, l1, slack 0.5": ("project, l1, slack 0.5", None),
+    "`extreme`": ("extreme", "extreme, estimated"),
+    "`interval`, bounded": ("interval, bounded", None),
+    "10 samples": ("10 samples", None),
+    "`least_slack`": ("least slack, bounded", None),
+    "`recall`": ("recall, 5 % of the answers wrong", "recall, estimated"),
+    "`MaxMargin`": (None, "maximum margin, estimated"),
+    "`projected` after maximum causal entropy": (None, "projected after max. causal entropy"),
+}
+"""The rows that docs show: what they are called there, and the questions to the exact and to the estimated set."""
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """Ask and time, and once more what the docs show of it."""
+    rng = np.random.default_rng(options.seed)
+    table = report.table(
+        "feasible, all figures",
+        frame.Column("question"),
+        frame.number("median", "{:.4f} s"),
+        frame.number("slowest", "{:.4f} s"),
+        frame.number("processor", "{:.4f} s"),
+        frame.number("violation", "{:.1e}"),
+    )
+    busy: dict[str, float] = {}
+    for name, question in questions(options.seed, rng).items():
         question()
         seconds, processor, violations = [], [], []
-        for _ in range(arguments.repeat):
-            began, busy = time.perf_counter(), time.process_time()
+        for _ in range(options.rounds):
+            began, began_busy = time.perf_counter(), time.process_time()
             violations.append(question())
             seconds.append(time.perf_counter() - began)
-            processor.append(time.process_time() - busy)
-        clock = f"{np.median(seconds):>8.4f}s{max(seconds):>8.4f}s{np.median(processor):>10.4f}s"
-        print(f"{name:<42}{clock}   {max(violations):.1e}", flush=True)
+            processor.append(time.process_time() - began_busy)
+        busy[name] = float(np.median(processor))
+        table.add(name, float(np.median(seconds)), max(seconds), busy[name], max(violations))
+    shown = report.table(
+        "feasible",
+        frame.Column("question"),
+        frame.Column("exact set", figure),
+        frame.Column("estimated set (200 episodes)", figure),
+        page="feasible-set.md",
+    )
+    quick = "`contains`, `matched`, `error_propagation`, `recall_of`, `matched_loss`"
+    shown.add(quick, AtMost(max(busy[name] for name in QUICK)), None)
+    for row, names in SHOWN.items():
+        shown.add(row, *(None if name is None else busy[name] for name in names))
+
+
+def figure(seconds: float | AtMost) -> str:
+    """Seconds as the docs show them."""
+    return str(seconds) if isinstance(seconds, AtMost) else f"{seconds:.2f}"
 
 
 def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], float]]:
@@ -59,7 +110,8 @@ def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], flo
     counts = counts.with_answers(asked * problem.expert.astype(np.int64))
     estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
     recovered = FeasibleRewardSet.of_estimate(estimate, problem.rmax)
-    entropy = max_causal_entropy(estimate, problem.rmax)
+    entropy = MaxCausalEntropy(reproduce_answers=False)(estimate, problem.rmax)
+    max_margin = MaxMargin(reproduce_answers=False)
     wrong = np.where(
         rng.random(shape[:2]) < 0.05, rng.integers(shape[2], size=shape[:2]), problem.expert.argmax(axis=2)
     )
@@ -69,45 +121,54 @@ def questions(seed: int, rng: np.random.Generator) -> dict[str, Callable[[], flo
         return rng.random(shape)
 
     def samples() -> float:
-        return max(exact.contains(reward).violation for reward in exact.sample(rng, 10))
+        return max(rewards.contains(exact, reward).violation for reward in rewards.sample(exact, rng, 10))
 
     def interval() -> float:
-        low, high = bounded.interval(*(int(rng.integers(size)) for size in shape))
+        low, high = rewards.interval(bounded, *(int(rng.integers(size)) for size in shape))
         return max(0.0, low - high)
 
     def matched() -> float:
-        other = exact.matched(recovered, problem.reward)
-        return float((np.abs(other - problem.reward) - exact.error_propagation(recovered, problem.reward)).max())
+        other = rewards.matched(exact, recovered, problem.reward)
+        bound = rewards.error_propagation(exact, recovered, problem.reward)
+        return float((np.abs(other - problem.reward) - bound).max())
 
     def compare(loss: float) -> float:
         return max(0.0, -loss)
 
+    def blended() -> float:
+        return compare(reproducing_answers(estimate, entropy, problem.rmax).blend)
+
     def all_intervals() -> float:
-        return float(np.abs(exact.intervals(list(np.ndindex(*shape))[:100]) - [0.0, 1.0]).max())
+        return float(np.abs(rewards.intervals(exact, list(np.ndindex(*shape))[:100]) - [0.0, 1.0]).max())
 
     return {
-        "contains": lambda: exact.contains(problem.reward).violation,
+        "contains": lambda: rewards.contains(exact, problem.reward).violation,
         "parameters and match, with error bound": matched,
-        "project, l1": lambda: exact.project(anything()).membership.violation,
-        "project, linf": lambda: exact.project(anything(), "linf").membership.violation,
-        "project, l1, slack 0.5": lambda: exact.with_slack(0.5).project(anything()).membership.violation,
-        "project, l1, estimated": lambda: recovered.project(anything()).membership.violation,
-        "project, linf, estimated": lambda: recovered.project(anything(), "linf").membership.violation,
-        "extreme": lambda: exact.extreme(anything() - 0.5).membership.violation,
-        "extreme, estimated": lambda: recovered.extreme(anything() - 0.5).membership.violation,
+        "project, l1": lambda: rewards.project(exact, anything()).membership.violation,
+        "project, linf": lambda: rewards.project(exact, anything(), "linf").membership.violation,
+        "project, l1, slack 0.5": lambda: rewards.project(exact.with_slack(0.5), anything()).membership.violation,
+        "project, l1, estimated": lambda: rewards.project(recovered, anything()).membership.violation,
+        "project, linf, estimated": lambda: rewards.project(recovered, anything(), "linf").membership.violation,
+        "extreme": lambda: rewards.extreme(exact, anything() - 0.5).membership.violation,
+        "extreme, estimated": lambda: rewards.extreme(recovered, anything() - 0.5).membership.violation,
         "100 intervals": all_intervals,
         "interval, bounded": interval,
         "10 samples": samples,
-        "least slack, bounded": lambda: compare(bounded.least_slack()),
-        "recall of one reward": lambda: compare(recall_of(exact, mistaken, problem.reward)),
-        "loss of one matched pair": lambda: compare(matched_loss(exact, mistaken, problem.reward)),
-        "recall, estimated": lambda: compare(recall(exact, recovered).high),
-        "recall, 5 % of the answers wrong": lambda: compare(recall(exact, mistaken).high),
+        "least slack, bounded": lambda: compare(rewards.least_slack(bounded)),
+        "recall of one reward": lambda: compare(rewards.recall_of(exact, mistaken, problem.reward)),
+        "loss of one matched pair": lambda: compare(rewards.matched_loss(exact, mistaken, problem.reward)),
+        "recall, estimated": lambda: compare(rewards.recall(exact, recovered).high),
+        "recall, 5 % of the answers wrong": lambda: compare(rewards.recall(exact, mistaken).high),
         "maximum margin, estimated": lambda: max_margin(estimate, problem.rmax).infeasibility,
-        "projected after max. causal entropy": lambda: projected(estimate, entropy, problem.rmax).infeasibility,
-        "blended after max. causal entropy": lambda: compare(made_feasible(estimate, entropy, problem.rmax).blend),
+        "projected after max. causal entropy": lambda: rewards.projected(estimate, entropy, problem.rmax).infeasibility,
+        "blended after max. causal entropy": blended,
     }
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--rounds", type=int, default=5, help="questions of each kind"),
+        frame.argument("--seed", type=int, default=0),
+    )

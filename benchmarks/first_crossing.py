@@ -1,6 +1,6 @@
 """Samples of `random` to regret 0.4, first crossing against lasting one, with pooled and with per-step estimates.
 
-    python benchmarks/first_crossing.py
+    python benchmarks/first_crossing.py [--seeds N] [--jobs N]
 
 `random` collects the same samples either way, so whatever differs lies in what is made of them. The median of the last
 nine regrets cannot be below 0.4 by one lucky policy.
@@ -8,15 +8,18 @@ nine regrets cannot be below 0.4 by one lucky policy.
 
 from __future__ import annotations
 
+import argparse
+
+import _frame as frame
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 
-from aceirl import PolicyExpert, Settings, Simulator, Truth, make
-from aceirl.loop import learn
+from aceirl import PolicyExpert, Settings, Simulator, Truth, learn, make
 from aceirl.mdp import FloatArray
 
-SEEDS, BUDGET, WINDOW, THRESHOLD = 30, 60_000, 9, 0.4
+ENVIRONMENTS = {"four-paths-released": "Four Paths", "double-chain": "Double Chain"}
+BUDGET, WINDOW, THRESHOLD = 60_000, 9, 0.4
 
 
 def curve(environment: str, seed: int, pooled: bool) -> FloatArray:
@@ -46,12 +49,21 @@ def crossing(samples: FloatArray, regret: ArrayLike) -> float:
     return float(samples[below.argmax()]) if below.any() else float(BUDGET)
 
 
-def main() -> None:
-    """One line for each environment and way of estimating."""
-    print(f"{'':21} {'estimates':10} {'first':>7} {'lasting':>8} {'change of regret':>17} {'regret at 20,000':>17}")
-    for environment in ("four-paths-released", "double-chain"):
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """One row for each environment and way of estimating."""
+    table = report.table(
+        "first-crossing",
+        frame.Column(""),
+        frame.Column("estimates"),
+        frame.number("first below 0.4", "{:,.0f}"),
+        frame.number("lasting", "{:,.0f}"),
+        frame.number("change of regret", "{:.3f}"),
+        frame.number("regret at 20,000", "{:.2f}"),
+        page="reproduction.md",
+    )
+    for environment, name in ENVIRONMENTS.items():
         for pooled in (True, False):
-            curves = Parallel(-1)(delayed(curve)(environment, seed, pooled) for seed in range(SEEDS))
+            curves = Parallel(options.jobs)(delayed(curve)(environment, seed, pooled) for seed in range(options.seeds))
             first = [crossing(*found.T) for found in curves]
             lasting = [
                 crossing(found[:, 0], [np.median(found[max(0, i - WINDOW + 1) : i + 1, 1]) for i in range(len(found))])
@@ -59,11 +71,16 @@ def main() -> None:
             ]
             regret = np.array([found[:, 1] for found in curves])
             change = np.abs(np.diff(regret, axis=1)).mean()
-            print(
-                f"{environment:21} {'pooled' if pooled else 'per step':10} {np.mean(first):7,.0f} "
-                f"{np.mean(lasting):8,.0f} {change:17.3f} {regret[:, 19].mean():17.2f}"
+            estimates = "pooled" if pooled else "per step"
+            table.add(
+                name if pooled else None, estimates, np.mean(first), np.mean(lasting), change, regret[:, 19].mean()
             )
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=30),
+        frame.argument("--jobs", type=int, default=-1, help="processes; by default one a core"),
+    )

@@ -1,22 +1,27 @@
 """Steps and answers until a recovered reward is worth acting on, in Gymnasium's own environments.
 
-    python benchmarks/gym.py [--only NAME] [--strategy NAME ...] [--seed N]
+    python benchmarks/gym.py [--only NAME ...] [--strategies NAME ...] [--seeds N]
 
 Every strategy learns until the greedy policy of its reward has a normalised regret of at most 0.05 against the expert,
 or until its budget is spent; then the row says so, with the regret it had. The expert is the exact optimum of the
-environment, taken as stationary where it loses little by that. MiniGrid needs `pip install minigrid`.
+environment, taken as stationary where it loses little by that. Of several seeds a row has the medians. MiniGrid needs
+`pip install minigrid`.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from aceirl.loop import Record, learn
+import _frame as frame
+
+from aceirl.loop import learn
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_task
+from aceirl.turns import Record
 
 GOAL = 0.05
 
@@ -67,29 +72,51 @@ def measured(case: Case, strategy: str, seed: int) -> tuple[Record, int]:
     )
     for turn in learn(task.environment, task.expert, settings, regret=task.regret):
         last = turn
-    return last.record, last.state.counts.shape[1]
+    return last.record, last.belief.shape[1]
 
 
-def main() -> None:
-    """Measure what was asked for, and print a table of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=CASES)
-    parser.add_argument("--strategy", nargs="+", default=STRATEGIES)
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    print("| environment | strategy | steps | answers | states met | regret | reached 0.05 | seconds |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | --- | ---: |")
-    for name in [chosen.only] if chosen.only else CASES:
-        for strategy in chosen.strategy:
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """A row for each environment and strategy."""
+    table = report.table(
+        "gym",
+        frame.Column("environment"),
+        frame.Column("strategy"),
+        frame.number("steps", "{:,.0f}"),
+        frame.number("answers", "{:,.0f}"),
+        frame.number("states met", "{:,.0f}"),
+        frame.number("regret", "{:.3f}"),
+        frame.Column("reached 0.05"),
+        frame.number("seconds", "{:.1f}"),
+        page="gymnasium.md",
+    )
+    for name in options.only or CASES:
+        for strategy in options.strategies or STRATEGIES:
             began = time.perf_counter()
-            record, states = measured(CASES[name], strategy, chosen.seed)
-            reached = "yes" if record.stopped == "regret" else "no"
-            print(
-                f"| {name} | {strategy} | {record.samples:,} | {record.answers:,} | {states:,} | {record.regret:.3f} "
-                f"| {reached} | {time.perf_counter() - began:.1f} |",
-                flush=True,
+            runs = [measured(CASES[name], strategy, seed) for seed in range(options.seeds)]
+            reached = sum(record.stopped == "regret" for record, _ in runs)
+            if options.seeds > 1:
+                said = f"{reached} of {options.seeds}"
+            else:
+                said = "yes" if reached else "no"
+            table.add(
+                name,
+                strategy,
+                statistics.median(record.samples for record, _ in runs),
+                statistics.median(record.answers for record, _ in runs),
+                statistics.median(states for _, states in runs),
+                statistics.median(record.regret or 0.0 for record, _ in runs),
+                said,
+                (time.perf_counter() - began) / options.seeds,
             )
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--only", nargs="+", choices=CASES, part=True, help="environments; by default all"),
+        frame.argument(
+            "--strategies", nargs="+", part=True, metavar="NAME", help=f"by default {', '.join(STRATEGIES)}"
+        ),
+        frame.argument("--seeds", type=int, default=1),
+    )

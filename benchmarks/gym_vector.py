@@ -1,10 +1,10 @@
 """Episodes one after the other against episodes side by side: real steps per second, as ratios.
 
-    python benchmarks/gym_vector.py [--only NAME] [--repeat N]
+    python benchmarks/gym_vector.py [--only NAME ...] [--rounds N]
 
 Every way plays the same number of episodes of the uniform policy through the adapter, in turns; a row gives the median
 of its ratios to `one by one` in the same turn, and the lowest and highest of them. Only steps of episodes that are not
-over count. Processes are set up as `aceirl run --copies` does, and before the clock starts. No way can gain more from
+over count. Processes are set up as `aceirl run --num-envs` does, and before the clock starts. No way can gain more from
 two processes than the machine gives, so each turn also measures that: `bare work, 2` is the work that two processes do
 in the time in which one does 1. MiniGrid needs `pip install minigrid`.
 """
@@ -22,18 +22,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import _frame as frame
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from aceirl.collect import Plan, collect
+from aceirl.belief import Plan
 from aceirl.counts import Counts
 from aceirl.envs.discretise import Bins
-from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import FunctionExpert
 from aceirl.sources import Source, gym_env
+from studies.collecting import collected
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -97,17 +99,17 @@ def cases() -> dict[str, Case]:
     millisecond = amount_of_work(1.0)
     return {
         "FrozenLake": Case(named("FrozenLake-v1", 100), 100, 640),
+        "CartPole, in bins": Case(named("CartPole-v1", 100), 100, 192, bins, native="CartPole-v1"),
         "MiniGrid-Empty-8x8": Case(named("MiniGrid-Empty-8x8-v0", 60), 60, 64),
-        "CartPole": Case(named("CartPole-v1", 100), 100, 192, bins, native="CartPole-v1"),
-        "0.1 ms of work": Case(partial(Slow, millisecond // 10), 50, 64),
-        "1 ms of work": Case(partial(Slow, millisecond), 50, 16),
-        "1 ms of work, any length": Case(partial(Slow, millisecond, ending=0.1), 50, 64),
-        "10 ms of work": Case(partial(Slow, 10 * millisecond), 10, 8),
-        "1 ms of waiting": Case(partial(Slow, waiting=0.001), 50, 16),
+        "0.1 ms of work a step": Case(partial(Slow, millisecond // 10), 50, 64),
+        "1 ms of work a step": Case(partial(Slow, millisecond), 50, 16),
+        "1 ms, episodes of very different length": Case(partial(Slow, millisecond, ending=0.1), 50, 64),
+        "10 ms of work a step": Case(partial(Slow, 10 * millisecond), 10, 8),
+        "1 ms of waiting a step": Case(partial(Slow, waiting=0.001), 50, 16),
     }
 
 
-def ways(case: Case, stack: ExitStack) -> dict[str, GymEnvironment]:
+def ways(case: Case, stack: ExitStack) -> dict[str, GymAdapter]:
     """The environment once for every way of playing it; the stack closes them."""
     plain = case.make()
     bins = None if case.bins is None else Bins.of(case.bins, plain.observation_space)
@@ -117,27 +119,27 @@ def ways(case: Case, stack: ExitStack) -> dict[str, GymEnvironment]:
         stack.callback(environment.close)
         return environment
 
-    found = {"one by one": GymEnvironment(plain, horizon=case.horizon, discretise=bins)}
+    found: dict[str, GymAdapter] = {"one by one": GymEnvironment(plain, horizon=case.horizon, discretise=bins)}
     found["sync, 8"] = vector(SyncVectorEnv([case.make] * 8))
     found["sync and resting, 8"] = vector(SyncVectorEnv([lambda: Resting(case.make())] * 8))
-    for copies in (2, 8):
-        workers = AsyncVectorEnv([lambda: Resting(case.make())] * copies, shared_memory=False)
-        found[f"processes, {copies}"] = vector(workers)
+    for number in (2, 8):
+        workers = AsyncVectorEnv([lambda: Resting(case.make())] * number, shared_memory=False)
+        found[f"processes, {number}"] = vector(workers)
     if case.native is not None:
-        for copies in (8, 64):
-            env = gymnasium.make_vec(case.native, copies, "vector_entry_point", max_episode_steps=case.horizon)
-            found[f"native, {copies}"] = vector(env)
+        for number in (8, 64):
+            env = gymnasium.make_vec(case.native, number, "vector_entry_point", max_episode_steps=case.horizon)
+            found[f"native, {number}"] = vector(env)
     return found
 
 
-def steps_per_second(environment: GymEnvironment, episodes: int, seed: int) -> float:
+def steps_per_second(environment: GymAdapter, episodes: int, seed: int) -> float:
     """Real steps, by the clock on the wall."""
     shape = (environment.horizon, 1, environment.n_actions)
     plan = Plan(policy=np.full(shape, 1 / environment.n_actions), ask=False)
     expert = FunctionExpert(lambda step, state: 0)
     environment.recall(())
     began = time.perf_counter()
-    seen = collect(environment, expert, plan, episodes, Counts.empty(shape), np.random.default_rng(seed))
+    seen = collected(environment, expert, plan, episodes, Counts.empty(shape), np.random.default_rng(seed))
     return seen.counts.samples / (time.perf_counter() - began)
 
 
@@ -151,41 +153,68 @@ def gain_of_two(pool: ProcessPoolExecutor, amount: int) -> float:
     return 2 * times[0] / times[1]
 
 
-def main() -> None:
-    """Measure what was asked for, and print a table of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only")
-    parser.add_argument("--repeat", type=int, default=9)
-    chosen = parser.parse_args()
-    print(f"gymnasium {gymnasium.__version__}, {os.cpu_count()} cores, {chosen.repeat} turns")
+COLUMNS = {
+    "sync, 8": "`SyncVectorEnv`, 8",
+    "sync and resting, 8": "the same, resting",
+    "processes, 2": "2 processes",
+    "processes, 8": "8 processes",
+    "native, 8": "native, 8",
+    "native, 64": "native, 64",
+}
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """Every way in every environment, and once more what the docs show of it."""
+    print(f"gymnasium {gymnasium.__version__}, {os.cpu_count()} cores, {options.rounds} rounds\n")
     bare = amount_of_work(100.0)
-    print("| environment | way | steps per second | times one by one | lowest to highest |")
-    print("| --- | --- | ---: | ---: | ---: |")
+    table = report.table(
+        "gym-vector, all figures",
+        frame.Column("environment"),
+        frame.Column("way"),
+        frame.number("steps per second", "{:,.0f}"),
+        frame.number("times one by one", "{:.2f}"),
+        frame.number("lowest to highest", lambda ends: f"{ends[0]:.2f} to {ends[1]:.2f}"),
+    )
+    shown: dict[str, dict[str, float]] = {}
     for name, case in cases().items():
-        if chosen.only not in (None, name):
+        if options.only and name not in options.only:
             continue
-        with ExitStack() as stack:
-            pool = stack.enter_context(ProcessPoolExecutor(2))
-            environments = ways(case, stack)
-            gains: list[float] = []
-            speeds: dict[str, list[float]] = {way: [] for way in environments}
-            for turn in range(chosen.repeat + 1):
-                gains.append(gain_of_two(pool, bare))
-                for way, environment in environments.items():
-                    speed = steps_per_second(environment, case.episodes, turn)
-                    if turn:  # the first warms up
-                        speeds[way].append(speed)
+        speeds, gains = in_turns(case, options.rounds, bare)
+        shown[name] = {}
         for way, measured in speeds.items():
             ratios = [speed / alone for speed, alone in zip(measured, speeds["one by one"], strict=True)]
-            show(name, way, f"{statistics.median(measured):,.0f}", ratios)
-        show(name, "bare work, 2", "", gains[1:])
+            shown[name][way] = statistics.median(ratios)
+            table.add(name, way, statistics.median(measured), shown[name][way], (min(ratios), max(ratios)))
+        table.add(name, "bare work, 2", None, statistics.median(gains), (min(gains), max(gains)))
+    heads = (frame.number(head, "{:.2f}") for head in COLUMNS.values())
+    pivot = report.table("gym-vector", frame.Column("environment"), *heads, page="gymnasium.md")
+    for name, found in shown.items():
+        pivot.add(name, *(found.get(way) for way in COLUMNS))
 
 
-def show(name: str, way: str, speed: str, ratios: list[float]) -> None:
-    """A row of the table."""
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    print(f"| {name} | {way} | {speed} | {statistics.median(ratios):.2f} | {spread} |", flush=True)
+def in_turns(case: Case, rounds: int, bare: int) -> tuple[dict[str, list[float]], list[float]]:
+    """Steps per second of each way, and what two processes gain, round after round; the first one warms up."""
+    with ExitStack() as stack:
+        pool = stack.enter_context(ProcessPoolExecutor(2))
+        environments = ways(case, stack)
+        gains: list[float] = []
+        speeds: dict[str, list[float]] = {way: [] for way in environments}
+        for turn in range(rounds + 1):
+            gain = gain_of_two(pool, bare)
+            measured = {
+                way: steps_per_second(environment, case.episodes, turn) for way, environment in environments.items()
+            }
+            if turn:
+                gains.append(gain)
+                for way, speed in measured.items():
+                    speeds[way].append(speed)
+    return speeds, gains
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--only", nargs="+", metavar="NAME", part=True, help="environments; by default all"),
+        frame.argument("--rounds", type=int, default=9),
+    )

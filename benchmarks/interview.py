@@ -1,15 +1,16 @@
 """A thousand answers in a row: how long the next question takes, whether memory grows, whether anything is lost.
 
-    python benchmarks/interview.py four-paths Taxi-v4
+    python benchmarks/interview.py [--only four-paths Taxi-v4] [--runs N]
 
 Each environment is answered through a server of its own, over HTTP, at the pace that the server allows, forty requests
 a second; people are slower. When a long interview is over another begins; in a short one some answers are taken back
-one by one and given again, until there were a thousand. Time is from sending an answer to having read the next
+one by one and given again, until there were enough. Time is from sending an answer to having read the next
 question, picture included.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _frame as frame
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
@@ -30,7 +32,6 @@ from browsing import Server
 
 Person = Callable[[dict[str, Any]], int]
 
-ANSWERS = 1000
 PACE = 1 / 38
 UNDONE_AT_THE_END = 12
 LONG_INTERVIEW = 100
@@ -105,12 +106,12 @@ class Figures:
         self.lost = 0
 
 
-def interview(environment: str, seed: int, person: Person, figures: Figures) -> None:
+def interview(environment: str, seed: int, person: Person, figures: Figures, answers: int) -> None:
     """One interview to its end; a short one goes on by taking answers back and giving them again."""
     with tempfile.TemporaryDirectory() as folder:
         server = Server(environment, Path(folder), "--seed", str(seed))
         client, given, memory = Client(server), 0, []
-        while len(figures.seconds) < ANSWERS:
+        while len(figures.seconds) < answers:
             shown = client.ready()
             if shown["phase"] == "asking":
                 client.ask("answer", {"turn": shown["turn"], "action": person(shown)})
@@ -129,24 +130,43 @@ def interview(environment: str, seed: int, person: Person, figures: Figures) -> 
         server.stop(signal.SIGKILL)
 
 
-def measure(environment: str) -> None:
-    """Print one line of figures."""
+def measured(environment: str, answers: int, table: frame.Table) -> None:
+    """Add a row of figures."""
     person = upward if environment == "four-paths" else taxi_driver(environment)
     figures, seed = Figures(), 0
-    while len(figures.seconds) < ANSWERS:
-        interview(environment, seed, person, figures)
+    while len(figures.seconds) < answers:
+        interview(environment, seed, person, figures, answers)
         seed += 1
-    p50, p99, worst = (1e3 * np.quantile(figures.seconds, q) for q in (0.5, 0.99, 1.0))
+    p50, p99, worst = (1e3 * float(np.quantile(figures.seconds, q)) for q in (0.5, 0.99, 1.0))
     longest = max(figures.memory, key=len)
     third = len(longest) // 3
-    early, late = np.median(longest[third : third + 30]), np.median(longest[-30:])
-    print(
-        f"{environment:14} {len(figures.seconds)} answers, {seed} interviews  "
-        f"p50 {p50:.1f} ms  p99 {p99:.1f} ms  worst {worst:.1f} ms  memory {early:.0f} MB after a third, "
-        f"{late:.0f} MB at the end of {len(longest)} (ratio {late / early:.3f})  lost after kill -9: {figures.lost}"
+    early, late = float(np.median(longest[third : third + 30])), float(np.median(longest[-30:]))
+    table.add(environment, len(figures.seconds), seed, p50, p99, worst, early, late, late / early, figures.lost)
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """A row for each environment."""
+    table = report.table(
+        "interview",
+        frame.Column("environment"),
+        frame.number("answers"),
+        frame.number("interviews"),
+        frame.number("p50, ms", "{:.1f}"),
+        frame.number("p99, ms", "{:.1f}"),
+        frame.number("slowest, ms", "{:.1f}"),
+        frame.number("MB after a third", "{:.0f}"),
+        frame.number("MB at the end", "{:.0f}"),
+        frame.number("ratio", "{:.3f}"),
+        frame.number("lost after kill -9"),
     )
+    for environment in options.only:
+        measured(environment, options.runs, table)
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["four-paths", "Taxi-v4"]:
-        measure(name)
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--only", nargs="+", metavar="ENVIRONMENT", default=["four-paths", "Taxi-v4"]),
+        frame.argument("--runs", type=int, default=1000, help="answers in each environment"),
+    )

@@ -1,24 +1,32 @@
 """How fast the error bound shrinks in the long run: samples that `guided` and `ace` need for the same bound.
 
-Batches grow geometrically, so that the bound can be followed over many orders of magnitude; the batched roll-outs cost
-the same for any number of episodes. Prints, for each environment, the bounds reached and the ratio of samples.
+    python benchmarks/long_run.py [--seeds N] [--largest N]
 
-    uv run --all-extras python benchmarks/long_run.py
+Batches grow geometrically, so that the bound can be followed over many orders of magnitude; the batched roll-outs cost
+the same for any number of episodes. The bound is given as a share of the trivial one.
 """
 
 from __future__ import annotations
 
 import argparse
 
+import _frame as frame
 import numpy as np
 
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.loop import State, learn
+from aceirl.loop import learn
 from aceirl.settings import Settings
+from aceirl.turns import RunState
 
-ENVIRONMENTS = ("four-paths", "double-chain", "chain", "gridworld", "random-mdp")
+ENVIRONMENTS = {
+    "four-paths": "Four Paths",
+    "double-chain": "Double Chain",
+    "chain": "Chain",
+    "gridworld": "Gridworld",
+    "random-mdp": "Random MDP",
+}
 LEVELS = (0.5, 0.2, 0.1)
 
 
@@ -26,7 +34,7 @@ def bounds(environment: str, strategy: str, seed: int, largest: float) -> tuple[
     """Samples and bounds (as a share of the trivial one) of a run whose batches double every second iteration."""
     problem = make(environment, seed)
     simulator, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
-    state: State | None = None
+    state: RunState | None = None
     curve: list[tuple[int, float]] = []
     episodes = 1.0
     while not curve or (curve[-1][0] < largest and curve[-1][1] > min(LEVELS)):
@@ -47,7 +55,7 @@ def bounds(environment: str, strategy: str, seed: int, largest: float) -> tuple[
 
 
 def samples_to(level: float, samples: np.ndarray, shares: np.ndarray) -> float:
-    """Samples at which the bound is at the level, interpolated between the two iterations around it."""
+    """Samples at which the bound is at the level, interpolated between the two iterations around it; NaN if never."""
     if shares.min() > level:
         return float("nan")
     k = int(np.argmax(shares <= level))
@@ -56,21 +64,38 @@ def samples_to(level: float, samples: np.ndarray, shares: np.ndarray) -> float:
     return float(np.exp(np.interp(-level, -shares[k - 1 : k + 1], np.log(samples[k - 1 : k + 1]))))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--largest", type=float, default=1e12, help="give up after so many samples")
-    options = parser.parse_args()
-    print(f"{'environment':16} {'bound / H·Rmax':>16} {'ace':>12} {'guided':>12} {'ratio':>8}")
-    for environment in ENVIRONMENTS:
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """All environments at all levels, and once more what the docs show of it."""
+    table = report.table(
+        "long-run, all levels",
+        frame.Column("environment"),
+        frame.number("bound", "{:g}"),
+        frame.number("`ace`", "{:.3g}"),
+        frame.number("`guided`", "{:.3g}"),
+        frame.number("`guided` over `ace`", "{:.2f}"),
+    )
+    last = {}
+    for environment, name in ENVIRONMENTS.items():
         runs = {
             strategy: [bounds(environment, strategy, seed, options.largest) for seed in range(options.seeds)]
             for strategy in ("ace", "guided")
         }
         for level in LEVELS:
-            ace, guided = (np.mean([samples_to(level, *run) for run in runs[s]]) for s in ("ace", "guided"))
-            print(f"{environment:16} {level:>16} {ace:>12.3g} {guided:>12.3g} {guided / ace:>8.2f}", flush=True)
+            ace, guided = (float(np.mean([samples_to(level, *run) for run in runs[s]])) for s in ("ace", "guided"))
+            table.add(name, level, ace, guided, guided / ace)
+            last[name] = guided / ace
+    shown = report.table(
+        "long-run",
+        *(frame.number(name, "{:.2f}") for name in ENVIRONMENTS.values()),
+        page="strategies.md",
+    )
+    shown.add(*last.values())
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=3),
+        frame.argument("--largest", type=float, default=1e12, part=True, help="give up after so many samples"),
+    )

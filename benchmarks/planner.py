@@ -1,44 +1,43 @@
 """How fast the planner is: beside conic solvers on the same instances, in the loop, and as instances grow.
 
-    uv run --all-extras python benchmarks/planner.py            # rivals, the loop, 10³ to 10⁶ variables
-    uv run --all-extras python benchmarks/planner.py --large    # and 10⁷
-    uv run --all-extras python benchmarks/planner.py --picture  # only docs/images/planner-gap.png
+    python benchmarks/planner.py [--rounds N] [--only rivals loop growth] [--largest N] [--skip-scs]
+    python benchmarks/planner.py --picture                                      only docs/images/planner-gap.png
+    python benchmarks/planner.py --against OTHER/src [--only WORD ...]          two versions of the package
 
 Everything runs in one process, in turns, so that other work on the machine hits all sides alike. A gap is verified: the
 plan that a solver returns is followed through the model and evaluated by the same exact pass, against one lower bound.
-`Clarabel` is the sparse formulation of the tests' oracle; `SCS, dense` is the paper's appendix as its released code has
-it, with dense matrices and power atoms, on the same counts and the same `N_E`.
+`Clarabel` is the sparse formulation of `studies/saddle.py`; `SCS, dense` is the paper's appendix as its released code
+has it, with dense matrices and power atoms, on the same counts and the same `N_E`.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from importlib import import_module
 from typing import Any
 
+import _frame as frame
 import numpy as np
+from _versions import dense, occupancy, optimal_values, sparse_mdp
 
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.explore import planning
-from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray
-from aceirl.planner import Episodes, SaddlePlan, solve_saddle
+from aceirl.planner import Episodes, SaddlePlan, solve_constrained, solve_saddle
 from aceirl.settings import Settings
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "planner-gap.png"
+PAGE = "planner.md"
+PICTURE = frame.DOCS / "images" / "planner-gap.png"
 DELTA = 0.1
 
 
@@ -83,9 +82,9 @@ def learned(environment: str, episodes: int, number: float, *, spread: bool = Fa
     counts = np.maximum(1.0, estimate.counts.visits.sum(axis=0))
     mdp = estimate.mdp
     if spread:
-        dense = mdp.dense()
-        dense[dense.sum(axis=-1) == 0] = 1 / shape[1]
-        mdp = MDP.from_dense(dense, initial=mdp.initial, horizon=shape[0])
+        rows = dense(mdp)
+        rows[rows.sum(axis=-1) == 0] = 1 / shape[1]
+        mdp = MDP.from_dense(rows, initial=mdp.initial, horizon=shape[0])
     return Instance(environment, mdp, radius_weight(counts, shape[0]), counts, number)
 
 
@@ -94,10 +93,10 @@ def random_sparse(size: int, per_entry: float, horizon: int = 20, n_actions: int
     rng = np.random.default_rng(0)
     n_states = size // (horizon * n_actions)
     rows = n_states * n_actions
-    mdp = MDP(
-        horizon=horizon,
-        n_states=n_states,
-        n_actions=n_actions,
+    mdp = sparse_mdp(
+        horizon,
+        n_states,
+        n_actions,
         indptr=np.arange(0, 3 * rows + 1, 3),
         successors=np.sort(rng.integers(0, n_states, (rows, 3)), axis=1).astype(np.int32).ravel(),
         probabilities=rng.dirichlet(np.ones(3), rows).ravel(),
@@ -111,45 +110,120 @@ def random_sparse(size: int, per_entry: float, horizon: int = 20, n_actions: int
     return Instance(f"random, {size:.0e}", mdp, weight, counts, per_entry * episodes)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--large", action="store_true", help="grow to 10⁷ variables")
-    parser.add_argument("--picture", action="store_true", help="draw docs/images/planner-gap.png and do nothing else")
-    parser.add_argument("--rounds", type=int, default=5, help="how often the rivals take turns")
-    parser.add_argument("--skip-scs", action="store_true", help="leave the slowest rival out")
-    options = parser.parse_args()
+# What two versions are compared by; each prepares, and then measures a round.
+
+NAMES = {"four-paths-released": "Four Paths", "double-chain": "Double Chain"}
+IN_THE_LOOP = ("ace", "ace-rf")
+
+
+def cold_rounds(environment: str, spread: bool) -> frame.Round:
+    """A plan from nothing."""
+    instance = learned(environment, 200, 50.0, spread=spread)
+    return frame.timed(lambda: instance.plan(0.01), 3 if environment == "four-paths-released" else 20)
+
+
+def growth_rounds(size: int, per_entry: float) -> frame.Round:
+    """A plan of a large instance."""
+    instance = random_sparse(size, per_entry)
+    return frame.timed(lambda: instance.plan(0.05, max_iterations=2000), max(1, 10**5 // size))
+
+
+def constrained_rounds(environment: str) -> frame.Round:
+    """The best cost under a floor on the reward."""
+    instance = learned(environment, 200, 50.0)
+    cost = instance.weight / np.sqrt(instance.counts)
+    reward = make(environment, seed=0).reward
+    floor = 0.9 * float(instance.mdp.initial @ optimal_values(instance.mdp, reward)[1][0])
+    return frame.timed(lambda: solve_constrained(instance.mdp, cost, reward, floor), 20)
+
+
+def loop_rounds(environment: str, strategy: str) -> frame.Round:
+    """A run of 25 batches, most of which is planning."""
+    problem = make(environment, seed=0)
+    simulator, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
+    settings = Settings(
+        strategy=strategy, irl="feasible-point", certify=None, episodes_per_iteration=50,
+        max_samples=50 * 25 * problem.mdp.horizon,
+    )  # fmt: skip
+    return frame.timed(lambda: list(learn(simulator, expert, settings)))
+
+
+MEASUREMENTS: dict[str, Callable[[], frame.Round]] = {
+    **{
+        f"cold, {name}{', spread' if spread else ''}": partial(cold_rounds, environment, spread)
+        for environment, name in NAMES.items()
+        for spread in (False, True)
+    },
+    **{
+        f"loop of `{strategy}`, {name}": partial(loop_rounds, environment, strategy)
+        for environment, name in NAMES.items()
+        for strategy in IN_THE_LOOP
+    },
+    **{f"constrained, {name}": partial(constrained_rounds, environment) for environment, name in NAMES.items()},
+    **{
+        f"growth, {size:.0e} variables, batch {per_entry:g}": partial(growth_rounds, size, per_entry)
+        for size in (10**4, 10**5, 10**6)
+        for per_entry in (0.1, 1.0)
+    },
+}
+
+
+# Beside other software, in the loop, and as instances grow.
+
+SECTIONS = ("rivals", "loop", "growth")
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """Compare versions or draw, if that was asked for; else measure the sections."""
     if options.picture:
         picture()
         return
-    rivals(options.rounds, options.skip_scs)
-    in_the_loop()
-    growth((10**3, 10**4, 10**5, 10**6, *((10**7,) if options.large else ())))
+    if frame.compared(options, report, MEASUREMENTS):
+        return
+    chosen = options.only or SECTIONS
+    if "rivals" in chosen:
+        rivals(report, options.rounds, options.skip_scs)
+    if "loop" in chosen:
+        in_the_loop(report)
+    if "growth" in chosen:
+        growth(report, options.largest)
 
 
-def rivals(rounds: int, skip_scs: bool) -> None:
+def rivals(report: frame.Report, rounds: int, skip_scs: bool) -> None:
     """Cold plans after 200 random episodes with N_E = 50: this planner, Clarabel and SCS, in turns.
 
-    Two treatments of rows never visited: empty, as in this package, and spread over all states, as in the
-    earlier measurements. The second makes the conic problems much larger. SCS takes one turn only.
+    Two treatments of rows never visited: empty, as in this package, and spread over all states. The second makes the
+    conic problems much larger. SCS takes one turn only.
     """
-    print(f"{'instance':<30}{'solver':<12}{'median':>12}{'best':>12}{'verified gap':>14}{'slower than ours by':>21}")
-    for environment in ("four-paths-released", "double-chain"):
+    table = report.table(
+        "planner-rivals",
+        frame.Column("instance"),
+        frame.Column("solver"),
+        frame.Column("median", frame.seconds),
+        frame.Column("verified gap", lambda gap: f"{100 * gap:.1f} %"),
+        frame.Column("slower by", "{:,.0f} ×"),
+        page=PAGE,
+    )
+    for environment, title in NAMES.items():
         for spread in (False, True):
             instance = learned(environment, 200, 50.0, spread=spread)
-            solvers: dict[str, Callable[[Instance], FloatArray]] = {"ours": with_ours, "Clarabel": with_clarabel}
+            solvers: dict[str, Callable[[Instance], FloatArray]] = {
+                "this planner (1 %)": with_ours,
+                "Clarabel, sparse": with_clarabel,
+            }
             if not (skip_scs or spread):
-                solvers["SCS, dense"] = with_scs
+                solvers["SCS, the released dense formulation"] = with_scs
             lower = instance.plan(1e-3).lower
             times, answers = in_turns(instance, solvers, rounds)
+            ours = next(iter(times.values()))
+            head: str | None = f"{title}, unknown rows spread over all states" if spread else title
             for name, taken in times.items():
-                ratio = statistics.median(a / b for a, b in zip(taken, times["ours"], strict=False))
+                ratio = None
+                if taken is not ours:
+                    ratio = statistics.median(a / b for a, b in zip(taken, ours, strict=False))
                 value = instance.value(answers[name])
-                print(
-                    f"{environment + (', spread' if spread else ''):<30}{name:<12}"
-                    f"{statistics.median(taken) * 1e3:>9.1f} ms{min(taken) * 1e3:>9.1f} ms"
-                    f"{(value - lower) / value:>14.4f}{ratio:>21.1f}",
-                    flush=True,
-                )
+                table.add(head, name, statistics.median(taken), (value - lower) / value, ratio)
+                head = None
 
 
 def in_turns(
@@ -175,7 +249,7 @@ def with_ours(instance: Instance) -> FloatArray:
 
 def with_clarabel(instance: Instance) -> FloatArray:
     """The oracle's sparse formulation, at tolerances that are enough for a gap of one per cent."""
-    from oracles_planner import conic_saddle
+    from studies.saddle import conic_saddle
 
     loose = {"tol_gap_rel": 1e-3, "tol_gap_abs": 1e-3, "tol_feas": 1e-4}
     fixed = np.zeros(instance.mdp.shape)
@@ -185,8 +259,9 @@ def with_clarabel(instance: Instance) -> FloatArray:
 
 def with_scs(instance: Instance) -> FloatArray:
     """The paper's appendix: `min bᵀy s.t. Aᵀy ≥ c(x), Ax = b, x ≥ 0`, dense `A`, power atoms, and SCS as it comes."""
-    from oracles_planner import cp, flow_matrix
+    from studies.saddle import flow_matrix
 
+    cp: Any = import_module("cvxpy")
     flow, start = flow_matrix(instance.mdp)
     dense = flow.toarray()
     x, y = cp.Variable(dense.shape[1]), cp.Variable(dense.shape[0])
@@ -201,19 +276,25 @@ def with_scs(instance: Instance) -> FloatArray:
     return answer.reshape(instance.mdp.shape)
 
 
-def in_the_loop() -> None:
-    """Plans of whole runs, each started from the last: `ace` with its policy set, `ace-rf` with all policies."""
-    print(
-        f"\n{'in the loop':<22}{'strategy':<10}{'N_E':>5}{'plans':>7}{'median':>11}{'slowest':>11}{'largest gap':>13}"
+def in_the_loop(report: frame.Report) -> None:
+    """Plans of whole runs, each started from the last: `ace` with its policy set, `ace-rf` with all policies.
+
+    A plan is all that the strategy does, the radius it expects and the policy set included.
+    """
+    table = report.table(
+        "planner-loop",
+        frame.Column("in the loop"),
+        frame.Column("strategy"),
+        frame.number("N_E"),
+        frame.number("plans"),
+        frame.number("median", frame.seconds),
+        frame.number("slowest", frame.seconds),
+        frame.number("largest gap", "{:.4f}"),
     )
-    for environment in ("four-paths-released", "double-chain"):
-        for strategy in ("ace", "ace-rf"):
+    for environment, title in NAMES.items():
+        for strategy in IN_THE_LOOP:
             times, gaps = planning_times(environment, strategy, episodes=50, iterations=25)
-            print(
-                f"{environment:<22}{strategy:<10}{50:>5}{len(times):>7}{statistics.median(times) * 1e3:>8.1f} ms"
-                f"{max(times) * 1e3:>8.1f} ms{max(gaps):>13.4f}",
-                flush=True,
-            )
+            table.add(title, f"`{strategy}`", 50, len(times), statistics.median(times), max(times), max(gaps))
 
 
 def planning_times(
@@ -222,51 +303,59 @@ def planning_times(
     """Seconds and gaps of every plan in three runs."""
     times: list[float] = []
     gaps: list[float] = []
-
-    def timed(*arguments: Any, **options: Any) -> SaddlePlan:
-        began = time.perf_counter()
-        plan = solve_saddle(*arguments, **options)
-        times.append(time.perf_counter() - began)
-        gaps.append(plan.gap)
-        return plan
-
-    planning.solve_saddle = timed  # type: ignore[attr-defined]
-    try:
-        for seed in range(3):
-            problem = make(environment, seed)
-            settings = Settings(
-                strategy=strategy, irl="feasible-point", certify=None, episodes_per_iteration=episodes, seed=seed,
-                max_samples=episodes * iterations * problem.mdp.horizon,
-            )  # fmt: skip
-            for _ in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
-                pass
-    finally:
-        planning.solve_saddle = solve_saddle  # type: ignore[attr-defined]
+    for seed in range(3):
+        problem = make(environment, seed)
+        settings = Settings(
+            strategy=strategy, irl="feasible-point", certify=None, episodes_per_iteration=episodes, seed=seed,
+            max_samples=episodes * iterations * problem.mdp.horizon,
+        )  # fmt: skip
+        for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
+            if turn.record.planner_gap is not None:
+                times.append(turn.record.planning_seconds)
+                gaps.append(turn.record.planner_gap)
     return times, gaps
 
 
-def growth(sizes: tuple[int, ...]) -> None:
+@dataclass(frozen=True)
+class Pair:
+    """A figure with a small batch and with a large one."""
+
+    small: float
+    large: float
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.small:{spec}}, {self.large:{spec}}"
+
+
+def growth(report: frame.Report, largest: float) -> None:
     """Cold plans to a gap of 5 % as instances grow; memory counts the instance and all that planning allocates."""
-    print(
-        f"\n{'H·S·A':>10}{'batch':>8}{'iterations':>12}{'seconds':>10}{'gap':>8}{'ns per variable and iteration':>32}"
-        f"{'arrays of [H,S,A]':>19}"
+    table = report.table(
+        "planner-growth",
+        frame.Column("variables", lambda size: f"10{''.join('⁰¹²³⁴⁵⁶⁷⁸⁹'[int(digit)] for digit in str(size))}"),
+        frame.Column("iterations", "{:.0f}"),
+        frame.Column("seconds", "{:.2g}"),
+        frame.Column("ns per variable and iteration", "{:.0f}"),
+        frame.Column("memory in arrays of `[H,S,A]`, instance included", "{:.1f}"),
+        page=PAGE,
     )
-    for size in sizes:
-        for per_entry in (0.1, 1.0):
-            tracemalloc.start()
-            instance = random_sparse(size, per_entry)
-            tracemalloc.reset_peak()
-            instance.plan(0.05, max_iterations=1)
-            arrays = tracemalloc.get_traced_memory()[1] / (8 * instance.weight.size)
-            tracemalloc.stop()
-            began = time.perf_counter()
-            plan = instance.plan(0.05, max_iterations=2000)
-            seconds = time.perf_counter() - began
-            each = seconds / plan.iterations / instance.weight.size * 1e9
-            print(
-                f"{size:>10.0e}{per_entry:>8}{plan.iterations:>12}{seconds:>10.3f}{plan.gap:>8.3f}{each:>32.1f}{arrays:>19.1f}",
-                flush=True,
-            )
+    for power in range(4, int(np.log10(largest) + 1e-9) + 1):
+        found = [planned(10**power, per_entry) for per_entry in (0.1, 1.0)]
+        iterations, seconds, each, arrays = (Pair(*figure) for figure in zip(*found, strict=True))
+        table.add(power, iterations, seconds, each, max(arrays.small, arrays.large))
+
+
+def planned(size: int, per_entry: float) -> tuple[int, float, float, float]:
+    """Iterations, seconds, nanoseconds per variable and iteration, and memory of one plan."""
+    tracemalloc.start()
+    instance = random_sparse(size, per_entry)
+    tracemalloc.reset_peak()
+    instance.plan(0.05, max_iterations=1)
+    arrays = tracemalloc.get_traced_memory()[1] / (8 * instance.weight.size)
+    tracemalloc.stop()
+    began = time.perf_counter()
+    plan = instance.plan(0.05, max_iterations=2000)
+    seconds = time.perf_counter() - began
+    return plan.iterations, seconds, seconds / plan.iterations / instance.weight.size * 1e9, arrays
 
 
 def plain_play(instance: Instance, step: float, iterations: int) -> FloatArray:
@@ -317,4 +406,11 @@ def picture() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        *frame.comparing(rounds=5),
+        frame.argument("--largest", type=float, default=1e6, help="the most variables in the table of growth"),
+        frame.argument("--skip-scs", action="store_true", part=True, help="leave the slowest rival out"),
+        frame.argument("--picture", action="store_true", help="draw docs/images/planner-gap.png and do nothing else"),
+    )

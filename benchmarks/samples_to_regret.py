@@ -5,7 +5,7 @@ paper's radii). `greedy-released` is greedy as the released code has it: the bou
 it is planned in a process whose counts start at one for every successor. `advice` and `guided` run with the
 defaults of this software and one episode an iteration.
 
-    uv run --all-extras python benchmarks/samples_to_regret.py --seeds 50 --jobs 2
+    python benchmarks/samples_to_regret.py [--seeds N] [--jobs N] [--strategies NAME ...]
 """
 
 from __future__ import annotations
@@ -13,29 +13,37 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+import _frame as frame
 import numpy as np
 from joblib import Parallel, delayed
 
-from aceirl.collect import Plan
+from aceirl.belief import Belief, Plan
 from aceirl.confidence import trivial_bound
+from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experiments.published import TABLE1
 from aceirl.experts import PolicyExpert
-from aceirl.explore import Belief
-from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.loop import learn
 from aceirl.mdp import MDP
 from aceirl.metrics import Truth
 from aceirl.settings import Settings
 
-SETTINGS = {
+BUDGETS = {
     "four-paths-released-50": 100_000,
     "double-chain-50": 100_000,
     "chain-1": 10_000,
     "gridworld-released-1": 3_000,
     "random-mdp-released-1": 3_000,
 }
+NAMES = {
+    "four-paths-released": "Four Paths",
+    "double-chain": "Double Chain",
+    "chain": "Chain",
+    "gridworld-released": "Gridworld",
+    "random-mdp-released": "Random MDP",
+}
+STRATEGIES = {"uniform": "uniform", "random": "random", "greedy": "greedy", "greedy-released": "greedy, as released"}
 ADVICE_LIMITS = {"four-paths-released": 60, "double-chain": 80, "chain": 40, "gridworld-released": 25} | {
     "random-mdp-released": 22
 }
@@ -56,7 +64,7 @@ class GreedyReleased:
 
 def _counted_from_one(belief: Belief) -> MDP:
     known, visits = belief.estimate.mdp, belief.estimate.counts.visits[..., None]
-    rows = (known.dense() * visits + 1) / (visits + belief.shape[1])
+    rows = (known.transitions.dense() * visits + 1) / (visits + belief.shape[1])
     return MDP.from_dense(rows, initial=known.initial)
 
 
@@ -65,7 +73,7 @@ def samples(environment: str, strategy: str, episodes: int, budget: int, seed: i
     problem = make(environment, seed)
     as_released = strategy not in ("advice", "guided")
     settings = Settings(
-        strategy="greedy" if strategy == "greedy-released" else strategy,
+        strategy=GreedyReleased() if strategy == "greedy-released" else strategy,
         confidence="hoeffding" if as_released else "kl",
         stationary_dynamics=not as_released,
         episodes_per_iteration=episodes,
@@ -79,44 +87,68 @@ def samples(environment: str, strategy: str, episodes: int, budget: int, seed: i
         PolicyExpert(problem.expert, problem.mdp.shape),
         settings,
         regret=Truth(problem.mdp, problem.reward).regret,
-        explorer=GreedyReleased() if strategy == "greedy-released" else None,
     )
     *_, last = turns
     return last.record.samples, last.record.stopped == "regret"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=50)
-    parser.add_argument("--jobs", type=int, default=2)
-    known = ("uniform", "random", "greedy", "greedy-released")
-    parser.add_argument("--strategies", nargs="*", choices=known, default=known)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Measured(frame.Mean):
+    """Samples, mean and standard error, and how many runs never got there; those count with their budget."""
+
+    censored: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.0f} ± {self.error:.0f}"
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """The paper's strategies in the paper's setting, and ours in ours."""
     pool = Parallel(n_jobs=options.jobs)
 
-    def measured(environment: str, strategy: str, episodes: int, budget: int) -> tuple[float, float, int]:
+    def measured(environment: str, strategy: str, episodes: int, budget: int) -> Measured:
         cells = (delayed(samples)(environment, strategy, episodes, budget, seed) for seed in range(options.seeds))
         spent, reached = np.array(pool(cells)).T
-        return float(spent.mean()), float(spent.std(ddof=1) / np.sqrt(len(spent))), int((reached == 0).sum())
+        mean = frame.Mean.of(spent.tolist())
+        return Measured(mean.mean, mean.error, int((reached == 0).sum()))
 
-    print(f"{'setting':24} {'strategy':18} {'ours':>16} {'published':>16} {'difference / joint s.e.':>24}")
-    for name, budget in SETTINGS.items():
+    table = report.table(
+        "samples-to-regret",
+        frame.Column("setting"),
+        frame.Column("strategy"),
+        frame.Column("ours"),
+        frame.Column("published", lambda printed: f"{printed.mean} ± {printed.error}"),
+        frame.Column("", "{:+.1f}"),
+        page="differences.md",
+    )
+    for name, budget in BUDGETS.items():
         environment, _, episodes = name.rpartition("-")
-        for strategy in options.strategies:
-            mean, error, censored = measured(environment, strategy, int(episodes), budget)
+        head: str | None = f"{NAMES[environment]}, N_E={episodes}"
+        for strategy in options.strategies or STRATEGIES:
+            if strategy == "greedy-released" and episodes == "1" and not options.strategies:
+                continue  # there `greedy` is close to the published figure as it is
+            found = measured(environment, strategy, int(episodes), budget)
             printed = TABLE1[name]["greedy" if strategy == "greedy-released" else strategy]
-            distance = (mean - printed.mean) / np.hypot(error, printed.error)
-            note = f" ({censored} censored)" if censored else ""
-            ours, theirs = f"{mean:.0f} ± {error:.0f}", f"{printed.mean} ± {printed.error}"
-            print(f"{name:24} {strategy:18} {ours:>16} {theirs:>16} {distance:>+24.1f}{note}", flush=True)
-    print(f"\n{'N_E=1':24} {'advice':>16} {'guided':>16} {'asked for':>16}")
+            distance = (found.mean - printed.mean) / np.hypot(found.error, printed.error)
+            table.add(head, STRATEGIES[strategy], found, printed, distance)
+            head = None
+    ours = report.table(
+        "advice",
+        frame.Column("N_E=1"),
+        frame.Column("advice"),
+        frame.Column("guided"),
+        frame.Column("asked for", "≤ {}"),
+    )
     for environment, limit in ADVICE_LIMITS.items():
-        cells = []
-        for strategy in ("advice", "guided"):
-            mean, error, _ = measured(environment, strategy, 1, 10_000)
-            cells.append(f"{mean:.0f} ± {error:.0f}")
-        print(f"{environment:24} {cells[0]:>16} {cells[1]:>16} {f'≤ {limit}':>16}", flush=True)
+        found_ours = (measured(environment, strategy, 1, 10_000) for strategy in ("advice", "guided"))
+        ours.add(NAMES[environment], *found_ours, limit)
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=50),
+        frame.argument("--jobs", type=int, default=2, help="processes"),
+        frame.argument("--strategies", nargs="+", choices=STRATEGIES, part=True, help="by default all"),
+    )

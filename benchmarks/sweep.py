@@ -1,7 +1,8 @@
 """Two workers against one on a sweep of Four Paths, side by side, and what both cores give a plain busy loop.
 
-The last figure says how much a second core is worth on this machine while the benchmark runs: no sweep can do better.
-Run: `python benchmarks/sweep.py [--seeds 12] [--dask]`.
+    python benchmarks/sweep.py [--seeds N] [--rounds N] [--dask]
+
+The last column says how much a second core is worth on this machine while the benchmark runs: no sweep can do better.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import _frame as frame
+
 from aceirl.experiments.specs import SPECS, Cell
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Processes, Workers, compile_once, sweep
@@ -19,23 +22,22 @@ from aceirl.experiments.sweep import Processes, Workers, compile_once, sweep
 STRATEGIES = ("random", "greedy", "advice", "uniform")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dask", action="store_true", help="on local Dask clusters instead of joblib")
-    options = parser.parse_args()
-    setting = next(s for s in SPECS["table1"].settings if s.name == "four-paths-released-50")
-    cells = [setting.cell(strategy, seed) for seed in range(options.seeds) for strategy in STRATEGIES]
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """Rounds in which one worker and two do the same runs, and one process and two the same arithmetic."""
+    scenario = next(s for s in SPECS["table1"].scenarios if s.name == "four-paths-released-50")
+    cells = [scenario.cell(strategy, seed) for seed in range(options.seeds) for strategy in STRATEGIES]
     compile_once(cells)
-    ratios, idle = [], []
+    table = report.table(
+        "sweep",
+        frame.number("round"),
+        frame.number("one worker, runs a second", "{:.2f}"),
+        frame.number("two workers", "{:.2f}"),
+        frame.number("ratio", "{:.2f}"),
+        frame.number("busy loop, two processes over one", "{:.2f}"),
+    )
     for number in range(options.rounds):
         one, two = (runs_per_second(cells, workers(n, options.dask)) for n in (1, 2))
-        ratios.append(two / one)
-        idle.append(busy_loops(2) / busy_loops(1))
-        print(f"round {number + 1}: one worker {one:.2f} runs/s, two {two:.2f}, ratio {ratios[-1]:.2f};", end=" ")
-        print(f"a busy loop on two processes against one: {idle[-1]:.2f}", flush=True)
-    print(f"best ratio {max(ratios):.2f}, median {sorted(ratios)[len(ratios) // 2]:.2f} (busy loop {max(idle):.2f})")
+        table.add(number + 1, one, two, two / one, busy_loops(2) / busy_loops(1))
 
 
 def workers(number: int, dask: bool) -> Workers:
@@ -70,4 +72,10 @@ def _spin(steps: int) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=12),
+        frame.argument("--rounds", type=int, default=3),
+        frame.argument("--dask", action="store_true", help="on local Dask clusters instead of joblib"),
+    )

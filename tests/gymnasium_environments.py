@@ -61,16 +61,21 @@ class Shown(Corridor):
 
 
 class Failing(Corridor):
-    """The corridor, in which step number `when`, counted over all episodes, goes wrong in some way."""
+    """The corridor, in which something goes wrong in the first step of an episode, once `after` steps were taken."""
 
-    def __init__(self, when: int, how: str) -> None:
+    def __init__(self, after: int, how: str) -> None:
         super().__init__(slip=0.2)
-        self.left, self.how = when, how
+        self.after, self.how, self.taken, self.first = after, how, 0, True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.first = True
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.left -= 1
+        fails = self.first and self.taken >= self.after
+        self.taken, self.first = self.taken + 1, False
         observation, reward, terminated, truncated, info = super().step(action)
-        if self.left == 0:
+        if fails:
             if self.how == "raise":
                 raise RuntimeError("the motor is stuck")
             if self.how == "type":
@@ -103,7 +108,7 @@ class Guarded(gymnasium.Env[Any, Any]):
 
 
 class GuardedVector(Guarded):
-    """The same around a vector environment, which also tells how many copies it has and when it resets them."""
+    """The same around a vector environment, which also tells how many environments it has and when it resets them."""
 
     ALLOWED = Guarded.ALLOWED - {"observation_space", "action_space"} | {
         "single_observation_space",

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aceirl.sources import Source
-from aceirl.web.session import Interview, Terms
+from aceirl.turns import Turn
+from aceirl.web.session import Accuracy, Interview
 
 Person = Callable[[int], int]
 
@@ -39,10 +40,10 @@ def all_closed() -> Iterator[None]:
         _begun.pop().close()
 
 
-def begin(folder: Path, source: Source = FOUR_PATHS, terms: Terms | None = None) -> Interview:
+def begin(folder: Path, source: Source = FOUR_PATHS, accuracy: Accuracy | None = None) -> Interview:
     """An interview in a folder, at its next question."""
     folder.mkdir(exist_ok=True)
-    interview = Interview.open(folder, source, terms or Terms())
+    interview = Interview.open(folder, source, accuracy or Accuracy())
     _begun.append(interview)
     interview.walk_on(10)
     return interview
@@ -51,8 +52,8 @@ def begin(folder: Path, source: Source = FOUR_PATHS, terms: Terms | None = None)
 def here(interview: Interview) -> int:
     """The state the person is asked about."""
     assert interview.phase == "asking"
-    assert interview.history.walk is not None
-    return interview.history.walk.states[-1]
+    assert interview.question is not None
+    return interview.question.state
 
 
 def answer(interview: Interview, person: Person) -> int:
@@ -70,3 +71,10 @@ def finish(interview: Interview, person: Person, most: int = 200) -> list[int]:
         assert len(asked) < most, "the interview does not come to an end"
         asked.append(answer(interview, person))
     return asked
+
+
+def work_out(interview: Interview) -> Turn:
+    """What the interview has taught so far, as its page has it worked out."""
+    turn = interview.glance()
+    interview.adopt(turn, interview.version)
+    return turn

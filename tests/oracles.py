@@ -21,10 +21,11 @@ def unrolled(mdp: MDP) -> tuple[FloatArray, BoolArray]:
     """`(P [H, S, A, S], known [H, S, A])`, whatever the kind of the process."""
     P = np.zeros((mdp.horizon, mdp.n_states, mdp.n_actions, mdp.n_states))
     known = np.zeros(mdp.shape, dtype=np.bool_)
+    rows = mdp.transitions
     for h, s, a in np.ndindex(mdp.shape):
         row = (0 if mdp.stationary else h * mdp.n_states * mdp.n_actions) + s * mdp.n_actions + a
-        for k in range(mdp.indptr[row], mdp.indptr[row + 1]):
-            P[h, s, a, mdp.successors[k]] += mdp.probabilities[k]
+        for k in range(rows.indptr[row], rows.indptr[row + 1]):
+            P[h, s, a, rows.successors[k]] += rows.probabilities[k]
             known[h, s, a] = True
     return P, known
 

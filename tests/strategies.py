@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from aceirl.counts import Counts
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.protocols import Moves
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -52,16 +52,15 @@ def from_rows(
     """From dense `rows [S·A or H·S·A, S]`, of which those not `filled` are unknown."""
     horizon, n_states, n_actions = shape
     stored = filled[:, None] & ((rows > 0) | stored_zeros)
-    return MDP(
-        horizon=horizon,
+    transitions = Transitions(
         n_states=n_states,
         n_actions=n_actions,
         indptr=np.concatenate(([0], np.cumsum(stored.sum(axis=1)))),
         successors=np.nonzero(stored)[1].astype(np.int32),
         probabilities=rows[stored],
-        initial=initial,
-        stationary=stationary,
+        steps=None if stationary else horizon,
     )
+    return MDP(horizon, transitions, initial)
 
 
 def shapes(max_horizon: int = 4, max_states: int = 5, max_actions: int = 3) -> st.SearchStrategy[tuple[int, int, int]]:

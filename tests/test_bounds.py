@@ -9,7 +9,7 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import SEEDS, mdps, random_mdp, random_policy, rewards
+from strategies import SEEDS, from_rows, mdps, random_mdp, random_policy, rewards
 
 from aceirl.bounds import ErrorBound, error_bound
 from aceirl.confidence import Radii, kl, trivial_bound
@@ -21,7 +21,7 @@ from aceirl.mdp import MDP, BoolArray, FloatArray
 def radii_of(cost: FloatArray, rmax: float = 1.0, start: float = 0.0) -> Radii:
     """Radii whose total is `cost [H, S, A]`, clipped."""
     nothing, ceiling = np.zeros(cost.shape), trivial_bound(len(cost), rmax)
-    return Radii(cost, nothing[:, :, 0], start, ceiling, spread=nothing, unseen=nothing, guaranteed=True)
+    return Radii(cost, nothing[:, :, 0], start, ceiling, tv_radius=nothing, unseen_mass=nothing, guaranteed=True)
 
 
 @given(st.data(), mdps(), st.sampled_from([0.0, 0.3]))
@@ -118,16 +118,14 @@ def test_sp1_holds_with_the_smallest_radii_that_are_true(
     truth = random_mdp(rng, shape, stationary=stationary)
     other = random_mdp(rng, shape, stationary=stationary, sparsity=0.0, unknown=unknown)
     near = rng.choice([0.02, 0.2, 1.0])
-    filled = np.diff(other.indptr) > 0
-    row = np.repeat(filled, shape[1])
-    mixed = np.where(row, ((1 - near) * truth.dense() + near * other.dense()).ravel(), 0.0)
-    estimate = MDP(
-        *shape,
-        indptr=np.concatenate(([0], np.cumsum(filled * shape[1]))),
-        successors=np.tile(np.arange(shape[1]), int(filled.sum())),
-        probabilities=mixed[row],
-        initial=truth.initial,
+    mixed = (1 - near) * truth.transitions.dense() + near * other.transitions.dense()
+    estimate = from_rows(
+        mixed.reshape(-1, shape[1]),
+        other.transitions.filled,
+        shape,
+        truth.initial,
         stationary=stationary,
+        stored_zeros=True,
     )
     distance = 0.5 * np.abs(oracles.unrolled(truth)[0] - oracles.unrolled(estimate)[0]).sum(axis=3)
     ceiling = trivial_bound(shape[0], 1.0)
@@ -168,8 +166,8 @@ def test_a_smaller_promise_would_be_broken() -> None:
     broken = 0
     for _ in range(50):
         truth, estimate = (random_mdp(rng, (3, 3, 2), sparsity=0.0, start="point") for _ in range(2))
-        estimate = MDP.from_dense(estimate.dense(), initial=truth.initial, horizon=3)
-        distance = 0.5 * np.abs(truth.dense() - estimate.dense()).sum(axis=-1)
+        estimate = MDP.from_dense(estimate.transitions.dense(), initial=truth.initial, horizon=3)
+        distance = 0.5 * np.abs(truth.transitions.dense() - estimate.transitions.dense()).sum(axis=-1)
         bound = error_bound(estimate, radii_of(0.1 * np.array([2.0, 1.0, 0.0])[:, None, None] * distance))
         used = np.eye(2, dtype=np.bool_)[rng.integers(2, size=(3, 3))]
         try:

@@ -1,11 +1,8 @@
-"""Promises: the bets are fair, the bounds hold for any two problems, and the loop stops on what it is asked for."""
+"""Promises: the wagers are fair, the bounds hold for any two problems, and the loop stops on what it is asked for."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,79 +10,75 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from aceirl.bounds import error_bound
-from aceirl.certificates import Terms, Wealth, forecast, transfer_certificate
-from aceirl.certificates.betting import STAKES, Bet
-from aceirl.certificates.kinds import reward_value, set_value
-from aceirl.collect import Plan, collect, first_exit, known_route
+from aceirl.belief import Plan, Target
+from aceirl.certificates import transfer_certificate
+from aceirl.certificates.criterion import Criterion
+from aceirl.certificates.e_process import STAKES, EProcess, Wager, Watched, forecast, log_factors
+from aceirl.certificates.reward import Reward
+from aceirl.certificates.reward_set import RewardSet
+from aceirl.collect import Move, first_deviations
 from aceirl.confidence import Radii, trivial_bound
 from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import evaluate, occupancy
+from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.dynamic_programming import evaluate, occupancy
-from aceirl.loop import certify, learn
-from aceirl.mdp import MDP
+from aceirl.loop import answers_of, learn
+from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.metrics import Truth
 from aceirl.protocols import Moves
 from aceirl.runs import Run
 from aceirl.settings import Settings
+from studies import soundness as study
+from studies.collecting import collected, watched_actions
+
+# Evidence: how far episodes do what the expert is known to do.
 
 
-def _study() -> ModuleType:
-    """The soundness study lives with the benchmarks; the tests run a small part of it."""
-    path = Path(__file__).parents[1] / "benchmarks" / "soundness.py"
-    spec = importlib.util.spec_from_file_location("soundness", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["soundness"] = module
-    spec.loader.exec_module(module)
-    return module
+def test_an_episode_deviates_where_no_action_is_known_or_right_after_another_one() -> None:
+    watched = np.array([[0, 1], [1, -1], [0, 0]])
 
+    def first(*walk: Move) -> int:
+        counted = first_deviations(watched, [walk], 3)
+        assert counted.sum() == 1
+        return int(counted.argmax())
 
-study = _study()
-
-
-# Evidence: how far episodes get on the expert's known route.
-
-
-def test_an_episode_leaves_the_route_where_it_is_unknown_or_right_after_another_action() -> None:
-    route = np.array([[0, 1], [1, -1], [0, 0]])
-    assert first_exit(route, [(0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 0, 0)]) == 3
-    assert first_exit(route, [(0, 0, 0, 1), (1, 1, 1, 1), (2, 1, 0, 0)]) == 1
-    assert first_exit(route, [(0, 0, 1, 0), (1, 0, 1, 1), (2, 1, 0, 0)]) == 1
-    assert first_exit(route, [(0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 1, 0)]) == 3
-    assert first_exit(route, [(0, 2, 0, 0)]) == 0
+    assert first((0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 0, 0)) == 3
+    assert first((0, 0, 0, 1), (1, 1, 1, 1), (2, 1, 0, 0)) == 1
+    assert first((0, 0, 1, 0), (1, 0, 1, 1), (2, 1, 0, 0)) == 1
+    assert first((0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 1, 0)) == 3
+    assert first((0, 2, 0, 0)) == 0  # a state met only in this episode
+    assert first_deviations(None, [[(0, 0, 0, 0)]], 3).sum() == 0  # nothing was watched
 
 
 @pytest.mark.parametrize("episodes", [WALKED_EPISODES, 100_000])
-def test_exits_of_walked_and_of_drawn_episodes_have_the_exact_law(episodes: int) -> None:
+def test_first_deviations_of_walked_and_of_drawn_episodes_have_the_exact_law(episodes: int) -> None:
     problem, rng = make("double-chain", 0), np.random.default_rng(1)
-    route = np.where(rng.random(problem.mdp.shape[:2]) < 0.1, -1, problem.expert.argmax(axis=2))
+    watched = np.where(rng.random(problem.mdp.shape[:2]) < 0.1, -1, problem.expert.argmax(axis=2))
     policy = 0.9 * problem.expert + 0.1 / problem.mdp.n_actions
     times = max(1, 20_000 // episodes)
     environment = Simulator(problem.mdp)
-    exits = np.zeros(problem.mdp.horizon + 1, dtype=np.int64)
+    deviated = np.zeros(problem.mdp.horizon + 1, dtype=np.int64)
     for _ in range(times):
-        counted = environment.rollout(policy, episodes, rng, route).exits
+        counted = environment.rollout(policy, episodes, rng, watched).first_deviations
         assert counted is not None
-        exits += counted
-    law = _exit_law(problem.mdp, policy, route)
+        deviated += counted
+    law = _deviation_law(problem.mdp, policy, watched)
     total = episodes * times
-    assert exits.sum() == total
-    tails = [min(binom.cdf(n, total, p), binom.sf(n - 1, total, p)) for n, p in zip(exits, law, strict=True)]
+    assert deviated.sum() == total
+    tails = [min(binom.cdf(n, total, p), binom.sf(n - 1, total, p)) for n, p in zip(deviated, law, strict=True)]
     assert min(tails) > 1e-8
 
 
-def _exit_law(mdp: MDP, policy: np.ndarray, route: np.ndarray) -> np.ndarray:
-    """By the definition: the probability of being off the route at each step, step after step."""
-    dense, here, law = mdp.dense(), mdp.initial.copy(), np.zeros(mdp.horizon + 1)
+def _deviation_law(mdp: MDP, policy: FloatArray, watched: IntArray) -> FloatArray:
+    """By the definition: the probability of having deviated by each step, step after step."""
+    dense, here, law = mdp.transitions.dense(), mdp.initial.copy(), np.zeros(mdp.horizon + 1)
     for h in range(mdp.horizon):
-        law[h] += here[route[h] < 0].sum()
-        here = np.where(route[h] < 0, 0.0, here)
-        meant = np.maximum(route[h], 0)
+        law[h] += here[watched[h] < 0].sum()
+        here = np.where(watched[h] < 0, 0.0, here)
+        meant = np.maximum(watched[h], 0)
         right = policy[h, np.arange(mdp.n_states), meant]
         law[h + 1] += (here * (1 - right)).sum()
         here = (here * right) @ dense[np.arange(mdp.n_states), meant]
@@ -103,18 +96,18 @@ def test_stepping_and_drawing_give_the_same_evidence() -> None:
     table = PolicyExpert(problem.expert, problem.mdp.shape)
     stepping = FunctionExpert(lambda h, s: int(problem.expert[h, s].argmax()))
     environment, advice = Simulator(problem.mdp), _advice(problem.mdp)
-    before = collect(environment, table, advice, 20, Counts.empty(problem.mdp.shape), np.random.default_rng(0)).counts
-    route = known_route(table, before)
-    assert route is not None
-    law = _exit_law(problem.mdp, problem.expert, route)
+    before = collected(environment, table, advice, 20, Counts.empty(problem.mdp.shape), np.random.default_rng(0)).counts
+    watched = watched_actions(ExpertKind(), before)
+    assert watched is not None
+    law = _deviation_law(problem.mdp, problem.expert, watched)
     assert 0.1 < law[-1] < 0.9
     for expert in (table, stepping):
-        exits = collect(environment, expert, advice, 2000, before, np.random.default_rng(1)).exits
-        tails = [min(binom.cdf(n, 2000, p), binom.sf(n - 1, 2000, p)) for n, p in zip(exits, law, strict=True)]
+        deviated = collected(environment, expert, advice, 2000, before, np.random.default_rng(1)).first_deviations
+        tails = [min(binom.cdf(n, 2000, p), binom.sf(n - 1, 2000, p)) for n, p in zip(deviated, law, strict=True)]
         assert min(tails) > 1e-8
 
 
-# Bets.
+# Wagers.
 
 
 @given(
@@ -122,44 +115,56 @@ def test_stepping_and_drawing_give_the_same_evidence() -> None:
     st.sampled_from([float(stake) for stake in STAKES]),
     st.floats(0.01, 0.9),
 )
-def test_a_bet_against_a_true_claim_gains_nothing_on_average(weights: list[float], stake: float, share: float) -> None:
+def test_a_wager_against_a_true_claim_gains_nothing_on_average(
+    weights: list[float], stake: float, share: float
+) -> None:
     law = np.array(weights) / np.sum(weights)
     losses = np.linspace(1, 0, len(law))
     level = share * float(law @ losses)
     higher = np.array([level, min(0.99, 1.1 * level)])
-    gains = np.exp(Bet(stake, 1.0, 0.0).returns(losses, higher))
+    gains = np.exp(log_factors(stake, 1.0, losses, higher))
     assert law @ gains[:, 0] <= 1 + 1e-12
     assert (gains[:, 1] >= gains[:, 0] - 1e-12).all()
 
 
 def test_episodes_that_lose_nothing_certify_after_as_many_as_the_logarithm_says() -> None:
-    wealth, bet = Wealth.of_beginners(0.1, 2), Bet(0.98, 1.0, 0.0)
-    nothing_lost = np.array([0, 0, 0, 0, 1])
+    process, wager = EProcess.started(0.1), Wager(0.98)
+    assert process.certified(0.1) == 1.0
+    nothing_lost = Watched(np.array([0, 0, 0, 0, 1]), 1.0)
     needed = int(np.ceil(np.log(10) / np.log(0.02 + 0.98 / 0.9)))
     for _ in range(needed - 1):
-        wealth = wealth.after(0, bet, nothing_lost)
-    assert wealth.certified(0, 0.1) > 0.1
-    wealth = wealth.after(0, bet, nothing_lost)
-    assert wealth.certified(0, 0.1) == 0.1
-    assert wealth.certified(1, 0.1) == 1.0
-    lost_again = wealth.after(0, bet, np.array([5, 0, 0, 0, 0]))
-    assert lost_again.now[0].max() < wealth.now[0].max()
-    assert lost_again.certified(0, 0.1) == 0.1
+        process = process.after(wager, nothing_lost)
+    assert process.certified(0.1) > 0.1
+    process = process.after(wager, nothing_lost)
+    assert process.certified(0.1) == 0.1
+    lost_again = process.after(wager, Watched(np.array([5, 0, 0, 0, 0]), 1.0))
+    assert lost_again.now.max() < process.now.max()
+    assert lost_again.certified(0.1) == 0.1
 
 
-def test_the_forecast_knows_the_way_once_the_route_is_known() -> None:
+def test_each_first_action_has_an_e_process_of_its_own() -> None:
+    target, wager, nothing_lost = Target(0.4, 0.1, 1.0), Wager(0.98), Watched(np.array([0, 0, 0, 0, 100]), 1.0)
+    memory = Criterion().update({}, wager, Plan(first_action=2), nothing_lost, target)
+    assert {name.partition(".")[0] for name in memory} == {"2"}
+    again = Criterion().update(memory, wager, Plan(first_action=0), nothing_lost, target)
+    assert {name.partition(".")[0] for name in again} == {"0", "2"}
+    for name, array in memory.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
+def test_the_forecast_knows_the_way_once_the_actions_are_known() -> None:
     problem = make("double-chain", 0)
     expert, rng = PolicyExpert(problem.expert, problem.mdp.shape), np.random.default_rng(0)
     counts = Counts.empty(problem.mdp.shape)
     advice = _advice(problem.mdp)
-    nothing = known_route(expert, counts)
+    nothing = watched_actions(ExpertKind(), counts)
     assert nothing is not None
     blank = Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
     assert forecast(blank, nothing).law[0] == pytest.approx(1)
-    counts = collect(Simulator(problem.mdp), expert, advice, 100_000, counts, rng).counts
-    route = known_route(expert, counts)
-    assert route is not None
-    expected = forecast(Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial), route)
+    counts = collected(Simulator(problem.mdp), expert, advice, 100_000, counts, rng).counts
+    known = watched_actions(ExpertKind(), counts)
+    assert known is not None
+    expected = forecast(Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial), known)
     assert expected.law.sum() == pytest.approx(1)
     assert expected.law[-1] > 0.99
     assert expected.worst == 1 - 1 / problem.mdp.horizon
@@ -183,8 +188,7 @@ def test_following_the_expert_certifies_the_policy_and_wandering_does_not() -> N
     *_, last = learn(environment, expert, settings)
     assert last.record.stopped == "certificate"
     assert last.record.certificates["policy"] <= 1.0
-    assert last.state.policy is not None
-    assert truth.best - truth.value(last.state.policy) <= 1.0
+    assert truth.best - truth.value(last.policy) <= 1.0
     wandering = Settings(strategy="random", irl="feasible-point", max_samples=3000)
     *_, last = learn(environment, expert, wandering)
     assert last.record.stopped == "budget"
@@ -215,14 +219,15 @@ def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_th
         *_, last = learn(environment, expert, settings)
         assert last.record.stopped == "certificate"
         samples[kind] = last.record.samples
-    assert last.state.wealth is not None
-    first_actions = last.state.counts.visits[0].sum(axis=0)
+    first_actions = last.counts.visits[0].sum(axis=0)
     assert (first_actions > 0).all()
-    assert all(last.state.wealth.certified(1 + a, 0.1 / 4) <= 0.1 for a in range(4))
+    processes = study.e_processes(last.belief, "criterion")
+    assert list(processes) == [0, 1, 2, 3]
+    assert all(process.certified(0.1 / 4) <= 0.1 for process in processes.values())
     assert samples["criterion"] <= 2 * 4 * samples["policy"]
 
 
-def test_an_expert_who_draws_its_actions_gets_no_policy_certificate() -> None:
+def test_a_stochastic_expert_gets_no_policy_certificate() -> None:
     problem = make("chain", 0)
     drawn = PolicyExpert(0.9 * problem.expert + 0.01, problem.mdp.shape)
     with pytest.raises(InputError, match="certify is 'policy', which needs an expert who always answers alike"):
@@ -231,17 +236,16 @@ def test_an_expert_who_draws_its_actions_gets_no_policy_certificate() -> None:
     assert last.record.certificates["policy"] == problem.mdp.horizon
 
 
-def test_a_reward_that_prefers_one_of_the_experts_actions_is_that_far_from_its_partner() -> None:
+def test_a_reward_that_prefers_one_of_the_experts_actions_is_that_far_from_its_match() -> None:
     """One state, one step: an expert who uses both actions is explained by equal rewards alone.
 
-    A reward that differs calls policies good that it values up to epsilon less than its partner does.
+    A reward that differs calls policies good that it values up to epsilon less than its match does.
     """
     mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
     expert = PolicyExpert(np.array([[[0.7, 0.3]]]), mdp.shape)
     settings = Settings(certify="reward", epsilon=0.5, least_probability=0.3, max_samples=2000)
     *_, last = learn(Simulator(mdp), expert, settings)
-    assert last.state.recovered is not None
-    assert np.ptp(last.state.recovered.reward) > 0.5
+    assert np.ptp(last.belief.recovered.reward) > 0.5
     assert last.record.certificates["reward"] == pytest.approx(0.5)
 
 
@@ -253,24 +257,24 @@ def test_a_first_action_that_was_imposed_is_not_the_experts_answer() -> None:
     everywhere = np.ones(problem.mdp.shape[:2], dtype=np.bool_)
     plan = Plan(policy=policy, follow=everywhere, first_action=7)
     empty = Counts.empty(problem.mdp.shape)
-    seen = collect(Simulator(problem.mdp), expert, plan, 500, empty, np.random.default_rng(0)).counts
+    seen = collected(Simulator(problem.mdp), expert, plan, 500, empty, np.random.default_rng(0)).counts
     assert seen.visits[0, :, 7].sum() == seen.answers[0, :, 3].sum() == 500
     np.testing.assert_array_equal(seen.answers[1:], seen.visits[1:])
 
 
-def test_a_run_goes_on_with_the_same_wealth(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_the_same_evidence(tmp_path: Path) -> None:
     environment, expert, _ = _task("gridworld")
     settings = Settings(irl="feasible-point", max_samples=400, seed=4)
-    whole = [turn.state.wealth for turn in learn(environment, expert, settings)]
+    *_, whole = learn(environment, expert, settings)
     run = Run.create(tmp_path / "run", settings)
-    for turn in run.go_on(environment, expert):
+    for turn in run.resume(environment, expert):
         if turn.record.iteration == 15:
             break
-    *_, last = Run.open(tmp_path / "run").go_on(environment, expert)
-    assert last.state.wealth is not None
-    assert whole[-1] is not None
-    assert np.array_equal(last.state.wealth.now, whole[-1].now)
-    assert np.array_equal(last.state.wealth.best, whole[-1].best)
+    *_, last = Run.open(tmp_path / "run").resume(environment, expert)
+    expected, found = whole.state.evidence["policy"], last.state.evidence["policy"]
+    assert set(found) == set(expected) == {"levels", "now", "peak"}
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array)
 
 
 def test_what_is_left_of_the_criterion_lies_behind_the_first_action_that_is_certified_least() -> None:
@@ -279,14 +283,13 @@ def test_what_is_left_of_the_criterion_lies_behind_the_first_action_that_is_cert
     expert = FunctionExpert(lambda step, state: 0 if state == 0 else None)  # nothing to say about state 1
     settings = Settings(certify="criterion", irl="feasible-point", max_samples=400)
     *_, last = learn(environment, expert, settings)
-    promise = certify("criterion", environment, expert, settings, last.state)
-    assert promise.place == (1, 1)
+    promise = last.certificate("criterion")
+    assert promise.entry == (1, 1)
     assert promise.weight == pytest.approx(3.0)  # what is left of an episode after its first step
     assert "step 1, the cellar (about 3)" in promise.in_words(("the hall", "the cellar"))
     assert "step 1, state 1 (about 3)" in promise.in_words()
     assert promise.more_samples is None  # no number of samples will make the expert speak
-    on_the_way = certify("policy", environment, expert, settings, last.state)
-    assert on_the_way.place is None
+    assert last.certificate("policy").entry is None
 
 
 def test_an_unknown_kind_is_named_with_the_nearest_one() -> None:
@@ -298,42 +301,43 @@ def test_a_certificate_explains_itself() -> None:
     environment, expert, _ = _task("gridworld")
     settings = Settings(irl="feasible-point", max_samples=100)
     *_, last = learn(environment, expert, settings)
-    early = certify("policy", environment, expert, settings, last.state)
+    early = last.certificate("policy")
     assert not early.holds
     assert "Not certified yet" in early.in_words()
     assert "Most of what is left lies at step" in early.in_words()
     assert "always the same way" in early.in_words()
     settings = Settings(irl="feasible-point", max_samples=5000)
     *_, last = learn(environment, expert, settings)
-    done = certify("policy", environment, expert, settings, last.state)
+    done = last.certificate("policy")
     assert done.holds
     assert done.value == last.record.certificates["policy"]
     assert "90 % confidence" in done.in_words()
     paper = Settings(irl="feasible-point", confidence="hoeffding")
-    assert "Nothing is guaranteed" in certify("set", environment, expert, paper, last.state).in_words()
+    again = Engine(environment, answers_of(expert, paper), paper, state=last.state).last_turn
+    assert "Nothing is guaranteed" in again.certificate("set").in_words()
 
 
 # What the bounds promise, for any two problems: no statistics, radii that hold exactly.
 
 
-def _two_problems(seed: int) -> tuple[object, Estimate, Radii, np.random.Generator]:
+def _two_problems(seed: int) -> tuple[study.Case, Estimate, Radii, np.random.Generator]:
     """A true case, an estimate of it from a few episodes, and the smallest radii that cover the difference."""
     rng = np.random.default_rng(seed)
     case = list(study.CASES.values())[seed % len(study.CASES)](rng)
     *_, known = (known for known, _ in zip(study.explored(case, rng), range(1 + seed % 7), strict=False))
-    truth, guess = case.mdp.dense(), known.mdp.dense()
+    truth, guess = case.mdp.transitions.dense(), known.mdp.transitions.dense()
     shape = case.mdp.shape
     met = known.row_visits[0] > 0
-    spread = np.where(met, np.abs(truth - guess).sum(axis=2) / 2, 1.0)
-    unseen = np.where(met, np.where(guess > 0, 0.0, truth).sum(axis=2), 1.0)
+    distance = np.where(met, np.abs(truth - guess).sum(axis=2) / 2, 1.0)
+    missing = np.where(met, np.where(guess > 0, 0.0, truth).sum(axis=2), 1.0)
     ceiling = trivial_bound(shape[0], 1.0)
     radii = Radii(
-        transition=np.arange(shape[0] - 1, -1, -1.0)[:, None, None] * spread,
+        transition=steps_after(shape[0])[:, None, None] * distance,
         expert=np.where(known.expert_known, 0.0, ceiling[:, None]),
         start=0.0,
         ceiling=ceiling,
-        spread=np.broadcast_to(spread, shape),
-        unseen=np.broadcast_to(unseen, shape),
+        tv_radius=np.broadcast_to(distance, shape),
+        unseen_mass=np.broadcast_to(missing, shape),
         guaranteed=True,
     )
     return case, known, radii, rng
@@ -343,14 +347,12 @@ def _two_problems(seed: int) -> tuple[object, Estimate, Radii, np.random.Generat
 def test_every_promise_follows_from_its_radii(seed: int) -> None:
     case, known, radii, rng = _two_problems(seed)
     shape = known.mdp.shape
-    terms = Terms(0.1 * shape[0], 0.1, 1.0, "exact")
     recovered = study.recovered_reward(known, rng)
+    belief = study.belief_of(known, lambda *_: radii, recovered)
     target = MDP.from_dense(rng.dirichlet(np.ones(shape[1]), shape[1:]), initial=0, horizon=shape[0])
-    assert study.set_gap(case, known, rng) <= set_value(known, radii, error_bound(known.mdp, radii)) + 1e-9
-    assert study.reward_gap(case, known, recovered, terms.epsilon, rng) <= (
-        reward_value(known, radii, recovered, terms) + 1e-9
-    )
-    promised = transfer_certificate(known, radii, recovered, target, terms).value
+    assert study.set_gap(case, known, rng) <= RewardSet().value(belief) + 1e-9
+    assert study.reward_gap(case, known, recovered, belief.target.epsilon, rng) <= Reward().value(belief) + 1e-9
+    promised = transfer_certificate(belief, target).value
     assert study.transfer_regret(case, known, recovered, target) <= promised + 1e-9
 
 
@@ -367,38 +369,38 @@ def test_the_set_promise_is_not_loose_by_a_constant() -> None:
     policy = np.eye(2)[np.array([[0, 0, 0], [0, 1, 0]])]
     lost = [evaluate(mdp, advantage, policy)[1][0, 0] for mdp in (truth, guess)]
     ceiling = trivial_bound(2, 1.0)
-    spread = np.zeros((2, 3, 2))
-    spread[:, 0] = 0.2
-    transition = np.array([1.0, 0.0])[:, None, None] * spread
-    radii = Radii(transition, np.zeros((2, 3)), 0.0, ceiling, spread, np.zeros((2, 3, 2)), guaranteed=True)
+    tv_radius = np.zeros((2, 3, 2))
+    tv_radius[:, 0] = 0.2
+    transition = np.array([1.0, 0.0])[:, None, None] * tv_radius
+    radii = Radii(transition, np.zeros((2, 3)), 0.0, ceiling, tv_radius, np.zeros((2, 3, 2)), guaranteed=True)
     columns = np.array([[0, 0, 0, 1, 7], [0, 0, 0, 2, 3], [1, 1, 1, 1, 1], [1, 2, 1, 2, 1]]).T
     moves = Moves(columns[0], columns[1], columns[2], columns[3], columns[4], starts=np.array([10, 0, 0]))
     known = Estimate.of(Counts.of_moves(moves, (2, 3, 2)), kind=ExpertKind(), delta=0.1, initial=truth.initial)
-    assert abs(lost[0] - lost[1]) == pytest.approx(set_value(known, radii, error_bound(known.mdp, radii)))
+    assert abs(lost[0] - lost[1]) == pytest.approx(RewardSet().value(study.belief_of(known, lambda *_: radii)))
 
 
 def test_the_worst_reward_makes_the_policy_certificate_tight() -> None:
     """Where the expert is unknown anything may be lost: `E[Z]` is the regret of the worst policy under some reward."""
     case = study.rare_branch_case(np.random.default_rng(0))
-    route = case.actions.copy()
-    route[1:, 2:] = -1
-    other = np.where(route < 0, 1 - case.actions, route)
+    watched = case.actions.copy()
+    watched[1:, 2:] = -1
+    other = np.where(watched < 0, 1 - case.actions, watched)
     expert, policy = (occupancy(case.mdp, np.eye(2)[actions]) for actions in (case.actions, other))
     regret = np.maximum(0, expert - policy).sum()
-    assert regret <= case.mdp.horizon * study.lost_share(case, route) + 1e-12
-    assert regret == pytest.approx(case.mdp.horizon * study.lost_share(case, route))
+    assert regret <= case.mdp.horizon * study.lost_share(case, watched) + 1e-12
+    assert regret == pytest.approx(case.mdp.horizon * study.lost_share(case, watched))
 
 
 # Coverage, in small; the table in docs/certificates.md comes from benchmarks/coverage.py.
 
 
 @pytest.mark.parametrize(("kind", "batch"), [("policy", 1), ("policy", 20), ("criterion", 1)])
-def test_promises_made_of_bets_are_rarely_broken(kind: str, batch: int) -> None:
+def test_promises_made_of_wagers_are_rarely_broken(kind: str, batch: int) -> None:
     runs = 12
     broken, fired = 0, 0
     for draw in (study.rare_branch_case, study.many_branches_case):
         for rng in np.random.default_rng(7).spawn(runs):
-            wrong, samples = study.broken_bets(draw(rng), kind, rng, batch=batch)
+            wrong, samples = study.broken_wagers(draw(rng), kind, rng, batch=batch)
             broken, fired = broken + wrong, fired + (samples > 0)
     assert fired >= runs
     assert broken <= binom.isf(1e-6, 2 * runs, study.DELTA)
@@ -424,7 +426,7 @@ def test_the_literal_criterion_holds_where_the_dynamics_are_not_known_at_all() -
     *_, last = learn(Simulator(mdp), expert, settings)
     assert last.record.stopped == "certificate"
     assert last.record.samples < 400
-    assert last.state.counts.visits[1:, 1, 1].sum() == 0
+    assert last.counts.visits[1:, 1, 1].sum() == 0
     assert last.record.certificates["criterion"] < 0.31 < 1 <= last.record.certificates["set"]
 
 

@@ -26,7 +26,7 @@ SPEC = """
 strategies = ["random", "advice", "uniform"]
 seeds = 12
 
-[[setting]]
+[[scenario]]
 environment = "chain"
 max_samples = 1500
 irl = "feasible-point"

@@ -95,7 +95,7 @@ def test_radii_are_the_formulas_entry_by_entry(some: Counts, rmax: float, delta:
         assert paper.transition[h, s, a] == pytest.approx(
             scalar_hoeffding(int(some.visits[h, s, a]), h, some.shape, rmax, delta)
         )
-        rows = estimate.mdp.n_rows
+        rows = estimate.mdp.transitions.n_rows
         assert sound.transition[h, s, a] == pytest.approx(scalar_kl(n, h, some.shape, rows, rmax, delta / 3))
         known = some.answers[h, s].any()
         assert sound.expert[h, s] == (0.0 if known else (some.shape[0] - h) * rmax)
@@ -195,7 +195,7 @@ def test_the_truth_stays_within_the_radii_of_a_run(family: str, stationary: bool
             )
             estimate = Estimate.of(total, kind=ExpertKind(), delta=delta)
             radii = FAMILIES[family](estimate, 1.0, delta)
-            distance = 0.5 * np.abs(estimate.mdp.dense() - truth.dense()).sum(axis=-1)
+            distance = 0.5 * np.abs(estimate.mdp.transitions.dense() - truth.transitions.dense()).sum(axis=-1)
             reach = np.array([2.0, 1.0, 0.0])[:, None, None]
             seen = estimate.mdp.known
             inside &= bool((reach * distance <= radii.transition)[seen].all())

@@ -137,8 +137,8 @@ def test_counts_that_grow_keep_what_was_seen(some: Counts, more: int) -> None:
     assert large.shape == (horizon, n_states + more, n_actions)
     assert (large.samples, large.questions) == (some.samples, some.questions)
     before, after = (Estimate.of(c, kind=ExpertKind(), delta=0.1).mdp for c in (some, large))
-    kept = after.dense()[..., :n_states, :, :]
-    np.testing.assert_array_equal(kept[..., :n_states], before.dense())
+    kept = after.transitions.dense()[..., :n_states, :, :]
+    np.testing.assert_array_equal(kept[..., :n_states], before.transitions.dense())
     assert not kept[..., n_states:].any()
     assert not after.known[:, n_states:].any()
     assert_same(large + large, (some + some).grown(n_states + more))
@@ -146,7 +146,7 @@ def test_counts_that_grow_keep_what_was_seen(some: Counts, more: int) -> None:
 
 def test_what_follows_the_end_is_certain_without_being_seen() -> None:
     estimate = Estimate.of(Counts.empty((3, 2, 2)), kind=ExpertKind(), delta=0.1, end=1)
-    np.testing.assert_array_equal(estimate.mdp.dense()[1], [[0.0, 1.0]] * 2)
+    np.testing.assert_array_equal(estimate.mdp.transitions.dense()[1], [[0.0, 1.0]] * 2)
     np.testing.assert_array_equal(estimate.expert_known, [[False, True]] * 3)
     assert not estimate.mdp.known[:, 0].any()
     assert estimate.counts.samples == 0
@@ -164,7 +164,7 @@ def test_the_estimate_is_the_frequency_of_each_row(some: Counts) -> None:
     np.testing.assert_array_equal(total, visits)
     np.testing.assert_array_equal(estimate.row_visits, np.broadcast_to(visits, some.shape))
     np.testing.assert_array_equal(estimate.mdp.known, np.broadcast_to(visits > 0, some.shape))
-    np.testing.assert_allclose(estimate.mdp.dense(), seen / np.maximum(1, total)[..., None], rtol=1e-12)
+    np.testing.assert_allclose(estimate.mdp.transitions.dense(), seen / np.maximum(1, total)[..., None], rtol=1e-12)
     starts = some.starts.sum()
     np.testing.assert_allclose(estimate.mdp.initial, some.starts / max(1, starts), rtol=1e-12)
     assert not estimate.start_known
@@ -175,9 +175,9 @@ def test_pooling_mixes_the_steps_and_the_per_step_estimate_does_not() -> None:
     zero = np.zeros(2, dtype=np.int64)
     moves = Moves(np.array([0, 1]), zero, zero, np.array([0, 1]), np.array([3, 1]), np.array([4, 0]))
     pooled = Estimate.of(Counts.of_moves(moves, (2, 2, 1)), kind=ExpertKind(), delta=0.1).mdp
-    np.testing.assert_allclose(pooled.dense()[0, 0], [0.75, 0.25])
+    np.testing.assert_allclose(pooled.transitions.dense()[0, 0], [0.75, 0.25])
     apart = Estimate.of(Counts.of_moves(moves, (2, 2, 1), stationary=False), kind=ExpertKind(), delta=0.1).mdp
-    np.testing.assert_allclose(apart.dense()[:, 0, 0], [[1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_allclose(apart.transitions.dense()[:, 0, 0], [[1.0, 0.0], [0.0, 1.0]])
 
 
 def test_a_told_start_is_taken_over_the_seen_one() -> None:
@@ -198,7 +198,9 @@ def test_estimates_converge(stationary: bool) -> None:
         estimate = Estimate.of(some, kind=ExpertKind(), delta=0.1)
         visits = estimate.row_visits[0] if stationary else estimate.row_visits
         # Six standard deviations of a frequency, at most 1/2 over the root of the number.
-        assert (np.abs(estimate.mdp.dense() - truth.dense()) <= 3 / np.sqrt(visits)[..., None]).all()
+        assert (
+            np.abs(estimate.mdp.transitions.dense() - truth.transitions.dense()) <= 3 / np.sqrt(visits)[..., None]
+        ).all()
         assert (np.abs(estimate.mdp.initial - truth.initial) <= 3 / np.sqrt(episodes)).all()
 
 

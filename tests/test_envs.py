@@ -39,14 +39,14 @@ SMALL: dict[str, dict[str, int]] = {
 
 def per_step(mdp: MDP) -> FloatArray:
     """`[H, S, A, S]`, whatever the kind."""
-    dense = mdp.dense()
+    dense = mdp.transitions.dense()
     return np.broadcast_to(dense, (mdp.horizon, *dense.shape[-3:]))
 
 
 def row(problem: Problem, state: str, action: int) -> dict[str, float]:
     """The successors of a state, by name."""
     names = problem.layout.state_names
-    probabilities = problem.mdp.dense()[names.index(state), action]
+    probabilities = problem.mdp.transitions.dense()[names.index(state), action]
     return {names[s]: float(probabilities[s]) for s in np.flatnonzero(probabilities)}
 
 
@@ -58,7 +58,7 @@ def goal_of(problem: Problem) -> str:
 
 def failures(problem: Problem) -> FloatArray:
     """`p_d` of Four Paths (paper), read off the failures at the centre."""
-    return np.array([problem.mdp.dense()[0, a, 1 + (a + 2) % 4 * 10] for a in range(4)])
+    return np.array([problem.mdp.transitions.dense()[0, a, 1 + (a + 2) % 4 * 10] for a in range(4)])
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -66,7 +66,7 @@ def test_sizes_rows_and_rewards_are_as_stated(name: str) -> None:
     problem = make(name, 0)
     assert problem.name == name
     assert problem.mdp.shape == problem.reward.shape == problem.expert.shape == SIZES[name]
-    np.testing.assert_allclose(problem.mdp.dense().sum(axis=-1), 1)
+    np.testing.assert_allclose(problem.mdp.transitions.dense().sum(axis=-1), 1)
     assert problem.mdp.stationary == (name != "random-mdp-released")
     assert problem.reward.min() >= 0
     assert problem.reward.max() <= problem.rmax
@@ -111,7 +111,7 @@ def test_the_expert_earns_what_the_linear_programme_over_occupancies_earns(name:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_seed_decides_everything(name: str) -> None:
     first, again, other = make(name, 5), make(name, 5), make(name, 6)
-    np.testing.assert_array_equal(first.mdp.dense(), again.mdp.dense())
+    np.testing.assert_array_equal(first.mdp.transitions.dense(), again.mdp.transitions.dense())
     np.testing.assert_array_equal(first.reward, again.reward)
     np.testing.assert_array_equal(first.expert, again.expert)
     assert (first.expert != other.expert).any()
@@ -162,7 +162,7 @@ def test_four_paths_released_leaves_the_centre_rarely_and_never_comes_back() -> 
 
 def test_four_paths_released_rewards_the_ninth_cell_because_nothing_reaches_the_tenth() -> None:
     problem = make("four-paths-released", 0)
-    step = problem.mdp.dense().any(axis=1)
+    step = problem.mdp.transitions.dense().any(axis=1)
     reached = problem.mdp.initial > 0
     for _ in range(problem.mdp.n_states):
         reached = reached | (reached @ step)
@@ -214,17 +214,17 @@ def test_gridworld_released_has_an_absorbing_goal_and_failures_in_all_directions
 
 @pytest.mark.parametrize("name", ["gridworld", "gridworld-released"])
 def test_gridworld_without_obstacle_differs_in_the_centre_only(name: str) -> None:
-    sticky, free = make(name, 0).mdp.dense(), make(name, 0, obstacle=0.0).mdp.dense()
+    sticky, free = make(name, 0).mdp.transitions.dense(), make(name, 0, obstacle=0.0).mdp.transitions.dense()
     assert set(np.argwhere(sticky != free)[:, 0]) == {4}
     assert free[4, RIGHT, 7] == pytest.approx(0.7 if name == "gridworld" else 0.775)
 
 
 def test_random_mdp_released_differs_from_step_to_step_and_the_papers_does_not() -> None:
     released, paper = make("random-mdp-released", 0), make("random-mdp", 0)
-    dense = released.mdp.dense()
+    dense = released.mdp.transitions.dense()
     assert dense.shape == (10, 9, 4, 9)
     assert all((dense[h] != dense[h + 1]).all() for h in range(9))
-    assert paper.mdp.dense().shape == (9, 4, 9)
+    assert paper.mdp.transitions.dense().shape == (9, 4, 9)
     assert 0.4 < paper.reward.mean() < 0.6
     assert (paper.reward[0] != paper.reward[1]).all()
 
@@ -248,7 +248,7 @@ def test_any_size_gives_a_sound_problem(name: str, seed: int, horizon: int, size
     }
     problem = make(name, seed, horizon=horizon, **of_size[name])
     assert problem.mdp.horizon == horizon
-    np.testing.assert_allclose(problem.mdp.dense().sum(axis=-1), 1)
+    np.testing.assert_allclose(problem.mdp.transitions.dense().sum(axis=-1), 1)
     assert problem.mdp.initial.sum() == pytest.approx(1)
     assert not problem.reward.flags.writeable
     assert not problem.expert.flags.writeable
@@ -288,7 +288,7 @@ def test_a_bad_seed_is_named(seed: Any) -> None:
 
 def test_long_arms_stay_sparse() -> None:
     problem = make("four-paths", 0, arm_length=500, horizon=2)
-    assert problem.mdp.successors.size < 2 * problem.mdp.n_rows
+    assert problem.mdp.transitions.successors.size < 2 * problem.mdp.transitions.n_rows
 
 
 def test_layouts_and_problems_check_their_shapes() -> None:
@@ -313,4 +313,4 @@ def test_the_registry_names_the_papers_values() -> None:
     assert {name for name, spec in ENVIRONMENTS.items() if spec.episodes_per_iteration == 50} == {
         "four-paths", "double-chain", "four-paths-released"
     }  # fmt: skip
-    assert all(spec.description for spec in ENVIRONMENTS.values())
+    assert all(spec.summary for spec in ENVIRONMENTS.values())

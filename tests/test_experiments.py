@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,22 +20,23 @@ from aceirl.errors import InputError
 from aceirl.experiments import performing, specs
 from aceirl.experiments.performing import Failed, Finished, perform
 from aceirl.experiments.published import TABLE1
-from aceirl.experiments.specs import PAPER_STRATEGIES, SPECS, Cell, Setting, Spec
+from aceirl.experiments.specs import PAPER_STRATEGIES, SPECS, Cell, Scenario, Spec
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Processes, sweep
+from aceirl.files import DRAFT
 
 SMALL = Spec(
     name="small",
     title="Small",
     summary="a few quick runs",
-    settings=(
-        Setting(
+    scenarios=(
+        Scenario(
             name="room",
             title="Room",
             environment="gridworld",
             choices={"max_samples": 60, "irl": "feasible-point"},
         ),
-        Setting(
+        Scenario(
             name="walk",
             title="Walk",
             environment="chain",
@@ -63,19 +66,19 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_every_experiment_can_be_run() -> None:
     for spec in SPECS.values():
-        for setting in spec.settings:
-            make(setting.environment, 0, **setting.parameters)
+        for scenario in spec.scenarios:
+            make(scenario.environment, 0, **scenario.parameters)
             for strategy in spec.strategies:
-                assert setting.cell(strategy, 0).settings.strategy == strategy
+                assert scenario.cell(strategy, 0).strategy == strategy
 
 
-def test_table1_has_the_papers_nine_settings_five_strategies_and_fifty_seeds() -> None:
+def test_table1_has_the_papers_nine_scenarios_five_strategies_and_fifty_seeds() -> None:
     table1 = SPECS["table1"]
-    assert [setting.name for setting in table1.settings] == list(TABLE1)
+    assert [scenario.name for scenario in table1.scenarios] == list(TABLE1)
     assert set(PAPER_STRATEGIES) < set(table1.strategies)
     assert len(table1.seeds) == 50
     assert sum(len(row) for row in TABLE1.values()) == 37
-    assert all(setting.choices["until_regret"] == 0.4 for setting in table1.settings)
+    assert all(scenario.choices["until_regret"] == 0.4 for scenario in table1.scenarios)
 
 
 def test_the_threshold_study_reads_the_runs_of_the_figures() -> None:
@@ -83,11 +86,11 @@ def test_the_threshold_study_reads_the_runs_of_the_figures() -> None:
 
 
 def test_a_key_changes_with_whatever_determines_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    setting = SMALL.settings[0]
-    cell = setting.cell("random", 0)
+    scenario = SMALL.scenarios[0]
+    cell = scenario.cell("random", 0)
     others = [
-        setting.cell("random", 1),
-        setting.cell("advice", 0),
+        scenario.cell("random", 1),
+        scenario.cell("advice", 0),
         cell.model_copy(update={"environment": "gridworld-released"}),
         cell.model_copy(update={"parameters": {"size": 5}}),
         cell.model_copy(update={"reward_free": True}),
@@ -97,7 +100,7 @@ def test_a_key_changes_with_whatever_determines_a_run(monkeypatch: pytest.Monkey
     monkeypatch.setattr(specs, "RESULTS_VERSION", specs.RESULTS_VERSION + 1)
     keys.add(cell.key)
     assert len(keys) == len(others) + 2
-    assert setting.cell("random", 0).key == cell.key
+    assert scenario.cell("random", 0).key == cell.key
 
 
 def test_rows_read_as_one_table_with_any_reader(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
@@ -217,7 +220,7 @@ def test_stopping_early_keeps_what_was_finished(undisturbed: dict[str, bytes], t
     kept = files(tmp_path)
     assert len(kept) == 3
     assert kept.items() < undisturbed.items()
-    assert not list(tmp_path.glob("*.draft"))
+    assert not list(tmp_path.glob(f".*{DRAFT}"))
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
@@ -236,23 +239,25 @@ def test_a_read_only_folder_is_told_before_any_work(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_line_and_nothing_is_lost(
     undisturbed: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Path.write_bytes
     room = [6]
 
-    def write_bytes(path: Path, content: bytes) -> int:
-        room[0] -= 1
-        if room[0] < 0:
-            whole(path, content[: len(content) // 2])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return whole(path, content)
+    class NearlyFull(io.FileIO):
+        """A file on a disk that takes six files, and half of one more."""
+
+        def write(self, content: Any) -> int:
+            room[0] -= 1
+            if room[0] < 0:
+                super().write(content[: len(content) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", write_bytes)
+        patch.setattr("aceirl.files.open", NearlyFull, raising=False)
         with pytest.raises(InputError, match=r"cannot write to .*: No space left on device; finished runs are kept"):
             finish(Store(tmp_path))
     assert 0 < len(files(tmp_path)) < 8
     assert files(tmp_path).items() < undisturbed.items()
-    assert not list(tmp_path.glob(".*.draft"))
+    assert not list(tmp_path.glob(f".*{DRAFT}"))
     finish(Store(tmp_path))
     assert files(tmp_path) == undisturbed
 
@@ -265,8 +270,17 @@ def test_two_sweeps_share_a_folder(undisturbed: dict[str, bytes], tmp_path: Path
     assert files(tmp_path) == undisturbed
 
 
+def test_only_drafts_that_nobody_writes_any_more_are_swept_out(tmp_path: Path) -> None:
+    abandoned, fresh = (tmp_path / f".{name}.parquet.1-0{DRAFT}" for name in ("abandoned", "fresh"))
+    abandoned.touch()
+    fresh.touch()
+    os.utime(abandoned, (0, 0))
+    Store(tmp_path).prepare()
+    assert list(tmp_path.iterdir()) == [fresh]
+
+
 def test_reward_free_regret_is_that_of_planning_with_the_true_reward() -> None:
-    setting = Setting(
+    scenario = Scenario(
         name="free",
         title="Free",
         environment="double-chain",
@@ -274,7 +288,7 @@ def test_reward_free_regret_is_that_of_planning_with_the_true_reward() -> None:
         choices={"episodes_per_iteration": 500, "max_samples": 1, "irl": "feasible-point"},
         reward_free=True,
     )
-    outcome = perform(setting.cell("random", 0))
+    outcome = perform(scenario.cell("random", 0))
     assert isinstance(outcome, Finished)
     assert pq.read_table(pa.BufferReader(outcome.file))["regret"].to_pylist() == [0.0]
 

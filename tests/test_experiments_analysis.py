@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from aceirl.experiments.analysis import (
+    EXACT_UP_TO,
+    RANDOM_SIGNS,
+    RESAMPLES,
     Results,
     Verdict,
     adjusted,
@@ -19,15 +24,19 @@ from aceirl.experiments.analysis import (
     summary,
     verdicts,
 )
-from aceirl.experiments.specs import Setting, Spec
+from aceirl.experiments.claims import REWARD_FREE_CLAIMS, TABLE1_CLAIMS, Claim, Comparison, Term
+from aceirl.experiments.specs import SPECS, Scenario, Spec
 from aceirl.experiments.store import RunResult
+from aceirl.explore import STRATEGIES
+from aceirl.mdp import FloatArray
 
 BATCHES = {"small": 50, "large": 200}
-SETTINGS = tuple(
-    Setting(
+SCENARIOS = tuple(
+    Scenario(
         name=name,
         title=f"Paths, N_E = {batch}",
         environment="four-paths",
+        family="Paths",
         choices={"episodes_per_iteration": batch, "max_samples": 1000},
     )
     for name, batch in BATCHES.items()
@@ -35,11 +44,11 @@ SETTINGS = tuple(
 
 
 def run(
-    samples: list[int], regret: list[float], *, strategy: str = "ace", seed: int = 0, setting: int = 0
+    samples: list[int], regret: list[float], *, strategy: str = "ace", seed: int = 0, scenario: int = 0
 ) -> RunResult:
     none = np.zeros(len(samples), dtype=np.int64)
     return RunResult(
-        SETTINGS[setting].cell(strategy, seed), np.array(samples), np.array(regret), none, none, {"total": 1.0}
+        SCENARIOS[scenario].cell(strategy, seed), np.array(samples), np.array(regret), none, none, {"total": 1.0}
     )
 
 
@@ -50,14 +59,22 @@ def reaching(samples: int, **names: int | str) -> RunResult:
 
 def results(needed: dict[tuple[str, str], list[int]]) -> Results:
     runs = {
-        (setting, strategy): [
-            reaching(n, strategy=strategy, seed=seed, setting=list(BATCHES).index(setting))
+        (scenario, strategy): [
+            reaching(n, strategy=strategy, seed=seed, scenario=list(BATCHES).index(scenario))
             for seed, n in enumerate(samples)
         ]
-        for (setting, strategy), samples in needed.items()
+        for (scenario, strategy), samples in needed.items()
     }
     strategies = tuple(dict.fromkeys(strategy for _, strategy in needed))
-    spec = Spec(name="paths", title="", summary="", settings=SETTINGS, strategies=strategies, seeds=tuple(range(20)))
+    spec = Spec(
+        name="paths",
+        title="",
+        summary="",
+        scenarios=SCENARIOS,
+        strategies=strategies,
+        seeds=tuple(range(20)),
+        claims=TABLE1_CLAIMS,
+    )
     return Results(spec, runs, [])
 
 
@@ -89,6 +106,23 @@ def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say() -> None:
     assert covered >= 155
 
 
+@pytest.mark.parametrize("n", [2, 7, 50])
+def test_bootstrap_intervals_are_those_of_scipy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    one, other = rng.exponential(100, size=n), rng.exponential(300, size=n)
+    resampled: dict[str, Any] = {"n_resamples": RESAMPLES, "method": "percentile", "paired": True}
+    mean = stats.bootstrap((one,), np.mean, random_state=np.random.default_rng(0), **resampled)
+    assert bootstrap(one, lambda draws: draws.mean(axis=-1)) == pytest.approx(mean.confidence_interval)
+
+    def of_means(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
+        return np.asarray(b.mean(axis=axis) / a.mean(axis=axis))
+
+    ratio = stats.bootstrap((one, other), of_means, random_state=np.random.default_rng(0), **resampled)
+    pairs = np.column_stack([one, other])
+    ours = bootstrap(pairs, lambda draws: draws[..., 1].mean(axis=1) / draws[..., 0].mean(axis=1))
+    assert ours == pytest.approx(ratio.confidence_interval)
+
+
 def test_efficiency_is_the_ratio_of_means_over_common_seeds() -> None:
     own = [reaching(100, seed=0), reaching(300, seed=1), reaching(999, seed=7)]
     other = [reaching(400, seed=0, strategy="random"), reaching(1200, seed=1, strategy="random")]
@@ -118,6 +152,23 @@ def test_a_sign_flip_test_counts_sign_patterns() -> None:
     assert sign_flip_test(differences) == np.mean(np.array(patterns) >= differences.sum() - 1e-9)
     assert sign_flip_test(np.ones(10)) == 2.0**-10
     assert sign_flip_test(np.zeros(5)) == 1.0
+
+
+@pytest.mark.parametrize("mean", [-0.5, 0.0, 0.5])
+@pytest.mark.parametrize("n", [2, 3, 8, 16, 30])
+def test_a_sign_flip_test_agrees_with_scipy(n: int, mean: float) -> None:
+    differences = np.random.default_rng(n).normal(mean, 1, size=n)
+    theirs = stats.permutation_test(
+        (differences,),
+        lambda values, axis: values.sum(axis=axis),
+        permutation_type="samples",
+        alternative="greater",
+        n_resamples=RANDOM_SIGNS,
+        vectorized=True,
+        random_state=np.random.default_rng(1),
+    ).pvalue
+    # Both are exact up to 16 pairs; above, each has a standard deviation of at most 0.0016.
+    assert sign_flip_test(differences) == pytest.approx(theirs, abs=1e-12 if n <= EXACT_UP_TO else 0.01)
 
 
 def test_a_sign_flip_test_of_many_pairs_agrees_with_the_t_test() -> None:
@@ -161,3 +212,75 @@ def test_the_papers_claims_hold_where_they_are_built_in_and_not_where_they_are_n
         "Large batches hurt AceIRL Greedy more than AceIRL": [True],
         "Not in the paper: advice needs fewer samples than AceIRL": [True, False],
     }
+
+
+def test_a_verdict_says_where_and_how_much() -> None:
+    needed = {
+        ("small", "ace"): [100, 200],
+        ("large", "ace"): [200, 400],
+        ("small", "random"): [800, 1600],
+        ("large", "random"): [800, 1600],
+    }
+    found = {(verdict.where, verdict.effect) for verdict in verdicts(results(needed))}
+    assert found == {
+        ("Paths, N_E = 50: against random", "random needs 8.00× the samples of ace"),
+        ("Paths, N_E = 200: against random", "random needs 4.00× the samples of ace"),
+        ("Paths: N_E 50 against 200", "N_E = 200 costs ace 2.00× the samples of N_E = 50"),
+        ("Paths: N_E 50 against 200", "the advantage is 2.00× as large at N_E = 50"),
+    }
+
+
+def test_a_new_claim_is_data_and_only_seeds_with_all_terms_count() -> None:
+    claim = Claim(
+        "Random exploration is not hurt by large batches",
+        (
+            Comparison(
+                (Term(1, "small", "random"), Term(-1, "large", "random")),
+                "{small.name} to {large.name}",
+                "by {size:.1f}",
+            ),
+        ),
+        over="batch sizes",
+        families=("Paths",),
+    )
+    given = results({("small", "random"): [400, 400, 100], ("large", "random"): [200, 200]})
+    given = replace(given, spec=given.spec.model_copy(update={"claims": (claim,)}))
+    (found,) = verdicts(given)
+    assert (found.claim, found.where, found.effect) == (claim.text, "small to large", "by 2.0")
+    assert found.p_value == 0.25
+    elsewhere = replace(claim, families=("Chain",))
+    assert verdicts(replace(given, spec=given.spec.model_copy(update={"claims": (elsewhere,)}))) == []
+
+
+def test_reward_free_claims_compare_mean_regrets_where_the_expert_plays_no_part() -> None:
+    free = SCENARIOS[0].model_copy(update={"name": "free", "title": "Free", "reward_free": True})
+    strategies = {"ace-rf": 0.1, "rf-ucrl": 0.4}
+    runs = {
+        (scenario.name, strategy): [run([1, 2], [regret, regret + 0.2], strategy=strategy, seed=i) for i in range(6)]
+        for strategy, regret in strategies.items()
+        for scenario in (free, SCENARIOS[0])
+    }
+    spec = Spec(
+        name="free",
+        title="",
+        summary="",
+        scenarios=(free, SCENARIOS[0]),
+        strategies=tuple(strategies),
+        claims=REWARD_FREE_CLAIMS,
+    )
+    (found,) = verdicts(Results(spec, runs, []))
+    assert (found.where, found.effect) == ("Free", "the mean regret is 0.30 lower")
+    assert found.p_value == 2.0**-6
+    assert found.holds
+
+
+def test_claims_speak_of_strategies_and_families_that_there_are() -> None:
+    claims = [(spec, claim) for spec in SPECS.values() for claim in spec.claims]
+    assert claims
+    for spec, claim in claims:
+        terms = [term for comparison in claim.comparisons for term in comparison.terms]
+        assert {term.strategy for term in terms} <= set(STRATEGIES)
+        roles = {"here"} if claim.over == "scenarios" else {"small", "large"}
+        assert {term.scenario for term in terms} <= roles
+        assert set(claim.families) <= {scenario.family for scenario in spec.scenarios}
+        assert any(scenario.reward_free == claim.reward_free for scenario in spec.scenarios)

@@ -14,12 +14,12 @@ from aceirl.cli import app
 from aceirl.cli.watching import Remaining, status
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.show import maps, plots
 from aceirl.experiments.performing import Failed, Finished
 from aceirl.experiments.report import inline_svg, write_report
-from aceirl.experiments.specs import SPECS, Setting, Spec
+from aceirl.experiments.specs import SPECS, Scenario, Spec
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Progress, sweep
+from aceirl.show import maps, plots
 
 TOML = """\
 title = "A <small> & quick look"
@@ -32,15 +32,15 @@ threshold = 0.3
 irl = "feasible-point"
 max_samples = 60
 
-[[setting]]
+[[scenario]]
 environment = "gridworld"
 
-[[setting]]
+[[scenario]]
 environment = "four-paths"
 episodes_per_iteration = [1, 2]
 until_regret = 0.3
 
-[[setting]]
+[[scenario]]
 environment = "gridworld"
 name = "a room/of five"
 parameters = { size = 5 }
@@ -113,7 +113,7 @@ def test_the_report_of_ones_own_sweep_speaks_of_that_sweep(swept: tuple[Path, st
     assert "Counted are the samples until the normalised regret is first below 0.3: the mean over 2 seeds ±" in words
     assert "≥ marks a mean in which some runs never got there" in words
     assert "Samples until the regret is first below 0.3: mean ± standard error; ≥: some runs never got there" in output
-    assert "Of each environment only the first setting is drawn." in words
+    assert "Of each environment only the first scenario is drawn." in words
     assert 'data-name="planning, an iteration"' in text
 
 
@@ -121,7 +121,7 @@ def test_every_figure_is_also_there_as_svg_and_pdf(swept: tuple[Path, str]) -> N
     figures = swept[0] / "figures"
     names = {path.stem for path in figures.iterdir()}
     assert "mine-gridworld" in names
-    assert "mine-gridworld-looks-advice" in names
+    assert "mine-gridworld-visits-advice" in names
     assert "mine-a-room-of-five" in names
     for name in names:
         assert (figures / f"{name}.svg").read_text().startswith("<?xml")
@@ -137,11 +137,11 @@ def test_the_same_command_again_keeps_all_and_writes_the_same_figures(swept: tup
 
 
 def test_a_failed_run_is_in_the_report(tmp_path: Path) -> None:
-    setting = Setting(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
-    spec = Spec(name="one", title="One", summary="one", settings=(setting,), strategies=("random",), seeds=(0, 1))
+    scenario = Scenario(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
+    spec = Spec(name="one", title="One", summary="one", scenarios=(scenario,), strategies=("random",), seeds=(0, 1))
     store = Store(tmp_path / "runs")
-    list(sweep([setting.cell("random", 0)], store, Here()))
-    lost = setting.cell("random", 1)
+    list(sweep([scenario.cell("random", 0)], store, Here()))
+    lost = scenario.cell("random", 1)
     store.save(Failed(lost, lost.key, "RuntimeError: the lamp <went> out"))
     written = write_report([spec], store, tmp_path, command="aceirl sweep one.toml")
     words = Page(written.path.read_text()).words
@@ -151,8 +151,8 @@ def test_a_failed_run_is_in_the_report(tmp_path: Path) -> None:
 
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     table1 = SPECS["table1"]
-    quick = [setting for setting in table1.settings if setting.name.startswith(("random-mdp", "gridworld"))]
-    spec = table1.model_copy(update={"settings": tuple(quick), "strategies": ("random", "greedy"), "seeds": (0, 1)})
+    quick = [scenario for scenario in table1.scenarios if scenario.name.startswith(("random-mdp", "gridworld"))]
+    spec = table1.model_copy(update={"scenarios": tuple(quick), "strategies": ("random", "greedy"), "seeds": (0, 1)})
     store = Store(tmp_path / "runs")
     list(sweep(spec.cells(), store, Here()))
     written = write_report([spec], store, tmp_path, command="", paper=True)
@@ -164,9 +164,9 @@ def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
 
 
 def test_what_is_reward_free_has_curves_and_no_row(tmp_path: Path) -> None:
-    room = Setting(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
+    room = Scenario(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
     free = room.model_copy(update={"name": "free", "title": "Free room", "reward_free": True})
-    spec = Spec(name="one", title="One", summary="one", settings=(room, free), strategies=("random",), seeds=(0, 1))
+    spec = Spec(name="one", title="One", summary="one", scenarios=(room, free), strategies=("random",), seeds=(0, 1))
     store = Store(tmp_path / "runs")
     list(sweep(spec.cells(), store, Here()))
     written = write_report([spec], store, tmp_path, command="")
@@ -245,8 +245,8 @@ def test_experiments_are_listed_with_all_their_strategies() -> None:
 
 
 def test_the_expected_end_comes_from_runs_of_the_same_kind() -> None:
-    setting = Setting(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
-    cells = [setting.cell(strategy, seed) for seed in range(3) for strategy in ("random", "advice")]
+    scenario = Scenario(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
+    cells = [scenario.cell(strategy, seed) for seed in range(3) for strategy in ("random", "advice")]
     remaining = Remaining(cells)
     progress = Progress(total=6, kept=0, running=2)
     remaining.learn(progress)

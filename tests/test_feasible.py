@@ -9,18 +9,38 @@ import numpy as np
 import pytest
 
 from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.irl import FeasibleRewardSet, projected
-from aceirl.rewards.agreement import matched_loss, precision, recall, recall_of
+from aceirl.irl import FeasiblePoint, MaxCausalEntropy, reproducing_answers
+from aceirl.mdp import MDP, FloatArray, Transitions, steps_left
+from aceirl.rewards import (
+    EmptySetError,
+    FeasibleRewardSet,
+    Norm,
+    compatible,
+    contains,
+    error_propagation,
+    expert_loss,
+    extreme,
+    from_parameters,
+    interval,
+    intervals,
+    least_slack,
+    matched,
+    matched_loss,
+    precision,
+    project,
+    projected,
+    recall,
+    recall_of,
+    sample,
+    to_parameters,
+)
+from aceirl.rewards.polytope import polished, programme
+from aceirl.rewards.programme import nearest_by_largest, nearest_by_sum
 from aceirl.rewards.recovered import infeasibility
-from aceirl.rewards.feasible import Norm
-from aceirl.irl.feasible_point import feasible_point, made_feasible
-from aceirl.irl.max_causal_entropy import max_causal_entropy
-from aceirl.rewards.polytope import EmptySetError, nearest_by_largest, nearest_by_sum
-from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
-from aceirl.mdp import MDP, FloatArray
 
 NORMS: tuple[Norm, Norm] = ("l1", "linf")
 NEAREST = {"l1": nearest_by_sum, "linf": nearest_by_largest}
@@ -84,7 +104,7 @@ def observed(
 
 
 def test_the_true_reward_is_a_member_of_every_exact_set(problems: list[Small]) -> None:
-    assert all(p.exact.contains(p.reward) for p in problems)
+    assert all(contains(p.exact, p.reward) for p in problems)
     assert sum((p.exact.uses.sum(axis=2) > 1).any() for p in problems) > 50, "too few experts with ties"
 
 
@@ -93,22 +113,22 @@ def test_implicit_and_explicit_descriptions_agree(problems: list[Small]) -> None
     outside = 0
     for p in problems:
         advantage, values = rng.exponential(size=p.mdp.shape), rng.normal(size=p.mdp.shape[:2])
-        made = p.exact.from_parameters(advantage, values)
+        made = from_parameters(p.exact, advantage, values)
         assert implicit(p.exact, made)
-        found, worth = p.exact.to_parameters(made)
+        found, found_values = to_parameters(p.exact, made)
         np.testing.assert_allclose(found, np.where(p.exact.uses, 0.0, advantage), atol=1e-12)
-        np.testing.assert_allclose(worth, values, atol=1e-12)
+        np.testing.assert_allclose(found_values, values, atol=1e-12)
 
-        behind, worth = p.exact.to_parameters(p.reward)
+        behind, found_values = to_parameters(p.exact, p.reward)
         assert (behind >= 0).all()
-        np.testing.assert_allclose(p.exact.from_parameters(behind, worth), p.reward, atol=1e-12)
+        np.testing.assert_allclose(from_parameters(p.exact, behind, found_values), p.reward, atol=1e-12)
 
         anything = rng.random(p.mdp.shape)
-        assert bool(p.exact.contains(anything, 1e-9)) == implicit(p.exact, anything)
-        if not p.exact.contains(anything):
+        assert bool(contains(p.exact, anything, 1e-9)) == implicit(p.exact, anything)
+        if not contains(p.exact, anything):
             outside += 1
             with pytest.raises(InputError, match="the expert's action"):
-                p.exact.to_parameters(anything)
+                to_parameters(p.exact, anything)
     assert outside > 100
 
 
@@ -116,7 +136,7 @@ def test_the_sign_the_paper_prints_describes_other_rewards() -> None:
     problem = random_small(np.random.default_rng(7))
     mdp, exact = problem.mdp, problem.exact
     values = np.random.default_rng(1).random(mdp.shape[:2])
-    printed = 2 * values[:, :, None] - exact.from_parameters(np.zeros(mdp.shape), values)
+    printed = 2 * values[:, :, None] - from_parameters(exact, np.zeros(mdp.shape), values)
     assert not implicit(exact, printed)
 
 
@@ -126,18 +146,18 @@ def test_projections_are_idempotent_and_no_member_is_nearer(problems: list[Small
     moved = 0
     for p in problems:
         target = rng.uniform(-0.2, 1.2, p.mdp.shape)
-        answer = p.exact.project(target, norm)
-        assert p.exact.contains(answer.reward, 1e-7), str(answer.membership)
-        assert answer.gap < 1e-7
-        moved += answer.value > 1e-3
-        assert (p.exact.project(answer.reward, norm).reward == answer.reward).all()
+        member = project(p.exact, target, norm)
+        assert contains(p.exact, member.reward, 1e-7), str(member.membership)
+        assert member.gap < 1e-7
+        moved += member.value > 1e-3
+        assert (project(p.exact, member.reward, norm).reward == member.reward).all()
         # Not only because a member is handed back: the linear programme itself finds nothing nearer than 0.
-        assert NEAREST[norm](p.exact.programme(np.zeros(p.mdp.shape)), answer.reward).objective < 1e-7
-        others = [p.reward, np.full(p.mdp.shape, 0.5), *p.exact.sample(rng, 2)]
-        # A step from the answer towards another member stays in the set, so it cannot be nearer either.
-        others += [0.95 * answer.reward + 0.05 * other for other in others]
+        assert NEAREST[norm](programme(p.exact, np.zeros(p.mdp.shape)), member.reward).objective < 1e-7
+        others = [p.reward, np.full(p.mdp.shape, 0.5), *sample(p.exact, rng, 2)]
+        # A step from the member towards another member stays in the set, so it cannot be nearer either.
+        others += [0.95 * member.reward + 0.05 * other for other in others]
         change = np.abs(np.array(others) - target).reshape(len(others), -1)
-        assert (change.sum(axis=1) if norm == "l1" else change.max(axis=1)).min() >= answer.value - 1e-7
+        assert (change.sum(axis=1) if norm == "l1" else change.max(axis=1)).min() >= member.value - 1e-7
     assert moved > 400
 
 
@@ -148,9 +168,9 @@ def test_error_propagation_bounds_the_difference_of_matched_rewards(problems: li
         other = FeasibleRewardSet.of_problem(
             random_mdp(rng, p.mdp.shape), rng.integers(p.mdp.n_actions, size=p.mdp.shape[:2]), 1.0
         )
-        for reward in (p.reward, *p.exact.sample(rng, 1)):
-            match = p.exact.matched(other, reward)
-            bound = p.exact.error_propagation(other, reward)
+        for reward in (p.reward, *sample(p.exact, rng, 1)):
+            match = matched(p.exact, other, reward)
+            bound = error_propagation(p.exact, other, reward)
             assert implicit(other, match)
             assert (np.abs(reward - match) <= bound + 1e-9).all()
             assert (bound <= 3 * p.mdp.horizon).all(), "A and V are at most H·Rmax, and |P - P̂| at most 2"
@@ -164,23 +184,23 @@ def test_the_printed_error_propagation_fails_for_stochastic_experts() -> None:
     exact = FeasibleRewardSet.of_problem(mdp, [[[1.0, 0.0]]], 1.0)
     other = FeasibleRewardSet.of_problem(mdp, [[[0.9, 0.1]]], 1.0)
     reward = np.array([[[1.0, 0.0]]])
-    advantage, _ = exact.to_parameters(reward)
+    advantage, _ = to_parameters(exact, reward)
     printed = (advantage * np.abs(exact.expert_policy - other.expert_policy)).max()
-    assert other.project(reward, "linf").bound == pytest.approx(0.5)
+    assert project(other, reward, "linf").bound == pytest.approx(0.5)
     assert printed == pytest.approx(0.1)
-    assert exact.error_propagation(other, reward).max() == pytest.approx(1.0)
+    assert error_propagation(exact, other, reward).max() == pytest.approx(1.0)
 
 
 def test_what_a_solver_leaves_unsatisfied_is_polished_away(problems: list[Small]) -> None:
     rng = np.random.default_rng(17)
     broken = 0
     for p in problems[:50]:
-        values = 0.5 * np.arange(p.mdp.horizon, 0, -1.0)[:, None] + 0.1 * rng.random(p.mdp.shape[:2])
-        inside = p.exact.from_parameters(np.zeros(p.mdp.shape), values)
+        values = 0.5 * steps_left(p.mdp.horizon)[:, None] + 0.1 * rng.random(p.mdp.shape[:2])
+        inside = from_parameters(p.exact, np.zeros(p.mdp.shape), values)
         exactly = np.concatenate([inside.ravel(), values.ravel(), [p.exact.unknown_step_reward]])
         nearly = exactly + 1e-7 * rng.uniform(-1, 1, exactly.size)
-        broken += p.exact.contains(nearly[: inside.size].reshape(inside.shape)).violation > 1e-9
-        assert p.exact.contains(p.exact.polished(nearly)).violation < 1e-13
+        broken += contains(p.exact, nearly[: inside.size].reshape(inside.shape)).violation > 1e-9
+        assert contains(p.exact, polished(p.exact, nearly)).violation < 1e-13
     assert broken > 40
 
 
@@ -197,23 +217,23 @@ def test_membership_names_the_constraint_that_fails(problems: list[Small]) -> No
         beaten[h, s, unused[0]] += 0.6
         # The rival's successors may be better or worse than the expert's by what they can still earn: nothing here,
         # since every state earns 0.75 a step.
-        verdict = p.exact.contains(beaten)
+        verdict = contains(p.exact, beaten)
         assert not verdict
         assert verdict.constraint == "optimality"
-        assert verdict.place is not None
-        assert verdict.place[:2] == (h, s)
-        assert p.exact.uses[verdict.place]
+        assert verdict.entry is not None
+        assert verdict.entry[:2] == (h, s)
+        assert p.exact.uses[verdict.entry]
         assert verdict.better == unused[0]
         assert verdict.violation == pytest.approx(0.1)
 
         low = strict.copy()
         low[h, s, unused[0]] = -0.5
-        assert (p.exact.contains(low).constraint, p.exact.contains(low).place) == ("lower", (h, s, unused[0]))
+        assert (contains(p.exact, low).constraint, contains(p.exact, low).entry) == ("lower", (h, s, unused[0]))
         high = np.where(p.exact.uses, 1.0, 0.0)
         high[h, s, p.exact.uses[h, s]] = 1.5
-        assert p.exact.contains(high).constraint == "upper"
-        assert p.exact.contains(high).violation == pytest.approx(0.5)
-    assert str(p.exact.contains(np.full(p.mdp.shape, 0.5))) == "in the set"
+        assert contains(p.exact, high).constraint == "upper"
+        assert contains(p.exact, high).violation == pytest.approx(0.5)
+    assert str(contains(p.exact, np.full(p.mdp.shape, 0.5))) == "in the set"
 
 
 def vertices(exact: FeasibleRewardSet) -> FloatArray:
@@ -247,15 +267,15 @@ def test_extremes_and_intervals_are_those_of_all_vertices(seed: int) -> None:
     corners = vertices(exact)
     for _ in range(20):
         direction = rng.normal(size=mdp.shape)
-        answer = exact.extreme(direction)
-        assert answer.membership
-        assert answer.value == pytest.approx((corners @ direction.ravel()).max(), abs=1e-7)
-        assert answer.bound == pytest.approx(answer.value, abs=1e-7)
+        member = extreme(exact, direction)
+        assert member.membership
+        assert member.value == pytest.approx((corners @ direction.ravel()).max(), abs=1e-7)
+        assert member.bound == pytest.approx(member.value, abs=1e-7)
     entries = list(np.ndindex(*mdp.shape))
     expected = np.column_stack([corners.min(axis=0), corners.max(axis=0)])
-    np.testing.assert_allclose(exact.intervals(entries), expected, atol=1e-7)
+    np.testing.assert_allclose(intervals(exact, entries), expected, atol=1e-7)
     plain = FeasibleRewardSet.of_problem(mdp, exact.expert_policy, 1.0)
-    np.testing.assert_allclose(plain.intervals(entries), np.tile([0.0, 1.0], (8, 1)), atol=1e-9)
+    np.testing.assert_allclose(intervals(plain, entries), np.tile([0.0, 1.0], (8, 1)), atol=1e-9)
 
 
 def test_an_expert_may_err_within_its_slack(problems: list[Small]) -> None:
@@ -265,22 +285,22 @@ def test_an_expert_may_err_within_its_slack(problems: list[Small]) -> None:
         best = optimal_values(p.mdp, p.reward)[1][0]
         own = evaluate(p.mdp, p.reward, erring.expert_policy)[1][0]
         loss = float(p.mdp.initial @ (best - own))
-        assert erring.expert_loss(p.reward) == pytest.approx(loss, abs=1e-12)
-        assert erring.compatible(p.reward, loss + 1e-9)
+        assert expert_loss(erring, p.reward) == pytest.approx(loss, abs=1e-12)
+        assert compatible(erring, p.reward, loss + 1e-9)
         if loss < 1e-3:
             continue
-        refused = erring.compatible(p.reward, loss / 2)
+        refused = compatible(erring, p.reward, loss / 2)
         assert not refused
         assert refused.constraint == "slack"
         assert refused.violation == pytest.approx(loss / 2)
         distances = []
         for slack in (0.0, loss / 2, 0.9 * loss, loss):
-            answer = erring.with_slack(slack).project(p.reward)
-            assert erring.expert_loss(answer.reward) <= slack + 1e-6
-            assert answer.gap < 1e-6
-            distances.append(answer.value)
+            member = project(erring.with_slack(slack), p.reward)
+            assert expert_loss(erring, member.reward) <= slack + 1e-6
+            assert member.gap < 1e-6
+            distances.append(member.value)
         assert distances == sorted(distances, reverse=True)
-        assert distances[0] <= erring.project(p.reward).value + 1e-7, "off its path the expert need not be right"
+        assert distances[0] <= project(erring, p.reward).value + 1e-7, "off its path the expert need not be right"
         assert distances[-1] < 1e-6
 
 
@@ -289,26 +309,26 @@ def test_an_empty_set_is_named_with_the_slack_it_needs() -> None:
     exact = FeasibleRewardSet.of_problem(mdp, np.array([[0], [0]]), 1.0)
     bounded = exact.restricted(lower=[[0.0, 0.75]], upper=[[0.5, 1.0]])
     for ask in (
-        lambda: bounded.project(np.zeros(mdp.shape)),
-        lambda: bounded.extreme(np.ones(mdp.shape)),
-        lambda: bounded.interval(0, 0, 0),
-        lambda: bounded.sample(np.random.default_rng(0), 1),
+        lambda: project(bounded, np.zeros(mdp.shape)),
+        lambda: extreme(bounded, np.ones(mdp.shape)),
+        lambda: interval(bounded, 0, 0, 0),
+        lambda: sample(bounded, np.random.default_rng(0), 1),
     ):
         with pytest.raises(EmptySetError, match=r"empty.*0\.5 or more"):
             ask()
-    assert bounded.least_slack() == pytest.approx(0.5)
+    assert least_slack(bounded) == pytest.approx(0.5)
     enough = bounded.with_slack(0.5)
-    assert enough.project(np.zeros(mdp.shape)).membership
-    assert enough.extreme(np.ones(mdp.shape)).value == pytest.approx(2.5)
+    assert project(enough, np.zeros(mdp.shape)).membership
+    assert extreme(enough, np.ones(mdp.shape)).value == pytest.approx(2.5)
 
 
 def test_bounds_without_an_inside_are_named() -> None:
     mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
     exact = FeasibleRewardSet.of_problem(mdp, np.array([[0]]), 1.0)
     pinned = exact.restricted(lower=[[0.5, 0.0]], upper=[[0.5, 1.0]])
-    assert pinned.interval(0, 0, 1) == pytest.approx((0.0, 0.5))
+    assert interval(pinned, 0, 0, 1) == pytest.approx((0.0, 0.5))
     with pytest.raises(InputError, match="no inside"):
-        pinned.sample(np.random.default_rng(0), 1)
+        sample(pinned, np.random.default_rng(0), 1)
 
 
 def test_samples_are_uniform_over_the_set() -> None:
@@ -318,7 +338,7 @@ def test_samples_are_uniform_over_the_set() -> None:
     exact = FeasibleRewardSet.of_problem(mdp, np.array([[0, 1], [1, 1]]), 1.0)
     drawn = rng.random((60_000, *mdp.shape))
     kept = np.array([r for r in drawn if not exact.losses(r)[exact.uses].any()])
-    chains = exact.sample(rng, 2000)
+    chains = sample(exact, rng, 2000)
     assert len(kept) > 2000
     for moment in (lambda r: r, np.square, lambda r: r * r.mean(axis=(1, 2, 3), keepdims=True)):
         ours, theirs = moment(chains), moment(kept)
@@ -329,11 +349,22 @@ def test_samples_are_uniform_over_the_set() -> None:
 def test_samples_are_members_and_spread(problems: list[Small]) -> None:
     rng = np.random.default_rng(9)
     for p in problems[:100]:
-        samples = p.exact.sample(rng, 3)
-        assert all(p.exact.contains(r, 1e-9) for r in samples)
+        samples = sample(p.exact, rng, 3)
+        assert all(contains(p.exact, r, 1e-9) for r in samples)
         assert samples.std(axis=0).mean() > 0.05
     bounded = p.exact.restricted(upper=np.full(p.mdp.shape, 0.4), lower=np.where(p.exact.uses, 0.2, 0.0))
-    assert all(bounded.contains(r, 1e-9) for r in bounded.sample(rng, 5))
+    assert all(contains(bounded, r, 1e-9) for r in sample(bounded, rng, 5))
+
+
+def test_a_successor_listed_with_probability_zero_changes_no_sample() -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    listed = Transitions(2, 2, np.arange(0, 9, 2), np.tile([0, 1], 4), rows.ravel())
+    sparse = MDP.from_dense(rows.reshape(2, 2, 2), initial=0, horizon=3)
+    lean, full = (
+        sample(FeasibleRewardSet.of_problem(mdp, np.zeros((3, 2), dtype=np.int64), 1.0), np.random.default_rng(0), 2)
+        for mdp in (sparse, replace(sparse, transitions=listed))
+    )
+    np.testing.assert_array_equal(lean, full)
 
 
 @pytest.mark.parametrize("unknown_step_reward", [0.0, 0.3, 1.0])
@@ -345,18 +376,18 @@ def test_what_is_unknown_asks_nothing(unknown_step_reward: float) -> None:
         recovered = FeasibleRewardSet.of_estimate(estimate, 1.0, unknown_step_reward)
         unknown_rows += not estimate.mdp.known.all()
         unknown_experts += not recovered.known.all()
-        assert recovered.contains(np.full(estimate.mdp.shape, unknown_step_reward))
-        members = recovered.sample(rng, 3)
-        assert all(recovered.contains(r, 1e-9) for r in members)
+        assert contains(recovered, np.full(estimate.mdp.shape, unknown_step_reward))
+        members = sample(recovered, rng, 3)
+        assert all(contains(recovered, r, 1e-9) for r in members)
         target = rng.random(estimate.mdp.shape)
         for norm in NORMS:
-            answer = recovered.project(target, norm)
-            assert answer.membership
-            assert infeasibility(estimate, answer.reward, unknown_step_reward) <= 1e-6
-            assert answer.value >= answer.bound - 1e-7
+            member = project(recovered, target, norm)
+            assert member.membership
+            assert infeasibility(estimate, member.reward, unknown_step_reward) <= 1e-6
+            assert member.value >= member.bound - 1e-7
             change = np.abs(members - target)
             nearest = change.sum(axis=(1, 2, 3)).min() if norm == "l1" else change.max(axis=(1, 2, 3)).min()
-            assert nearest >= answer.bound - 1e-7
+            assert nearest >= member.bound - 1e-7
     assert unknown_rows > 20
     assert unknown_experts == 40
 
@@ -365,7 +396,7 @@ def test_the_plain_feasible_point_is_a_member_of_what_it_was_made_from() -> None
     rng = np.random.default_rng(11)
     for _ in range(20):
         _, estimate = observed(rng, (3, 4, 2), episodes=4, asked=0.8)
-        assert FeasibleRewardSet.of_estimate(estimate, 2.0).contains(feasible_point(estimate, 2.0).reward)
+        assert contains(FeasibleRewardSet.of_estimate(estimate, 2.0), FeasiblePoint()(estimate, 2.0).reward)
 
 
 def test_answers_lie_between_all_completions_and_the_bound() -> None:
@@ -383,11 +414,11 @@ def test_answers_lie_between_all_completions_and_the_bound() -> None:
         for guess in product(range(2), repeat=3):
             actions = np.zeros((2, 3), dtype=np.int64)
             actions[~known] = guess
-            pieces.append(partial.completed(actions).extreme(direction).value)
-        answer = partial.extreme(direction)
-        assert answer.membership
-        assert answer.value <= max(pieces) + 1e-7 <= answer.bound + 2e-7
-        exactly += answer.value > max(pieces) - 1e-7
+            pieces.append(extreme(partial.completed(actions), direction).value)
+        member = extreme(partial, direction)
+        assert member.membership
+        assert member.value <= max(pieces) + 1e-7 <= member.bound + 2e-7
+        exactly += member.value > max(pieces) - 1e-7
     assert exactly >= 10
 
 
@@ -406,11 +437,11 @@ def test_recall_is_the_worst_member_and_precision_says_nothing() -> None:
             expert, rival = (
                 occupancy(mdp, np.concatenate([np.broadcast_to(first, (1, 3, 2)), policy[1:]])) for policy in policies
             )
-            by_action.append(exact.extreme(expert - rival).value)
+            by_action.append(extreme(exact, expert - rival).value)
         assert worst.high == pytest.approx(max(by_action), abs=1e-6)
         assert recall_of(exact, other, worst.reward) == pytest.approx(worst.low)
         positive += worst.low > 0.1
-        for reward in (*exact.sample(rng, 3), exact.extreme(rng.normal(size=mdp.shape)).reward):
+        for reward in (*sample(exact, rng, 3), extreme(exact, rng.normal(size=mdp.shape)).reward):
             assert recall_of(exact, other, reward) <= worst.high + 1e-7
             assert matched_loss(exact, exact, reward) < 1e-5
         assert precision(exact, other).high == 0.0
@@ -425,7 +456,7 @@ def test_recall_of_a_partly_known_expert_is_bounded_on_both_sides() -> None:
         found = recall(problem.exact, recovered)
         assert 0 <= found.low <= found.high
         assert recall_of(problem.exact, recovered, found.reward) == pytest.approx(found.low)
-        for reward in problem.exact.sample(rng, 5):
+        for reward in sample(problem.exact, rng, 5):
             assert recall_of(problem.exact, recovered, reward) <= found.high + 1e-9
 
 
@@ -440,7 +471,7 @@ def test_a_matched_reward_loses_little_in_a_similar_problem_and_much_in_another(
         other = MDP.from_dense(mixed, initial=mdp.initial)
         close = FeasibleRewardSet.of_problem(other, exact.expert_policy, 1.0)
         stranger = FeasibleRewardSet.of_problem(other, rng.integers(3, size=(3, 4)), 1.0)
-        reward = exact.sample(rng, 1)[0]
+        reward = sample(exact, rng, 1)[0]
         near.append(matched_loss(exact, close, reward))
         far.append(matched_loss(exact, stranger, reward))
     assert max(near) < 0.02
@@ -448,7 +479,7 @@ def test_a_matched_reward_loses_little_in_a_similar_problem_and_much_in_another(
 
 
 def _per_step(mdp: MDP) -> FloatArray:
-    dense = mdp.dense()
+    dense = mdp.transitions.dense()
     return np.broadcast_to(dense, (mdp.horizon, *dense.shape[-3:]))
 
 
@@ -457,14 +488,14 @@ def test_a_projection_changes_less_than_a_blend() -> None:
     changed = 0
     for _ in range(20):
         _, estimate = observed(rng, (4, 4, 3), episodes=6, asked=0.9)
-        recovered = max_causal_entropy(estimate, 1.0)
+        recovered = MaxCausalEntropy(reproduce_answers=False)(estimate, 1.0)
         for norm in NORMS:
             moved = projected(estimate, recovered, 1.0, norm)
             assert moved.infeasibility <= 1e-6
             assert moved.unknown_step_reward == recovered.unknown_step_reward
         if recovered.infeasibility > 1e-3:
             changed += 1
-            blended = made_feasible(estimate, recovered, 1.0)
+            blended = reproducing_answers(estimate, recovered, 1.0)
             moved = projected(estimate, recovered, 1.0)
             assert np.abs(moved.reward - recovered.reward).sum() <= np.abs(blended.reward - recovered.reward).sum()
     assert changed > 5
@@ -474,10 +505,10 @@ def test_four_paths_answers_are_members() -> None:
     problem = make("four-paths", 0)
     exact = FeasibleRewardSet.of_problem(problem.mdp, problem.expert, problem.rmax)
     target = np.random.default_rng(0).random(problem.mdp.shape)
-    assert exact.contains(problem.reward)
-    for answer in (exact.project(target), exact.project(target, "linf"), exact.extreme(target - 0.5)):
-        assert answer.membership
-        assert answer.gap < 1e-5
+    assert contains(exact, problem.reward)
+    for member in (project(exact, target), project(exact, target, "linf"), extreme(exact, target - 0.5)):
+        assert member.membership
+        assert member.gap < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -504,14 +535,14 @@ def test_questions_that_make_no_sense_are_refused() -> None:
     longer = FeasibleRewardSet.of_problem(replace(mdp, horizon=2), np.array([[0], [0]]), 1.0)
     rng = np.random.default_rng(0)
     for ask, message in (
-        (lambda: exact.project(np.zeros((1, 1, 2)), "l2"), "norm must be 'l1' or 'linf', got 'l2'"),  # type: ignore[arg-type]
-        (lambda: exact.interval(0, 0, 2), r"entry \[0, 0, 2\] is outside rewards of shape \[1, 1, 2\]"),
-        (lambda: exact.interval(0, 0, -1), r"entry \[0, 0, -1\] is outside"),
-        (lambda: exact.sample(rng, 0), "n must be a whole number of at least 1, got 0"),
-        (lambda: exact.with_slack(0.1).sample(rng, 1), "this one has a slack"),
-        (lambda: exact.matched(longer, np.zeros((1, 1, 2))), r"other is a problem of shape \[2, 1, 2\]"),
-        (lambda: exact.from_parameters(np.full((1, 1, 2), -1.0), np.zeros((1, 1))), r"advantage\[0, 0, 0\] is -1"),
-        (lambda: exact.from_parameters(np.zeros((1, 1, 2)), np.zeros(3)), r"values must be finite, of shape \[1, 1\]"),
+        (lambda: project(exact, np.zeros((1, 1, 2)), "l2"), "norm must be 'l1' or 'linf', got 'l2'"),  # type: ignore[arg-type]
+        (lambda: interval(exact, 0, 0, 2), r"entry \[0, 0, 2\] is outside rewards of shape \[1, 1, 2\]"),
+        (lambda: interval(exact, 0, 0, -1), r"entry \[0, 0, -1\] is outside"),
+        (lambda: sample(exact, rng, 0), "n must be a whole number of at least 1, got 0"),
+        (lambda: sample(exact.with_slack(0.1), rng, 1), "this one has a slack"),
+        (lambda: matched(exact, longer, np.zeros((1, 1, 2))), r"other is a problem of shape \[2, 1, 2\]"),
+        (lambda: from_parameters(exact, np.full((1, 1, 2), -1.0), np.zeros((1, 1))), r"advantage\[0, 0, 0\] is -1"),
+        (lambda: from_parameters(exact, np.zeros((1, 1, 2)), np.zeros(3)), r"values must be finite, of shape \[1, 1\]"),
         (lambda: recall(exact, longer), "recovered is a problem of shape"),
         (lambda: recall_of(exact, exact, np.array([[[0.0, 1.0]]])), "not in the exact set"),
     ):

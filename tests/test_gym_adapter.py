@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,21 @@ from gymnasium_environments import Corridor, Failing, Guarded, Shown
 from aceirl.confidence import kl
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.discretise import Bins
-from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
 from aceirl.envs.observations import END, StateIndex
-from aceirl.envs.truth import exact_model
+from aceirl.envs.search import searched
+from aceirl.envs.truth import exact_model, model_of
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.irl import algorithm, made_feasible
-from aceirl.loop import State, Turn, estimate, learn
+from aceirl.irl import MaxCausalEntropy
+from aceirl.loop import learn
+from aceirl.mdp import FloatArray
+from aceirl.metrics import Truth
 from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
 from aceirl.runs import Run
 from aceirl.settings import Settings
 from aceirl.sources import optimal_task
+from aceirl.turns import RunState, Turn
 
 SPACES = {
     "discrete": spaces.Discrete(9, start=-4),
@@ -33,7 +38,7 @@ SPACES = {
     "multi-binary": spaces.MultiBinary(4),
     "boxed integers": spaces.Box(-2, 3, shape=(2, 2), dtype=np.int16),
     "tuple": spaces.Tuple((spaces.Discrete(3), spaces.Discrete(4, start=1))),
-    "dict": spaces.Dict({"place": spaces.Discrete(3), "view": spaces.Box(0, 1, shape=(2,), dtype=np.uint8)}),
+    "dict": spaces.Dict({"cell": spaces.Discrete(3), "view": spaces.Box(0, 1, shape=(2,), dtype=np.uint8)}),
     "text": spaces.Text(2, charset="ab"),
 }
 
@@ -116,7 +121,7 @@ def learned(environment: Environment, expert: Expert, **settings: Any) -> list[T
     return list(learn(environment, expert, Settings(**{"strategy": "advice", "max_samples": 200} | settings)))
 
 
-def onwards(environment: GymEnvironment) -> ObservationExpert:
+def onwards(environment: GymAdapter) -> ObservationExpert:
     return ObservationExpert(lambda observation: 1, environment)
 
 
@@ -148,8 +153,8 @@ def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
     assert isinstance(environment, EndingEnvironment)
     assert isinstance(environment, GrowingEnvironment)
     turn = learned(environment, onwards(environment), max_samples=3)[-1]
-    known = estimate(environment, onwards(environment), Settings(), turn.state.counts)
-    assert known.mdp.dense()[END, :, END].tolist() == [1, 1]
+    known = turn.belief.estimate
+    assert known.mdp.transitions.dense()[END, :, END].tolist() == [1, 1]
     assert known.expert_known[:, END].all()
     radii = kl(known, 1.0, 0.1)
     assert radii.total[:, END].max() < 1e-3 < radii.total[0, 1].min()
@@ -167,11 +172,11 @@ def test_the_end_of_an_episode_attracts_no_strategy() -> None:
 def relabelled(counts: Counts, order: list[int]) -> Counts:
     """Counts with state `order[k]` called `k`."""
     _, n_states, n_actions = counts.shape
-    place = np.argsort(order)
+    number = np.argsort(order)
     row, successor = np.divmod(counts.move_keys, n_states)
     state, action = np.divmod(row, n_actions)
     step = np.zeros_like(state)
-    moves = Moves(step, place[state], action, place[successor], counts.move_counts, counts.starts[order])
+    moves = Moves(step, number[state], action, number[successor], counts.move_counts, counts.starts[order])
     moved = Counts.of_moves(moves, counts.shape)
     return Counts(
         True,
@@ -192,17 +197,16 @@ def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() ->
     assert len(shapes) > 1, "some state must have been met after the first iteration, or nothing grew"
 
     order = [END, *(environment.states.number(name) for name in names)]
-    warm = None
+    warm: Mapping[str, FloatArray] = {}
     for turn in turns:
         counts = relabelled(turn.state.counts.grown(len(order)), order)
         whole = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, end=END)
-        found = made_feasible(whole, algorithm("max-causal-entropy")(whole, 1.0, warm), 1.0)
+        found = MaxCausalEntropy()(whole, 1.0, warm)
         warm = found.parameters
 
-        assert turn.state.recovered is not None
         met = [state for state in order if state < turn.state.counts.shape[1]]
         where = [order.index(state) for state in met]
-        grown = estimate(environment, onwards(environment), Settings(), turn.state.counts)
+        grown = turn.belief.estimate
         np.testing.assert_allclose(turn.state.recovered.reward[:, met], found.reward[:, where], atol=2e-3)
         np.testing.assert_array_equal(kl(grown, 1.0, 0.1).total[:, met], kl(whole, 1.0, 0.1).total[:, where])
 
@@ -255,17 +259,17 @@ def test_a_failure_of_the_environment_is_clear_and_the_run_goes_on_from_before_i
 ) -> None:
     settings = Settings(strategy="random", max_samples=150)
 
-    def going(when: int, folder: str) -> Run:
-        environment = GymEnvironment(Failing(when, how), horizon=9)
+    def going(after: int, folder: str) -> Run:
+        environment = GymEnvironment(Failing(after, how), horizon=9)
         run = Run.open(tmp_path / folder) if (tmp_path / folder).exists() else Run.create(tmp_path / folder, settings)
-        for _ in run.go_on(environment, onwards(environment)):
+        for _ in run.resume(environment, onwards(environment)):
             pass
         return run
 
     with pytest.raises(InputError, match=message):
-        going(80, "interrupted")
+        going(70, "interrupted")
     kept = Run.open(tmp_path / "interrupted").records()
-    assert 0 < kept[-1].samples < 80
+    assert 70 <= kept[-1].samples < 80
     resumed, whole = going(10**9, "interrupted"), going(10**9, "whole")
     assert_same(resumed.state(), whole.state())
 
@@ -277,7 +281,7 @@ def test_an_illegal_answer_in_the_middle_of_a_run_is_clear_and_the_run_goes_on_f
         environment = GymEnvironment(Corridor(slip=0.2), horizon=9)
         expert = ObservationExpert(lambda room, step: answer if step == 8 else 1, environment)
         run = Run.open(tmp_path / folder) if (tmp_path / folder).exists() else Run.create(tmp_path / folder, settings)
-        for _ in run.go_on(environment, expert):
+        for _ in run.resume(environment, expert):
             pass
         return run
 
@@ -288,11 +292,9 @@ def test_an_illegal_answer_in_the_middle_of_a_run_is_clear_and_the_run_goes_on_f
     assert_same(resumed.state(), whole.state())
 
 
-def assert_same(first: State | None, second: State | None) -> None:
+def assert_same(first: RunState | None, second: RunState | None) -> None:
     assert first is not None
     assert second is not None
-    assert first.recovered is not None
-    assert second.recovered is not None
     assert first.names == second.names
     np.testing.assert_array_equal(first.counts.visits, second.counts.visits)
     np.testing.assert_array_equal(first.counts.move_keys, second.counts.move_keys)
@@ -370,19 +372,16 @@ def test_frozen_lake_is_learned_from_an_optimal_expert() -> None:
 def test_the_search_for_a_model_agrees_with_the_table() -> None:
     """The table of a lake that is not slippery and a search of the same lake give the same values."""
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    from aceirl.envs import truth
-    from aceirl.metrics import Truth
-
-    rows, start = truth.searched(env, 4)
-    found = truth._model(rows, [(start, 1.0)], env, 20, 4)
+    rows, start = searched(env, 4)
+    found = model_of(rows, [(start, 1.0)], env, 20, 4)
     table = exact_model(env, 20, 4)
     assert Truth(found.mdp, found.reward).best == Truth(table.mdp, table.reward).best == 1.0
     with pytest.raises(InputError, match="is random"):
-        truth.searched(gymnasium.make("FrozenLake-v1"), 4)
+        searched(gymnasium.make("FrozenLake-v1"), 4)
 
 
 def test_episodes_that_end_early_earn_the_policy_certificate() -> None:
-    """The certificate bets that the expert's way stays known; an episode that is over does not leave it."""
+    """The certificate wagers that the expert's actions stay known; an episode that is over does not deviate."""
     environment = GymEnvironment(Corridor(rooms=3), horizon=10)
     last = learned(environment, onwards(environment), max_samples=600)[-1].record
     assert last.stopped == "certificate"

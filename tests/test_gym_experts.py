@@ -27,7 +27,7 @@ from aceirl.loop import learn
 from aceirl.metrics import Truth
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.sources import Source, open_task, open_source
+from aceirl.sources import Source, open_source, open_task
 
 RNG = np.random.default_rng(0)
 
@@ -79,7 +79,7 @@ def make_device() -> Corridor:
 
 
 @pytest.mark.parametrize(("slip", "expert"), [(0.02, "optimal"), (0.0, "optimal")])
-def test_rare_chance_is_found_and_a_certain_environment_is_believed(slip: float, expert: str) -> None:
+def test_rare_randomness_is_found_and_a_certain_environment_is_believed(slip: float, expert: str) -> None:
     """With 5 tries of 2 actions in 200 rooms, a slip of 2 % stays unseen with probability 0.98^2000 < 1e-17."""
     source = Source("gymnasium_environments:Corridor", {"rooms": 200, "slip": slip}, 0, expert=expert, horizon=250)
     if slip:
@@ -89,7 +89,7 @@ def test_rare_chance_is_found_and_a_certain_environment_is_believed(slip: float,
         assert open_task(source).regret is not None
 
 
-class OwnChance(Corridor):
+class OwnRandomness(Corridor):
     """A corridor with a generator of its own, and a name for its patience that MiniGrid has too."""
 
     max_steps = 50
@@ -117,13 +117,13 @@ class Doubled(gymnasium.RewardWrapper[Any, Any]):
         return 2 * float(reward)
 
 
-def test_chance_of_the_environments_own_is_found_too() -> None:
+def test_randomness_of_the_environments_own_is_found_too() -> None:
     parameters = {"rooms": 60, "slip": 0.2}
     with pytest.raises(InputError, match="is random"):
-        open_task(Source("test_gym_experts:OwnChance", parameters, 0, expert="optimal", horizon=70))
-    with pytest.raises(InputError, match="is random"):  # in 400 tries, but for a chance of 0.8^400
-        open_task(Source("test_gym_experts:OwnChance", {"rooms": 1, "slip": 0.2}, 0, expert="optimal", horizon=2))
-    certain = open_task(Source("test_gym_experts:OwnChance", {"rooms": 4}, 0, expert="optimal", horizon=9))
+        open_task(Source("test_gym_experts:OwnRandomness", parameters, 0, expert="optimal", horizon=70))
+    with pytest.raises(InputError, match="is random"):  # in 400 tries, but with probability 0.8^400
+        open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 1, "slip": 0.2}, 0, expert="optimal", horizon=2))
+    certain = open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 4}, 0, expert="optimal", horizon=9))
     assert certain.reward_range == (0.0, 1.0)  # as the environment pays, not as MiniGrid would
 
 
@@ -166,7 +166,7 @@ def test_an_expert_who_is_silent_is_said_to_be(tmp_path: Path) -> None:
     assert "In 3 of the states met the expert has said nothing" in ran.output
 
 
-def test_a_model_may_be_left_to_draw() -> None:
+def test_a_model_may_be_stochastic() -> None:
     class Model:
         def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
             assert not deterministic
@@ -182,7 +182,7 @@ def drifter(observation: Any, rng: np.random.Generator) -> int:
     return int(rng.random() < 0.75)
 
 
-def test_an_expert_who_draws_is_asked_at_every_visit(tmp_path: Path) -> None:
+def test_a_stochastic_expert_is_asked_at_every_visit(tmp_path: Path) -> None:
     arguments = ["run", "gymnasium_environments:Corridor", "--expert", "test_gym_experts:drifter", "--horizon", "8"]
     arguments += ["--max-samples", "200", "--out", str(tmp_path / "run"), "--json"]
     refused = CliRunner().invoke(app, [*arguments, "--stochastic-expert"])
@@ -307,7 +307,7 @@ def test_the_exact_model_predicts_what_playing_earns(name: str, options: dict[st
     truth, best = Truth(model.mdp, model.reward), model.expert()
     assert truth.regret(best) == pytest.approx(0, abs=1e-12)
     returns = played(env, lambda step, seen: int(best[step, model.states.find(seen)]), horizon, 1500)
-    # Six standard errors: by chance once in 10⁸.
+    # Six standard errors: exceeded once in 10⁸.
     assert np.mean(returns) == pytest.approx(truth.best, abs=6 * np.std(returns) / np.sqrt(1500) + 1e-9)
 
 
@@ -321,7 +321,7 @@ def test_the_table_is_read_as_it_is_meant() -> None:
     env.initial_state_distrib = np.array([0.5, 0.5])  # type: ignore[attr-defined]
     model = exact_model(env, 3, 2)
     zero, one = model.states.number(0), model.states.number(1)
-    dense = model.mdp.dense()
+    dense = model.mdp.transitions.dense()
     assert dense[zero, 0, [0, zero, one]].tolist() == [0, 0.5, 0.5]
     assert dense[one, 0, [0, zero, one]].tolist() == [0.5, 0.5, 0]
     assert dense[0, :, 0].tolist() == [1, 1]

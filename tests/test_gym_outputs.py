@@ -12,12 +12,12 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import END
 from aceirl.errors import InputError
-from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
-from aceirl.loop import State, learn
+from aceirl.loop import learn
 from aceirl.mdp import MDP, check_policy
 from aceirl.metrics import Truth
 from aceirl.outputs import (
@@ -33,6 +33,7 @@ from aceirl.outputs import (
 )
 from aceirl.settings import Settings
 from aceirl.sources import optimal_task
+from aceirl.turns import Turn
 
 HORIZON = 20
 
@@ -45,22 +46,22 @@ def lake() -> gymnasium.Env[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[EpisodeLog, GymEnvironment, State]:
+def run() -> tuple[EpisodeLog, GymEnvironment, Turn]:
     """A lake learned from its best expert, with all that happened."""
     log = EpisodeLog(lake())
     environment = GymEnvironment(log)
     task = optimal_task(log, environment, stationary=True)
     turns = list(learn(task.environment, task.expert, Settings(strategy="advice", max_samples=60)))
-    return log, environment, turns[-1].state
+    return log, environment, turns[-1]
 
 
 @pytest.fixture
-def learned(run: tuple[EpisodeLog, GymEnvironment, State]) -> GymResult:
-    return GymResult.of(run[2], run[1], stationary_expert=True)
+def learned(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> GymResult:
+    return GymResult.of(run[2], run[1])
 
 
 def test_what_was_learned_outlives_the_environments_numbering(
-    run: tuple[EpisodeLog, GymEnvironment, State], learned: GymResult
+    run: tuple[EpisodeLog, GymEnvironment, Turn], learned: GymResult
 ) -> None:
     before = [learned(room, 1, 0) for room in range(16)]
     other = GymEnvironment(run[0].env)
@@ -100,13 +101,12 @@ def test_what_is_paid_in_states_never_met_can_be_chosen(learned: GymResult) -> N
 
 
 def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
-    run: tuple[EpisodeLog, GymEnvironment, State], learned: GymResult
+    run: tuple[EpisodeLog, GymEnvironment, Turn], learned: GymResult
 ) -> None:
     """An agent's episode stops at the end, the learner's goes on there; both must rank policies alike."""
-    state = run[2]
-    assert state.recovered is not None
+    recovered = run[2].belief.recovered
     assert learned.reward[:, END].max() == 0
-    taken = (state.recovered.reward - learned.reward)[:, 1:]
+    taken = (recovered.reward - learned.reward)[:, 1:]
     np.testing.assert_allclose(taken, np.broadcast_to(taken[:, :1, :1], taken.shape), atol=1e-12)
 
 
@@ -142,7 +142,7 @@ def test_answers_come_back_as_demonstrations(learned: GymResult, tmp_path: Path)
 
 
 def test_transitions_and_answers_become_a_minari_dataset(
-    run: tuple[EpisodeLog, GymEnvironment, State],
+    run: tuple[EpisodeLog, GymEnvironment, Turn],
     learned: GymResult,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -164,7 +164,7 @@ def test_transitions_and_answers_become_a_minari_dataset(
         np.testing.assert_array_equal(kept.infos["expert_action"][:-1], episode.actions, "the expert was followed")
 
 
-def test_transitions_become_trajectories_of_imitation(run: tuple[EpisodeLog, GymEnvironment, State]) -> None:
+def test_transitions_become_trajectories_of_imitation(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> None:
     pytest.importorskip("imitation")
     trajectories = imitation_trajectories(run[0])
     assert [len(trajectory.acts) for trajectory in trajectories] == [len(e.actions) for e in run[0].episodes]
@@ -206,7 +206,7 @@ def test_the_price_of_an_action_is_what_it_costs_in_the_end(
 
 @pytest.mark.parametrize("name", ["double-chain", "gridworld"])
 def test_a_reward_for_states_is_found_where_the_expert_has_one(name: str) -> None:
-    """The truth pays in one state. From the policy alone a reward as sparse is found, and it is worth as much."""
+    """The truth pays in one state. From the policy alone a reward as sparse is found, and it loses nothing."""
     problem = make(name, seed=0)
     policy = greedy_actions(optimal_values(problem.mdp, problem.reward)[0], np.random.default_rng(0))
     simple = state_only(problem.mdp, policy)

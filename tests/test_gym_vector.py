@@ -20,26 +20,28 @@ from gymnasium_environments import Conveyor, Corridor, Failing, GuardedVector, S
 from test_gym_adapter import SPACES, assert_same, learned, onwards, samples
 from typer.testing import CliRunner
 
+from aceirl.belief import Plan
 from aceirl.cli import app
-from aceirl.collect import Plan, collect
 from aceirl.counts import Counts
+from aceirl.dynamic_programming import occupancy
 from aceirl.envs.discretise import Bins
-from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
 from aceirl.envs.observations import END
 from aceirl.envs.truth import exact_model
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.dynamic_programming import occupancy
-from aceirl.loop import Turn, learn
+from aceirl.loop import learn
 from aceirl.protocols import ParallelEnvironment
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.sources import Source, open_task, open_source
+from aceirl.sources import Source, open_source, open_task
+from aceirl.turns import Turn
+from studies.collecting import collected
 
 OLD = gymnasium.__version__.startswith("0.")
 
-# When a copy whose episode is over is reset: some versions of Gymnasium can be told, the first ones cannot.
+# When an environment whose episode is over is reset: some versions of Gymnasium can be told, the first ones cannot.
 MODES: list[dict[str, Any]] = [{"autoreset_mode": mode} for mode in getattr(gymnasium.vector, "AutoresetMode", ())] or [
     {}
 ]
@@ -61,30 +63,30 @@ def _no_process_is_left() -> Iterator[None]:
 
 def vector(
     make: Callable[[], gymnasium.Env[Any, Any]],
-    copies: int = 3,
+    num_envs: int = 3,
     *,
     horizon: int | None = 9,
     kind: type[Any] = SyncVectorEnv,
     **options: Any,
 ) -> GymVectorEnvironment:
-    """That many copies; inside `Resting`, where an episode would lose its first step without."""
+    """That many environments; inside `Resting`, where an episode would lose its first step without."""
     next_step = not OLD and getattr(options.get("autoreset_mode"), "value", "NextStep") == "NextStep"
     if kind is AsyncVectorEnv and next_step and not options.get("shared_memory", True):
-        return GymVectorEnvironment(kind([lambda: Resting(make())] * copies, **options), horizon=horizon)
-    return GymVectorEnvironment(kind([make] * copies, **options), horizon=horizon)
+        return GymVectorEnvironment(kind([lambda: Resting(make())] * num_envs, **options), horizon=horizon)
+    return GymVectorEnvironment(kind([make] * num_envs, **options), horizon=horizon)
 
 
 @every_kind
 def test_episodes_side_by_side_are_those_played_one_after_the_other(kind: type[Any], options: dict[str, Any]) -> None:
-    """An expert who is followed leaves nothing to chance but the environment, which is seeded alike."""
+    """Where the expert is followed only the environment is random, and it is seeded alike."""
 
-    def turns(environment: GymEnvironment) -> list[Turn]:
+    def turns(environment: GymAdapter) -> list[Turn]:
         return learned(environment, onwards(environment), episodes_per_iteration=4, max_samples=120)
 
     one_by_one = turns(GymEnvironment(Corridor(slip=0.4), horizon=9))
     assert len({turn.record.samples % 4 for turn in one_by_one}) > 1, "some episodes must end before others"
-    for copies in (1, 3, 4):
-        with closing(vector(lambda: Corridor(slip=0.4), copies, kind=kind, **options)) as environment:
+    for num_envs in (1, 3, 4):
+        with closing(vector(lambda: Corridor(slip=0.4), num_envs, kind=kind, **options)) as environment:
             assert isinstance(environment, ParallelEnvironment)
             found = turns(environment)
         assert_same(found[-1].state, one_by_one[-1].state)
@@ -95,7 +97,7 @@ def test_episodes_side_by_side_are_those_played_one_after_the_other(kind: type[A
 def test_no_step_of_an_episode_is_lost_to_the_end_of_the_one_before(kind: type[Any], options: dict[str, Any]) -> None:
     """Some episodes end just at the horizon, and some would with the next step."""
 
-    def turns(environment: GymEnvironment) -> list[Turn]:
+    def turns(environment: GymAdapter) -> list[Turn]:
         return learned(environment, onwards(environment), episodes_per_iteration=12, max_samples=150)
 
     one_by_one = turns(GymEnvironment(Conveyor(rooms=6), horizon=4))[-1]
@@ -169,7 +171,7 @@ def test_a_vector_that_hides_what_was_seen_last_is_not_believed() -> None:
         learned(limited, onwards(limited))
 
 
-def test_chances_are_those_of_the_exact_model() -> None:
+def test_probabilities_are_those_of_the_exact_model() -> None:
     """How often a state is met at a step, in independent episodes; wrong in one of a million runs, by Hoeffding."""
     env = gymnasium.make("FrozenLake-v1", disable_env_checker=True)
     horizon, episodes = 8, 3000
@@ -178,7 +180,7 @@ def test_chances_are_those_of_the_exact_model() -> None:
     uniform = Plan(policy=np.full(shape, 1 / shape[2]), ask=False)
     expert = FunctionExpert(lambda step, state: 0)
     rng = np.random.default_rng(3)
-    seen = collect(environment, expert, uniform, episodes, Counts.empty(shape, stationary=False), rng)
+    seen = collected(environment, expert, uniform, episodes, Counts.empty(shape, stationary=False), rng)
 
     model = exact_model(env, horizon, shape[2])
     exact = occupancy(model.mdp, np.full(model.mdp.shape, 1 / shape[2])).sum(axis=2)
@@ -195,7 +197,7 @@ def test_chances_are_those_of_the_exact_model() -> None:
 
 
 @pytest.mark.parametrize("options", MODES, ids=str)
-def test_a_copy_that_rests_takes_no_step_that_nobody_looks_at(options: dict[str, Any]) -> None:
+def test_an_environment_that_rests_takes_no_step_that_nobody_looks_at(options: dict[str, Any]) -> None:
     made: list[Failing] = []
 
     def make() -> Failing:
@@ -206,7 +208,7 @@ def test_a_copy_that_rests_takes_no_step_that_nobody_looks_at(options: dict[str,
         made.clear()
         environment = vector(lambda: wrap(make()), 4, **options)
         turn = learned(environment, onwards(environment), episodes_per_iteration=6)[-1]
-        return sum(10**9 - env.left for env in made), turn
+        return sum(env.taken for env in made), turn
 
     taken, turn = steps(Resting)
     assert taken == turn.record.samples
@@ -226,15 +228,14 @@ def test_the_last_round_may_be_smaller_and_the_same_seed_gives_the_same_run() ->
 
 
 def test_what_the_expert_is_known_to_do_is_what_was_known_before_the_batch() -> None:
-    """The second round knows the answers of the first, and its episodes have left the known way all the same."""
+    """The second round knows the answers of the first, yet its episodes deviate from what was known before both."""
     environment = vector(lambda: Corridor(rooms=3), 2, horizon=3)
     follow = Plan(policy=np.full((3, 1, 2), 0.5), follow=np.ones((3, 1), dtype=np.bool_))
     rng = np.random.default_rng(0)
-    nothing = Counts.empty((3, 1, 2))
-    first = collect(environment, onwards(environment), follow, 5, nothing, rng)
-    assert first.exits.tolist() == [5, 0, 0, 0]
-    again = collect(environment, onwards(environment), follow, 5, first.counts, rng)
-    assert again.exits.tolist() == [0, 0, 0, 5]
+    first = collected(environment, onwards(environment), follow, 5, Counts.empty((3, 1, 2)), rng)
+    assert first.first_deviations.tolist() == [5, 0, 0, 0]
+    again = collected(environment, onwards(environment), follow, 5, first.counts, rng)
+    assert again.first_deviations.tolist() == [0, 0, 0, 5]
 
 
 def test_the_budget_of_answers_is_kept_and_a_deterministic_expert_is_not_asked_twice() -> None:
@@ -346,15 +347,15 @@ def test_a_failure_of_the_environment_is_clear_and_the_run_goes_on_from_before_i
     settings = Settings(strategy="random", max_samples=150, episodes_per_iteration=2)
     options = {} if kind is SyncVectorEnv else {"shared_memory": False}
 
-    def going(when: int, folder: str) -> Run:
+    def going(after: int, folder: str) -> Run:
         run = Run.open(tmp_path / folder) if (tmp_path / folder).exists() else Run.create(tmp_path / folder, settings)
-        with closing(vector(lambda: Failing(when, how), 2, kind=kind, **options)) as environment:
-            for _ in run.go_on(environment, onwards(environment)):
+        with closing(vector(lambda: Failing(after, how), 2, kind=kind, **options)) as environment:
+            for _ in run.resume(environment, onwards(environment)):
                 pass
         return run
 
     with pytest.raises(InputError, match=message) as failure:
-        going(45, "interrupted")
+        going(35, "interrupted")
     assert "\n" not in str(failure.value)
     assert 0 < Run.open(tmp_path / "interrupted").records()[-1].samples < 90
     resumed, whole = going(10**9, "interrupted"), going(10**9, "whole")
@@ -383,7 +384,7 @@ def always_on(room: int) -> int:
 
 
 class Worldly(Corridor):
-    """Draws from the chance of the whole process, wants plain numbers, and tells things of many shapes."""
+    """Draws from the generator of the whole process, wants plain numbers, and tells things of many shapes."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert type(action) is int
@@ -395,7 +396,7 @@ class Worldly(Corridor):
         return int(np.random.randint(4))  # noqa: NPY002
 
 
-def test_copies_have_chance_of_their_own_and_get_what_one_gets() -> None:
+def test_environments_side_by_side_have_randomness_of_their_own_and_get_what_one_gets() -> None:
     source = Source("test_gym_vector:Worldly", {}, 0, expert="test_gym_vector:always_on", horizon=30, num_envs=3)
     rng = np.random.default_rng(0)
     with open_source(source) as task:
@@ -403,11 +404,11 @@ def test_copies_have_chance_of_their_own_and_get_what_one_gets() -> None:
         assert isinstance(environment, GymVectorEnvironment)
         walks = [environment.begin(3, rng)]
         walks += [list(environment.advance({0: 1, 1: 0, 2: 1}).values()) for _ in range(30)]
-    # Two copies agree in 31 draws of four by chance with probability 4^-31.
+    # Two environments agree in 31 draws of four with probability 4^-31.
     assert len({tuple(walk) for walk in zip(*walks, strict=True)}) == 3
 
 
-def test_a_source_can_ask_for_copies_and_their_processes_end_with_the_block() -> None:
+def test_a_source_can_ask_for_several_environments_and_their_processes_end_with_the_block() -> None:
     assert not isinstance(open_task(CORRIDOR).environment, GymVectorEnvironment), "to look at it, one is enough"
     with open_source(CORRIDOR) as task:
         assert isinstance(task.environment, GymVectorEnvironment)
@@ -438,15 +439,18 @@ def test_processes_end_after_an_interrupt_in_the_middle_of_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "copies", "message"),
-    [("FrozenLake-v1", 0, "copies must be at least 1, got 0"), ("chain", 2, "copies are for Gymnasium environments")],
+    ("environment", "num_envs", "message"),
+    [
+        ("FrozenLake-v1", 0, "num_envs must be at least 1, got 0"),
+        ("chain", 2, "num_envs is for Gymnasium environments"),
+    ],
 )
-def test_a_wrong_number_of_copies_is_explained(environment: str, copies: int, message: str) -> None:
+def test_a_wrong_number_of_environments_is_explained(environment: str, num_envs: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Source(environment, {}, 0, num_envs=copies)
+        Source(environment, {}, 0, num_envs=num_envs)
 
 
-def test_a_run_with_copies_is_found_again_and_the_best_policy_is_known(tmp_path: Path) -> None:
+def test_a_run_side_by_side_is_found_again_and_the_best_policy_is_known(tmp_path: Path) -> None:
     """On the command line, and gone on with after an interruption."""
 
     def aceirl(*arguments: str) -> None:
@@ -455,7 +459,7 @@ def test_a_run_with_copies_is_found_again_and_the_best_policy_is_known(tmp_path:
 
     arguments = ["--expert", "optimal", "--stationary-expert", "--strategy", "random", "--max-samples", "300"]
     whole, interrupted = tmp_path / "whole", tmp_path / "interrupted"
-    aceirl("run", "FrozenLake-v1", *arguments, "--copies", "3", "--out", str(whole))
+    aceirl("run", "FrozenLake-v1", *arguments, "--num-envs", "3", "--out", str(whole))
     run = Run.open(whole)
     assert run.source is not None
     assert (run.source.num_envs, run.settings.episodes_per_iteration) == (3, 3)
@@ -463,7 +467,7 @@ def test_a_run_with_copies_is_found_again_and_the_best_policy_is_known(tmp_path:
 
     begun = Run.create(interrupted, run.settings, run.source)
     with open_source(run.source) as task:
-        for turn in begun.go_on(task.environment, task.expert, regret=task.regret):
+        for turn in begun.resume(task.environment, task.expert, regret=task.regret):
             if turn.record.iteration == 2:
                 break
     aceirl("resume", str(interrupted))

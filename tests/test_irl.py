@@ -13,16 +13,22 @@ from scipy.optimize import minimize
 from strategies import SEEDS, counts, mdps, random_mdp, random_policy, rewards, shapes
 
 from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.irl import ALGORITHMS, Recovered, algorithm, made_feasible
-from aceirl.rewards.recovered import action_values, expert_uses, infeasibility, scaled
-from aceirl.irl.feasible_point import MARGIN, feasible_point
-from aceirl.irl.max_causal_entropy import REGULARISATION, RESIDUAL, _problem, loss, max_causal_entropy
-from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
-from aceirl.mdp import MDP, BoolArray, FloatArray
+from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, reproducing_answers
+from aceirl.irl.feasible_point import MARGIN
+from aceirl.irl.max_causal_entropy import RESIDUAL, _problem, loss
+from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after
 from aceirl.metrics import Truth
+from aceirl.named import read
+from aceirl.rewards import Recovered, action_values
+from aceirl.rewards.recovered import infeasibility, scaled
+
+max_causal_entropy = MaxCausalEntropy(reproduce_answers=False)
+REGULARISATION = max_causal_entropy.regularisation
+feasible_point = FeasiblePoint()
 
 
 def informed(mdp: MDP, policy: FloatArray, asked: BoolArray | None = None) -> Estimate:
@@ -34,7 +40,9 @@ def informed(mdp: MDP, policy: FloatArray, asked: BoolArray | None = None) -> Es
         policy = np.where(asked[:, :, None], policy, 1 / mdp.n_actions)
     kind = ExpertKind(deterministic=deterministic)
     known = Estimate.of(Counts.empty(mdp.shape).with_answers(answers), kind=kind, delta=0.1, initial=mdp.initial)
-    return replace(known, mdp=mdp, expert_policy=policy)
+    # What an estimate works out when first asked is told to it before.
+    vars(known).update(mdp=mdp, expert_policy=policy)
+    return known
 
 
 @st.composite
@@ -51,7 +59,7 @@ def twin_objective(estimate: Estimate, flat: FloatArray) -> tuple[float, FloatAr
     """`V_soft(r) - ⟨μᴱ, r⟩ + λ/2·‖r‖²` and its gradient, dense."""
     mdp, reward = estimate.mdp, flat.reshape(estimate.mdp.shape)
     P, known = oracles.unrolled(mdp)
-    after = np.log(mdp.n_actions) * np.arange(mdp.horizon - 1, -1, -1.0)
+    after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
     policy, value = oracles.soft_backward_induction(P, known, reward, after)
     difference = oracles.occupancy(P, mdp.initial, policy) - oracles.occupancy(P, mdp.initial, estimate.expert_policy)
     expert = oracles.occupancy(P, mdp.initial, estimate.expert_policy)
@@ -66,7 +74,7 @@ def test_the_gradient_is_the_slope_of_the_objective(estimate: Estimate, seed: in
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         gradient = np.full(shape, np.nan)
-        return loss(*fixed, point.reshape(shape), gradient), gradient.ravel()
+        return loss(*fixed, REGULARISATION, point.reshape(shape), gradient), gradient.ravel()
 
     rng = np.random.default_rng(seed)
     point = rng.normal(size=int(np.prod(shape)))
@@ -85,7 +93,7 @@ def test_the_gradient_is_the_slope_of_the_objective(estimate: Estimate, seed: in
 @settings(max_examples=60)
 def test_the_answer_satisfies_the_first_order_condition(estimate: Estimate) -> None:
     recovered = max_causal_entropy(estimate, rmax=1.0)
-    gradient = twin_objective(estimate, recovered.parameters.ravel())[1]
+    gradient = twin_objective(estimate, recovered.parameters["theta"].ravel())[1]
     scale = np.linalg.norm(occupancy(estimate.mdp, estimate.expert_policy))
     assert np.linalg.norm(gradient) <= RESIDUAL * scale * (1 + 1e-6)
     assert recovered.residual == pytest.approx(np.linalg.norm(gradient) / scale, rel=1e-4, abs=1e-9)
@@ -96,14 +104,14 @@ def test_the_answer_satisfies_the_first_order_condition(estimate: Estimate) -> N
 @settings(max_examples=15)
 def test_another_solver_finds_the_same_optimum(estimate: Estimate) -> None:
     recovered = max_causal_entropy(estimate, rmax=1.0)
-    size = recovered.parameters.size
+    size = recovered.parameters["theta"].size
     answer = minimize(
         lambda x: twin_objective(estimate, x), np.full(size, 0.1), jac=True, method="BFGS", options={"gtol": 1e-7}
     )
     # The objective curves at least λ everywhere, so points with gradients below g lie within 2g/λ.
     reach = (np.linalg.norm(answer.jac) + recovered.residual * np.sqrt(estimate.mdp.horizon)) / REGULARISATION
-    assert np.linalg.norm(answer.x - recovered.parameters.ravel()) <= reach + 1e-6
-    loss = twin_objective(estimate, recovered.parameters.ravel())[0]
+    assert np.linalg.norm(answer.x - recovered.parameters["theta"].ravel()) <= reach + 1e-6
+    loss = twin_objective(estimate, recovered.parameters["theta"].ravel())[0]
     assert loss <= answer.fun + (RESIDUAL**2 * estimate.mdp.horizon) / (2 * REGULARISATION) + 1e-9
 
 
@@ -120,15 +128,15 @@ def test_what_the_expert_does_is_worth_more() -> None:
     reward = recovered.reward
     assert reward[0, 0, 1] > reward[0, 0, 0]
     assert reward[1, 2].max() > reward[1, 1].max()  # where the expert ends up, against where it could have
-    assert soft_values(fork(), recovered.parameters)[0][0, 0, 1] > 0.97
-    # Nobody is ever in state 1 at step 0: there the data say nothing and the reward stays unknown_step_reward.
-    assert (recovered.parameters[0, 1:] == 0).all()
+    assert soft_values(fork(), recovered.parameters["theta"])[0][0, 0, 1] > 0.97
+    # Nobody is ever in state 1 at step 0: there the data say nothing and the reward stays that of an unknown step.
+    assert (recovered.parameters["theta"][0, 1:] == 0).all()
     np.testing.assert_allclose(reward[0, 1:], recovered.unknown_step_reward)
 
 
 def test_an_indifferent_expert_has_no_preference() -> None:
     recovered = max_causal_entropy(informed(fork(3), np.full((3, 3, 2), 0.5)), rmax=1.0)
-    assert not recovered.parameters.any()  # no step is taken after rounding errors
+    assert not recovered.parameters["theta"].any()  # no step is taken after rounding errors
     assert (recovered.iterations, recovered.residual <= RESIDUAL) == (0, True)
 
 
@@ -137,11 +145,11 @@ def test_a_soft_expert_is_imitated_as_far_as_the_regulariser_lets_it() -> None:
     mdp = random_mdp(rng, (4, 4, 3), sparsity=0.3)
     policy, _ = soft_values(mdp, 2 * rng.normal(size=mdp.shape))
     recovered = max_causal_entropy(informed(mdp, policy), rmax=1.0)
-    expert, learned = occupancy(mdp, policy), occupancy(mdp, soft_values(mdp, recovered.parameters)[0])
+    expert, learned = occupancy(mdp, policy), occupancy(mdp, soft_values(mdp, recovered.parameters["theta"])[0])
     uniform = occupancy(mdp, np.full(mdp.shape, 1 / 3))
     assert np.abs(learned - expert).max() < 0.03
     assert np.abs(learned - expert).sum() < 0.15 * np.abs(uniform - expert).sum()
-    np.testing.assert_allclose(expert - learned, REGULARISATION * recovered.parameters, atol=2e-4)
+    np.testing.assert_allclose(expert - learned, REGULARISATION * recovered.parameters["theta"], atol=2e-4)
 
 
 def test_the_way_to_the_goal_is_recovered_on_a_corridor() -> None:
@@ -156,8 +164,15 @@ def test_the_way_to_the_goal_is_recovered_on_a_corridor() -> None:
 def test_an_unknown_row_is_a_way_into_the_dark_worth_nothing_special() -> None:
     # The expert turns right at the fork; what action 0 would do was never seen.
     mdp = fork()
+    rows = mdp.transitions
     unseen = replace(
-        mdp, indptr=mdp.indptr - (np.arange(7) > 0), successors=mdp.successors[1:], probabilities=mdp.probabilities[1:]
+        mdp,
+        transitions=replace(
+            rows,
+            indptr=rows.indptr - (np.arange(7) > 0),
+            successors=rows.successors[1:],
+            probabilities=rows.probabilities[1:],
+        ),
     )
     policy = np.zeros((2, 3, 2))
     policy[:, :, 1] = 1.0
@@ -190,9 +205,9 @@ def test_a_warm_start_is_quicker_and_ends_at_the_same_answer() -> None:
     assert warm.iterations < cold.iterations
     assert max(warm.residual, cold.residual) <= RESIDUAL
     np.testing.assert_allclose(warm.reward, cold.reward, atol=0.02)
-    kept = warm.parameters.copy()
+    kept = warm.parameters["theta"].copy()
     again = max_causal_entropy(now, 1.0, warm.parameters)
-    np.testing.assert_array_equal(warm.parameters, kept)
+    np.testing.assert_array_equal(warm.parameters["theta"], kept)
     assert again.iterations == 0
     np.testing.assert_array_equal(again.reward, warm.reward)
 
@@ -202,15 +217,18 @@ def test_a_warm_start_is_quicker_and_ends_at_the_same_answer() -> None:
 def test_every_algorithm_returns_a_reward_in_range_and_says_how_feasible_it_is(
     estimate: Estimate, name: str, rmax: float
 ) -> None:
-    recovered = algorithm(name)(estimate, rmax, None)
-    assert recovered.reward.shape == recovered.parameters.shape == estimate.mdp.shape
+    whole = ALGORITHMS[name]()
+    alone = whole if isinstance(whole, FeasiblePoint) else read(f"{name}:reproduce_answers=false", "", ALGORITHMS)
+    recovered = alone(estimate, rmax, {})
+    assert recovered.reward.shape == alone(estimate, rmax, recovered.parameters).reward.shape == estimate.mdp.shape
     assert recovered.reward.min() >= 0
     assert recovered.reward.max() <= rmax
     assert 0 <= recovered.unknown_step_reward <= rmax
     assert recovered.infeasibility == infeasibility(estimate, recovered.reward, recovered.unknown_step_reward)
-    fixed = made_feasible(estimate, recovered, rmax)
+    fixed = reproducing_answers(estimate, recovered, rmax)
     assert fixed.reward.min() >= 0
     assert fixed.reward.max() <= rmax
+    np.testing.assert_array_equal(whole(estimate, rmax, {}).reward, fixed.reward)
 
 
 @given(st.data(), shapes(), st.sampled_from([0.1, 1.0, 3.0]))
@@ -229,6 +247,24 @@ def test_scaling_fills_the_range_and_takes_zero_along(
         np.testing.assert_allclose(reward - unknown_step_reward, factor * parameters, rtol=1e-9, atol=1e-9)
 
 
+def test_parameters_of_any_shape_survive_new_states_and_those_of_other_states_are_no_obstacle() -> None:
+    own = {"weights": np.arange(5.0), "scale": np.array(2.0)}
+    grown = Recovered(np.ones((2, 3, 2)), 0.25, 0.0, own).grown(4)
+    assert grown.parameters is own
+    assert grown.reward.shape == (2, 4, 2)
+    assert (grown.reward[:, 3] == 0.25).all()
+
+    policy = np.zeros((2, 3, 2))
+    policy[:, :, 1] = 1.0
+    estimate = informed(fork(), policy)
+    found = max_causal_entropy(estimate, 1.0).parameters["theta"]
+    fewer, more = found[:, :2], np.pad(found, ((0, 0), (0, 1), (0, 0)))
+    for warm in (fewer, more):
+        again = max_causal_entropy(estimate, 1.0, {"theta": warm})
+        assert again.residual <= RESIDUAL
+        np.testing.assert_allclose(again.parameters["theta"], found, atol=2 * RESIDUAL * np.sqrt(2) / REGULARISATION)
+
+
 def test_without_a_known_start_there_is_nothing_to_learn_yet() -> None:
     mdp = random_mdp(np.random.default_rng(0), (2, 3, 2), start="unknown")
     recovered = max_causal_entropy(informed(mdp, np.full(mdp.shape, 0.5)), 1.0)
@@ -237,7 +273,7 @@ def test_without_a_known_start_there_is_nothing_to_learn_yet() -> None:
 
 def test_an_unknown_algorithm_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"'max-causal-entropi'.*'max-causal-entropy'"):
-        algorithm("max-causal-entropi")
+        read("max-causal-entropi", "IRL algorithm", ALGORITHMS)
 
 
 @given(st.data(), mdps(complete=True))
@@ -285,13 +321,13 @@ def margin(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -
 
 
 @given(st.data(), estimates(), st.sampled_from([0.5, 1.0, 3.0]))
-def test_a_reward_made_feasible_makes_every_known_answer_greedy(
+def test_a_reward_that_reproduces_answers_makes_every_known_one_greedy(
     data: st.DataObject, estimate: Estimate, rmax: float
 ) -> None:
     reward, unknown_step_reward = scaled(data.draw(rewards(estimate.mdp.shape)), rmax)
-    given_reward = Recovered(reward, unknown_step_reward, 0.0, reward, iterations=0, residual=0.0)
+    given_reward = Recovered(reward, unknown_step_reward, 0.0, {"theta": reward})
     before = margin(estimate, reward, unknown_step_reward)
-    fixed = made_feasible(estimate, given_reward, rmax)
+    fixed = reproducing_answers(estimate, given_reward, rmax)
     assert margin(estimate, fixed.reward, fixed.unknown_step_reward) >= MARGIN * rmax
     if before >= MARGIN * rmax:
         assert fixed.blend == 0.0
@@ -300,7 +336,7 @@ def test_a_reward_made_feasible_makes_every_known_answer_greedy(
         assert fixed.blend > 0.0
     point = feasible_point(estimate, rmax)
     np.testing.assert_allclose(fixed.reward, (1 - fixed.blend) * reward + fixed.blend * point.reward, atol=1e-12)
-    np.testing.assert_array_equal(fixed.parameters, given_reward.parameters)
+    np.testing.assert_array_equal(fixed.parameters["theta"], given_reward.parameters["theta"])
     if estimate.kind.deterministic:
         q = action_values(estimate, fixed.reward, fixed.unknown_step_reward)
         actions = greedy_actions(q, np.random.default_rng(0))
@@ -313,5 +349,5 @@ def test_no_more_is_blended_in_than_needed() -> None:
     # One state, one step; the reward prefers action 0 by 0.1 and the expert takes action 1: w ≥ 0.1/1.1 = 1/11.
     mdp = MDP.from_dense([[[1.0], [1.0]]], initial=0, horizon=1)
     estimate = informed(mdp, np.array([[[0.0, 1.0]]]))
-    wrong = Recovered(np.array([[[0.1, 0.0]]]), 0.0, 0.1, np.zeros((1, 1, 2)), iterations=0, residual=0.0)
-    assert made_feasible(estimate, wrong, 1.0).blend == 1 / 8
+    wrong = Recovered(np.array([[[0.1, 0.0]]]), 0.0, 0.1)
+    assert reproducing_answers(estimate, wrong, 1.0).blend == 1 / 8

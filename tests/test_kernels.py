@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,8 +17,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import SEEDS, from_rows, mdps, policies, random_mdp, rewards, shapes
 
+from aceirl import dynamic_programming as dp
 from aceirl import kernels
-from aceirl.mdp import MDP, FloatArray
+from aceirl.mdp import MDP, FloatArray, steps_after, steps_left
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -26,7 +32,7 @@ def worths(draw: Any, mdp: MDP) -> FloatArray:
 @given(st.data(), mdps())
 def test_backward_is_backward_induction(data: st.DataObject, mdp: MDP) -> None:
     reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
-    q, v = kernels.optimal_values(mdp, reward, unknown)
+    q, v = dp.optimal_values(mdp, reward, unknown)
     expected_q, expected_v = oracles.backward_induction(*oracles.unrolled(mdp), reward, unknown)
     np.testing.assert_allclose(q, expected_q, **CLOSE)
     np.testing.assert_allclose(v, expected_v, **CLOSE)
@@ -35,7 +41,7 @@ def test_backward_is_backward_induction(data: st.DataObject, mdp: MDP) -> None:
 @given(st.data(), mdps())
 def test_soft_backward_is_soft_backward_induction(data: st.DataObject, mdp: MDP) -> None:
     reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
-    policy, v = kernels.soft_values(mdp, reward, unknown)
+    policy, v = dp.soft_values(mdp, reward, unknown)
     expected_policy, expected_v = oracles.soft_backward_induction(*oracles.unrolled(mdp), reward, unknown)
     np.testing.assert_allclose(policy, expected_policy, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(v, expected_v, **CLOSE)
@@ -45,7 +51,7 @@ def test_soft_backward_is_soft_backward_induction(data: st.DataObject, mdp: MDP)
 @given(st.data(), mdps())
 def test_evaluate_is_policy_evaluation(data: st.DataObject, mdp: MDP) -> None:
     reward, policy, unknown = data.draw(rewards(mdp.shape)), data.draw(policies(mdp.shape)), worths(data.draw, mdp)
-    q, v = kernels.evaluate(mdp, reward, policy, unknown)
+    q, v = dp.evaluate(mdp, reward, policy, unknown)
     expected_q, expected_v = oracles.policy_values(*oracles.unrolled(mdp), reward, policy, unknown)
     np.testing.assert_allclose(q, expected_q, **CLOSE)
     np.testing.assert_allclose(v, expected_v, **CLOSE)
@@ -55,30 +61,26 @@ def test_evaluate_is_policy_evaluation(data: st.DataObject, mdp: MDP) -> None:
 def test_occupancy_is_the_forward_pass(data: st.DataObject, mdp: MDP) -> None:
     policy = data.draw(policies(mdp.shape))
     expected = oracles.occupancy(oracles.unrolled(mdp)[0], mdp.initial, policy)
-    np.testing.assert_allclose(kernels.occupancy(mdp, policy), expected, **CLOSE)
+    np.testing.assert_allclose(dp.occupancy(mdp, policy), expected, **CLOSE)
 
 
 @given(st.data(), mdps())
 def test_the_passes_themselves_start_from_the_values_after_the_last_step(data: st.DataObject, mdp: MDP) -> None:
     reward, policy, unknown = data.draw(rewards(mdp.shape)), data.draw(policies(mdp.shape)), worths(data.draw, mdp)
     last = np.random.default_rng(data.draw(SEEDS)).normal(size=mdp.n_states)
-    rows = mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride
     P, known = oracles.unrolled(mdp)
 
-    def result(run, *inputs):
+    def result(run, *parameters):
         out, v = np.full(mdp.shape, np.nan), np.full((mdp.horizon + 1, mdp.n_states), np.nan)
         v[-1] = last
-        run(*rows, *inputs, unknown, out, v)
+        run(*mdp.transitions.rows, reward, unknown, *parameters, out, v)
         assert (v[-1] == last).all()
         return out, v[:-1]
 
     for found, expected in (
-        (result(kernels.backward, reward), oracles.backward_induction(P, known, reward, unknown, last)),
-        (result(kernels.soft_backward, reward), oracles.soft_backward_induction(P, known, reward, unknown, last)),
-        (
-            result(kernels.evaluate_backward, reward, policy),
-            oracles.policy_values(P, known, reward, policy, unknown, last),
-        ),
+        (result(kernels.backward), oracles.backward_induction(P, known, reward, unknown, last)),
+        (result(kernels.soft_backward), oracles.soft_backward_induction(P, known, reward, unknown, last)),
+        (result(kernels.evaluate_backward, policy), oracles.policy_values(P, known, reward, policy, unknown, last)),
     ):
         np.testing.assert_allclose(found[0], expected[0], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(found[1], expected[1], **CLOSE)
@@ -87,9 +89,10 @@ def test_the_passes_themselves_start_from_the_values_after_the_last_step(data: s
 @given(st.data(), mdps())
 def test_clipped_backward_is_eb1(data: st.DataObject, mdp: MDP) -> None:
     cost = np.abs(data.draw(rewards(mdp.shape)))
-    ceiling = data.draw(st.sampled_from([0.5, 1.0, 4.0])) * np.arange(mdp.horizon, 0, -1.0)
+    ceiling = data.draw(st.sampled_from([0.5, 1.0, 4.0])) * steps_left(mdp.horizon)
+    behind_unknown = np.where(steps_after(mdp.horizon) > 0, np.inf, 0.0)
     q, v = np.full(mdp.shape, np.nan), np.zeros((mdp.horizon + 1, mdp.n_states))
-    kernels.clipped_backward(mdp.indptr, mdp.successors, mdp.probabilities, mdp.stride, cost, ceiling, q, v)
+    kernels.clipped_backward(*mdp.transitions.rows, cost, behind_unknown, ceiling, q, v)
     expected = oracles.error_bound(*oracles.unrolled(mdp), cost, ceiling)
     np.testing.assert_allclose(q, expected, **CLOSE)
     np.testing.assert_allclose(v[:-1], expected.max(axis=2), **CLOSE)
@@ -98,7 +101,7 @@ def test_clipped_backward_is_eb1(data: st.DataObject, mdp: MDP) -> None:
 @given(st.data(), mdps(shape=shapes(max_horizon=3, max_states=2, max_actions=2)))
 def test_no_deterministic_policy_is_better(data: st.DataObject, mdp: MDP) -> None:
     reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
-    best = float(mdp.initial @ kernels.optimal_values(mdp, reward, unknown)[1][0])
+    best = float(mdp.initial @ dp.optimal_values(mdp, reward, unknown)[1][0])
     expected = oracles.best_by_enumeration(*oracles.unrolled(mdp), mdp.initial, reward, unknown)
     assert best == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -106,14 +109,14 @@ def test_no_deterministic_policy_is_better(data: st.DataObject, mdp: MDP) -> Non
 @given(st.data(), mdps())
 def test_dynamic_programming_and_linear_programming_agree(data: st.DataObject, mdp: MDP) -> None:
     reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
-    best = float(mdp.initial @ kernels.optimal_values(mdp, reward, unknown)[1][0])
+    best = float(mdp.initial @ dp.optimal_values(mdp, reward, unknown)[1][0])
     expected = oracles.best_by_lp(*oracles.unrolled(mdp), mdp.initial, reward, unknown)
     assert best == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @given(st.data(), mdps(complete=True))
 def test_occupancy_of_a_complete_process_sums_to_one_at_every_step(data: st.DataObject, mdp: MDP) -> None:
-    mu = kernels.occupancy(mdp, data.draw(policies(mdp.shape)))
+    mu = dp.occupancy(mdp, data.draw(policies(mdp.shape)))
     np.testing.assert_allclose(mu.sum(axis=(1, 2)), 1.0, **CLOSE)
     assert (mu >= 0).all()
 
@@ -122,16 +125,16 @@ def test_occupancy_of_a_complete_process_sums_to_one_at_every_step(data: st.Data
 def test_value_is_the_reward_met_on_the_way(data: st.DataObject, mdp: MDP) -> None:
     reward, policy, unknown = data.draw(rewards(mdp.shape)), data.draw(policies(mdp.shape)), worths(data.draw, mdp)
     earned = reward + np.where(mdp.known, 0.0, unknown[:, None, None])
-    value = float(mdp.initial @ kernels.evaluate(mdp, reward, policy, unknown)[1][0])
-    assert value == pytest.approx(float(np.vdot(kernels.occupancy(mdp, policy), earned)), rel=1e-9, abs=1e-9)
+    value = float(mdp.initial @ dp.evaluate(mdp, reward, policy, unknown)[1][0])
+    assert value == pytest.approx(float(np.vdot(dp.occupancy(mdp, policy), earned)), rel=1e-9, abs=1e-9)
 
 
 @given(st.data(), mdps())
 def test_the_greedy_policy_earns_the_optimal_value(data: st.DataObject, mdp: MDP) -> None:
     reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
-    q, v = kernels.optimal_values(mdp, reward, unknown)
-    actions = kernels.greedy_actions(q, np.random.default_rng(data.draw(SEEDS)))
-    earned = kernels.evaluate(mdp, reward, np.eye(mdp.n_actions)[actions], unknown)[1]
+    q, v = dp.optimal_values(mdp, reward, unknown)
+    actions = dp.greedy_actions(q, np.random.default_rng(data.draw(SEEDS)))
+    earned = dp.evaluate(mdp, reward, np.eye(mdp.n_actions)[actions], unknown)[1]
     np.testing.assert_allclose(earned, v, rtol=1e-8, atol=1e-8)
 
 
@@ -155,10 +158,10 @@ def test_relabelling_states_and_actions_permutes_the_answers(data: st.DataObject
         return np.ascontiguousarray(array[:, states][:, :, actions] if array.ndim == 3 else array[:, states])
 
     for run in (
-        lambda m, r, p: kernels.optimal_values(m, r, unknown),
-        lambda m, r, p: kernels.soft_values(m, r, unknown),
-        lambda m, r, p: kernels.evaluate(m, r, p, unknown),
-        lambda m, r, p: (kernels.occupancy(m, p),),
+        lambda m, r, p: dp.optimal_values(m, r, unknown),
+        lambda m, r, p: dp.soft_values(m, r, unknown),
+        lambda m, r, p: dp.evaluate(m, r, p, unknown),
+        lambda m, r, p: (dp.occupancy(m, p),),
     ):
         for here, there in zip(run(mdp, reward, policy), run(twin, moved(reward), moved(policy)), strict=True):
             np.testing.assert_allclose(there, moved(here), rtol=1e-9, atol=1e-9)
@@ -167,37 +170,68 @@ def test_relabelling_states_and_actions_permutes_the_answers(data: st.DataObject
 @given(st.data(), mdps())
 def test_inputs_stay_unchanged_and_may_be_read_only(data: st.DataObject, mdp: MDP) -> None:
     reward, policy, unknown = data.draw(rewards(mdp.shape)), data.draw(policies(mdp.shape)), worths(data.draw, mdp)
-    inputs: list[Any] = [reward, policy, unknown, mdp.indptr, mdp.successors, mdp.probabilities, mdp.initial]
+    indptr, successors, probabilities, _ = mdp.transitions.rows
+    inputs: list[Any] = [reward, policy, unknown, indptr, successors, probabilities, mdp.initial]
     before = [array.copy() for array in inputs]
     for array in inputs:
         array.flags.writeable = False
-    q, _ = kernels.optimal_values(mdp, reward, unknown)
-    kernels.soft_values(mdp, reward, unknown)
-    kernels.evaluate(mdp, reward, policy, unknown)
-    kernels.occupancy(mdp, policy)
+    q, _ = dp.optimal_values(mdp, reward, unknown)
+    dp.soft_values(mdp, reward, unknown)
+    dp.evaluate(mdp, reward, policy, unknown)
+    dp.occupancy(mdp, policy)
     kept = q.copy()
-    kernels.greedy_actions(q, np.random.default_rng(0))
+    dp.greedy_actions(q, np.random.default_rng(0))
     for array, copy in zip([*inputs, q], [*before, kept], strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
+@given(st.data(), mdps(shape=shapes(max_horizon=3, max_states=2, max_actions=2)))
+def test_no_allowed_policy_is_worse(data: st.DataObject, mdp: MDP) -> None:
+    reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
+    horizon, n_states, n_actions = mdp.shape
+    rng = np.random.default_rng(data.draw(SEEDS))
+    allowed = rng.random(mdp.shape) < 0.6
+    allowed[..., 0] |= ~allowed.any(axis=2)  # everywhere something is
+    q, v = dp.worst_values(mdp, reward, allowed, unknown)
+    P, known = oracles.unrolled(mdp)
+    choices = [np.flatnonzero(row) for row in allowed.reshape(-1, n_actions)]
+    values = [
+        oracles.policy_values(P, known, reward, np.eye(n_actions)[np.reshape(actions, (horizon, n_states))], unknown)[1]
+        for actions in itertools.product(*choices)
+    ]
+    np.testing.assert_allclose(v, np.min(values, axis=0), **CLOSE)
+    later = np.vstack((v[1:], np.zeros((1, n_states))))
+    ahead = np.where(known, np.einsum("hsat,ht->hsa", P, later), unknown[:, None, None])
+    np.testing.assert_allclose(q, reward + ahead, **CLOSE)
+
+
+@given(st.data(), mdps())
+def test_the_worst_of_all_policies_is_the_best_of_the_opposite_reward(data: st.DataObject, mdp: MDP) -> None:
+    reward, unknown = data.draw(rewards(mdp.shape)), worths(data.draw, mdp)
+    everything = np.ones(mdp.shape, dtype=np.bool_)
+    found = dp.worst_values(mdp, reward, everything, unknown)
+    opposite = dp.optimal_values(mdp, -reward, -unknown)
+    for one, other in zip(found, opposite, strict=True):
+        np.testing.assert_array_equal(one, -other)
+
+
 def test_a_soft_value_of_large_rewards_does_not_overflow() -> None:
     mdp = MDP.from_dense([[[1.0], [1.0]]], initial=0, horizon=1)
-    policy, v = kernels.soft_values(mdp, np.array([[[5000.0, 5000.0]]]))
+    policy, v = dp.soft_values(mdp, np.array([[[5000.0, 5000.0]]]))
     assert v[0, 0] == pytest.approx(5000 + np.log(2))
     np.testing.assert_allclose(policy[0, 0], 0.5)
 
 
 def test_without_a_worth_nothing_follows_an_unknown_row() -> None:
     mdp = from_rows(np.ones((1, 1)), np.array([False]), (3, 1, 1), np.ones(1), stationary=True)
-    q, _ = kernels.optimal_values(mdp, np.full(mdp.shape, 2.0))
+    q, _ = dp.optimal_values(mdp, np.full(mdp.shape, 2.0))
     np.testing.assert_array_equal(q.ravel(), [2.0, 2.0, 2.0])
 
 
 @given(st.data(), shapes())
 def test_greedy_actions_are_maximisers(data: st.DataObject, shape: tuple[int, int, int]) -> None:
     q = data.draw(rewards(shape))
-    actions = kernels.greedy_actions(q, np.random.default_rng(data.draw(SEEDS)))
+    actions = dp.greedy_actions(q, np.random.default_rng(data.draw(SEEDS)))
     chosen = np.take_along_axis(q, actions[:, :, None], axis=2)[:, :, 0]
     assert (chosen >= q.max(axis=2) - 1e-10 * max(1.0, np.abs(q).max())).all()
 
@@ -208,7 +242,7 @@ def test_ties_are_broken_uniformly(tied: tuple[int, ...]) -> None:
     draws = 60_000
     q = np.zeros((20, draws // 20, 4))
     q[:, :, list(tied)] = 1.0
-    chosen = np.bincount(kernels.greedy_actions(q, np.random.default_rng(5)).ravel(), minlength=4)
+    chosen = np.bincount(dp.greedy_actions(q, np.random.default_rng(5)).ravel(), minlength=4)
     assert chosen[list(tied)].sum() == draws
     expected = draws / len(tied)
     statistic = ((chosen[list(tied)] - expected) ** 2 / expected).sum()
@@ -221,10 +255,51 @@ def test_the_same_seed_breaks_ties_alike_and_another_differently(seed: int, othe
     q = np.zeros((4, 50, 3))
 
     def actions(seed: int):
-        return kernels.greedy_actions(q, np.random.default_rng(seed))
+        return dp.greedy_actions(q, np.random.default_rng(seed))
 
     np.testing.assert_array_equal(actions(seed), actions(seed))
     assert (actions(seed) != actions(other)).any()
+
+
+STEPPED_THROUGH = """
+import json
+import sys
+
+import numpy as np
+
+import aceirl.engine
+from aceirl import dynamic_programming as dp
+from aceirl import kernels
+from aceirl.envs import make
+
+problem = make("random-mdp", 0, n_states=3, n_actions=2, horizon=3)
+allowed = problem.expert > 0
+found = (
+    dp.optimal_values(problem.mdp, problem.reward),
+    dp.soft_values(problem.mdp, problem.reward),
+    dp.evaluate(problem.mdp, problem.reward, problem.expert),
+    dp.worst_values(problem.mdp, problem.reward, allowed),
+    (dp.occupancy(problem.mdp, problem.expert),),
+)
+print(json.dumps([type(kernels.backward).__name__, [[array.tolist() for array in one] for one in found]]))
+"""
+
+
+def test_without_compiling_the_passes_can_be_stepped_through_and_say_the_same() -> None:
+    kinds, values = [], []
+    for disabled in ("0", "1"):
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": disabled}
+        ran = subprocess.run(
+            [sys.executable, "-c", STEPPED_THROUGH], env=environment, capture_output=True, text=True, check=True
+        )
+        kind, found = json.loads(ran.stdout)
+        kinds.append(kind)
+        values.append(found)
+    assert kinds == ["CPUDispatcher", "function"]
+    for compiled, stepped in zip(*values, strict=True):
+        for one, two in zip(compiled, stepped, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-13)
+    assert values[0][0] == values[1][0]  # a backward pass, to the last bit
 
 
 @pytest.mark.parametrize("stationary", [True, False])
@@ -235,4 +310,4 @@ def test_per_step_rows_are_read_at_their_own_step(stationary: bool) -> None:
     reward = np.random.default_rng(2).random(mdp.shape)
     first = np.repeat(P[:1], 3, axis=0)
     wrong = oracles.backward_induction(first, known, reward, np.zeros(3))[1]
-    assert np.allclose(kernels.optimal_values(mdp, reward)[1], wrong) == stationary
+    assert np.allclose(dp.optimal_values(mdp, reward)[1], wrong) == stationary

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aceirl import ActiveIRL, InputError, PolicyExpert, Simulator, Truth, make
-from aceirl.explore import strategy
-from aceirl.irl import algorithm
-from aceirl.loop import Turn
+from aceirl import ActiveIRL, InputError, PolicyExpert, Simulator, Truth, Turn, make
+from aceirl.explore import STRATEGIES
+from aceirl.irl import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,14 +52,16 @@ def test_a_fit_interrupted_and_begun_again_ends_as_one_that_was_not(tmp_path: Pa
     assert [record.regret for record in again.records] == [record.regret for record in whole.records]
     assert again.certificate == whole.certificate
     assert again.stopped == whole.stopped == "budget"
-    with pytest.raises(InputError, match="other settings"):
+    with pytest.raises(InputError, match="holds a run with max_samples 200, not 201"):
         ActiveIRL(strategy="ace", max_samples=201, seed=4).fit(environment, expert, out=tmp_path / "run")
 
 
 def test_strategies_and_algorithms_may_be_objects() -> None:
     environment, expert, _ = parts()
     named = ActiveIRL(strategy="random", irl="feasible-point", max_samples=100, certify=None)
-    given = ActiveIRL(strategy=strategy("random"), irl=algorithm("feasible-point"), max_samples=100, certify=None)
+    given = ActiveIRL(
+        strategy=STRATEGIES["random"](), irl=ALGORITHMS["feasible-point"](), max_samples=100, certify=None
+    )
     first, second = named.fit(environment, expert), given.fit(environment, expert)
     np.testing.assert_array_equal(first.reward, second.reward)
     assert first.certificate is None
@@ -70,7 +71,7 @@ def test_strategies_and_algorithms_may_be_objects() -> None:
     ("arguments", "message"),
     [
         ({"strategy": 3}, "strategy must be a name or an object with a method `plan`, got 3"),
-        ({"irl": 3}, "irl must be a name or something to call, got 3"),
+        ({"irl": 3}, "IRL algorithm must be a name or something to call, got 3"),
         ({"strategy": "asce"}, "did you mean 'ace'"),
         ({"max_sample": 3}, "did you mean 'max_samples'"),
         ({"delta": 0}, "delta"),
@@ -78,4 +79,4 @@ def test_strategies_and_algorithms_may_be_objects() -> None:
 )
 def test_what_cannot_be_is_said(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ActiveIRL(**arguments)  # type: ignore[arg-type]
+        ActiveIRL(**arguments)

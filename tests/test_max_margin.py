@@ -8,12 +8,15 @@ import pytest
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
-from aceirl.irl import FeasibleRewardSet, action_values, algorithm
-from aceirl.rewards.recovered import expert_uses
-from aceirl.irl.feasible_point import feasible_point, made_feasible
-from aceirl.irl.max_margin import PRICE, max_margin
+from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxMargin, reproducing_answers
+from aceirl.irl.max_margin import PRICE
 from aceirl.mdp import FloatArray
+from aceirl.named import read
 from aceirl.protocols import Moves
+from aceirl.rewards import FeasibleRewardSet, action_values, contains, extreme, sample
+
+max_margin = MaxMargin(reproduce_answers=False)
+feasible_point = FeasiblePoint()
 
 
 def observed(name: str, seed: int, episodes: int, *, everywhere: bool = False) -> Estimate:
@@ -47,7 +50,7 @@ def test_the_reward_is_feasible_whatever_is_known(name: str, episodes: int) -> N
     assert (recovered.reward >= 0).all()
     assert (recovered.reward <= 2.0).all()
     assert 0 <= recovered.unknown_step_reward <= 2.0
-    assert FeasibleRewardSet.of_estimate(estimate, 2.0, recovered.unknown_step_reward).contains(recovered.reward)
+    assert contains(FeasibleRewardSet.of_estimate(estimate, 2.0, recovered.unknown_step_reward), recovered.reward)
 
 
 @pytest.mark.parametrize("name", ["random-mdp", "gridworld"])
@@ -59,7 +62,7 @@ def test_no_member_has_more_margin_for_its_price(name: str) -> None:
     exact = FeasibleRewardSet.of_estimate(estimate, 1.0, recovered.unknown_step_reward)
     rng = np.random.default_rng(0)
     point = feasible_point(estimate, 1.0).reward
-    for member in (point, *exact.sample(rng, 5), exact.extreme(rng.normal(size=point.shape)).reward):
+    for member in (point, *sample(exact, rng, 5), extreme(exact, rng.normal(size=point.shape)).reward):
         assert objective(estimate, member, recovered.unknown_step_reward, 1.0) < best - 1e-3
         nearby = 0.99 * recovered.reward + 0.01 * member
         assert objective(estimate, nearby, recovered.unknown_step_reward, 1.0) <= best + 1e-6
@@ -71,7 +74,7 @@ def test_it_explains_most_with_little(name: str) -> None:
     recovered, point = max_margin(estimate, 1.0), feasible_point(estimate, 1.0)
     assert recovered.reward.sum() < 0.4 * point.reward.sum()
     assert (margins(estimate, recovered.reward, recovered.unknown_step_reward) > 1e-6).mean() > 0.6
-    greedy = made_feasible(estimate, recovered, 1.0)
+    greedy = reproducing_answers(estimate, recovered, 1.0)
     assert (margins(estimate, greedy.reward, greedy.unknown_step_reward) > 0).all()
     assert greedy.blend <= 2.0**-8
 
@@ -101,5 +104,5 @@ def test_nothing_known_gives_no_reward() -> None:
 
 def test_it_is_called_by_its_name() -> None:
     estimate = observed("chain", 0, 3)
-    named = algorithm("max-margin")(estimate, 1.0, None)
-    np.testing.assert_array_equal(named.reward, max_margin(estimate, 1.0).reward)
+    named = read("max-margin", "algorithm", ALGORITHMS)(estimate, 1.0, {})
+    np.testing.assert_array_equal(named.reward, MaxMargin()(estimate, 1.0).reward)

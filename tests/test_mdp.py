@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import SEEDS, mdps, random_policy, rewards, shapes
 
 from aceirl.errors import InputError, unknown_name
-from aceirl.mdp import MDP, FloatArray, check_policy, check_reward, frozen
+from aceirl.mdp import MDP, FloatArray, Transitions, check_policy, check_reward, frozen
 
 COIN = np.full((2, 2, 2), 0.5)
 SHAPE = (3, 2, 2)
@@ -25,6 +25,13 @@ PARTS: dict[str, Any] = {
     "probabilities": np.array([0.25, 0.75, 1.0]),
     "initial": np.array([1.0, 0.0]),
 }
+
+
+def made(**parts: Any) -> MDP:
+    """From the parts of a process, those of its transitions among them."""
+    parts = {**PARTS, **parts}
+    horizon, initial = parts.pop("horizon"), parts.pop("initial")
+    return MDP(horizon, Transitions(**parts), initial)
 
 
 def changed(array: FloatArray, index: tuple[int, ...], value: float) -> FloatArray:
@@ -101,6 +108,8 @@ def test_a_wrong_start_is_named(initial: Any, named: list[str]) -> None:
         ("n_states", 0, ["n_states", "0"]),
         ("n_actions", 0, ["n_actions", "0"]),
         ("n_actions", 1.0, ["n_actions", "1.0"]),
+        ("steps", 0, ["steps", "0"]),
+        ("steps", 3, ["indptr", "6 rows", "[3]"]),
         ("indptr", np.array([0, 3]), ["indptr", "2 rows", "[2]"]),
         ("indptr", np.array([1, 2, 3]), ["indptr"]),
         ("indptr", np.array([0, 4, 3]), ["indptr"]),
@@ -113,19 +122,19 @@ def test_a_wrong_start_is_named(initial: Any, named: list[str]) -> None:
     ],
 )
 def test_wrong_sparse_parts_are_named(name: str, value: Any, named: list[str]) -> None:
-    MDP(**PARTS)
+    made()
     with pytest.raises(InputError) as caught:
-        MDP(**{**PARTS, name: value})
+        made(**{name: value})
     assert all(part in str(caught.value) for part in named), caught.value
 
 
 def test_a_row_may_be_unknown_in_an_estimate_but_not_in_a_real_process() -> None:
-    mdp = MDP(**{**PARTS, "indptr": [0, 2, 2], "successors": [0, 1], "probabilities": [0.25, 0.75]})
+    mdp = made(indptr=[0, 2, 2], successors=[0, 1], probabilities=[0.25, 0.75])
     np.testing.assert_array_equal(mdp.known[:, :, 0], [[True, False]] * 3)
     with pytest.raises(InputError, match=r"transitions\[1, 0\] sum to 0"):
         mdp.require_complete()
     with pytest.raises(InputError, match="initial sums to 0"):
-        MDP(**{**PARTS, "initial": [0.0, 0.0]}).require_complete()
+        made(initial=[0.0, 0.0]).require_complete()
 
 
 @pytest.mark.parametrize(
@@ -180,17 +189,64 @@ def test_a_policy_may_be_given_as_actions_and_for_all_steps_at_once(data: st.Dat
 
 @given(mdps(complete=True))
 def test_dense_and_back(mdp: MDP) -> None:
-    again = MDP.from_dense(mdp.dense(), initial=mdp.initial, horizon=mdp.horizon)
-    np.testing.assert_array_equal(again.dense(), mdp.dense())
+    again = MDP.from_dense(mdp.transitions.dense(), initial=mdp.initial, horizon=mdp.horizon)
+    np.testing.assert_array_equal(again.transitions.dense(), mdp.transitions.dense())
     np.testing.assert_array_equal(again.initial, mdp.initial)
-    assert (again.shape, again.stationary, again.n_rows) == (mdp.shape, mdp.stationary, mdp.n_rows)
+    assert (again.shape, again.stationary) == (mdp.shape, mdp.stationary)
+    assert again.transitions.n_rows == mdp.transitions.n_rows
 
 
 @given(mdps())
 def test_dense_is_what_the_rows_say(mdp: MDP) -> None:
     P, known = oracles.unrolled(mdp)
-    np.testing.assert_array_equal(np.broadcast_to(mdp.dense(), P.shape), P)
+    np.testing.assert_array_equal(np.broadcast_to(mdp.transitions.dense(), P.shape), P)
     np.testing.assert_array_equal(mdp.known, known)
+
+
+@given(mdps())
+def test_the_matrix_has_a_row_for_every_row(mdp: MDP) -> None:
+    dense, matrix = mdp.transitions.dense(), mdp.transitions.matrix
+    assert matrix.shape == (mdp.transitions.n_rows, mdp.n_states)
+    np.testing.assert_array_equal(matrix.toarray().reshape(dense.shape), dense)
+    np.testing.assert_array_equal(mdp.transitions.filled, np.diff(mdp.transitions.indptr) > 0)
+
+
+@given(mdps(), SEEDS)
+def test_expectations_are_products_with_the_dense_rows(mdp: MDP, seed: int) -> None:
+    P, known = oracles.unrolled(mdp)
+    rng = np.random.default_rng(seed)
+    values, unknown = rng.normal(size=mdp.shape[:2]), rng.normal(size=mdp.horizon)
+    mean = np.einsum("hsat,ht->hsa", P, values)
+    found = mdp.transitions.expect(values, unknown)
+    np.testing.assert_allclose(found, np.where(known, mean, unknown[:, None, None]), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(mdp.transitions.expect(values), mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(mdp.transitions.expect(values, 2.5), np.where(known, mean, 2.5), rtol=1e-12, atol=1e-12)
+
+
+@given(mdps(), SEEDS)
+def test_mass_is_pushed_along_the_dense_rows_and_lost_in_unknown_ones(mdp: MDP, seed: int) -> None:
+    P, _ = oracles.unrolled(mdp)
+    rng = np.random.default_rng(seed)
+    start, policy = rng.random(mdp.n_states), random_policy(rng, mdp.shape, "sparse")
+    found = mdp.transitions.push(start, policy)
+    np.testing.assert_allclose(found, oracles.occupancy(P, start, policy), rtol=1e-12, atol=1e-12)
+    assert (found.sum(axis=(1, 2)) <= start.sum() * (1 + 1e-12)).all()
+
+
+@given(mdps(), SEEDS)
+def test_expectation_and_push_are_adjoint(mdp: MDP, seed: int) -> None:
+    """What the mass after a step is worth is what the step is expected to be worth to the mass before it."""
+    rng = np.random.default_rng(seed)
+    policy, values = random_policy(rng, mdp.shape), rng.normal(size=mdp.shape[:2])
+    mass = mdp.transitions.push(mdp.initial, policy)
+    worth = (mass[:-1] * mdp.transitions.expect(values)[:-1]).sum(axis=(1, 2))
+    np.testing.assert_allclose((mass[1:].sum(axis=2) * values[:-1]).sum(axis=1), worth, rtol=1e-9, atol=1e-9)
+
+
+def test_a_horizon_that_contradicts_sparse_rows_is_named() -> None:
+    rows = MDP.from_dense(np.stack([COIN, COIN]), initial=0).transitions
+    with pytest.raises(InputError, match="horizon is 3, but transitions have 2 steps"):
+        MDP(3, rows, np.array([1.0, 0.0]))
 
 
 def test_a_start_may_be_a_state() -> None:
@@ -201,9 +257,9 @@ def test_the_arrays_inside_are_read_only_and_nobody_elses() -> None:
     parts: dict[str, Any] = {
         name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in PARTS.items()
     }
-    mdp = MDP(**parts)
+    mdp = made(**parts)
     for name in ("indptr", "successors", "probabilities", "initial"):
-        inside = getattr(mdp, name)
+        inside = getattr(mdp if name == "initial" else mdp.transitions, name)
         assert not np.shares_memory(inside, parts[name])
         with pytest.raises(ValueError, match="read-only"):
             inside[0] = 0
@@ -211,6 +267,8 @@ def test_the_arrays_inside_are_read_only_and_nobody_elses() -> None:
         assert parts[name].flags.writeable
     with pytest.raises(AttributeError):
         mdp.horizon = 5  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        mdp.transitions.n_states = 5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("check", [check_reward, check_policy])

@@ -199,13 +199,13 @@ def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
 
 def test_the_answer_importance_is_written_on_its_states() -> None:
     problem = make("gridworld", 0)
-    worth = np.zeros(9)
-    worth[[0, 4]] = 0.25, 0.75
-    figure = maps.worth(problem.layout, worth, worth > 0)
+    importance = np.zeros(9)
+    importance[[0, 4]] = 0.25, 0.75
+    figure = maps.importance(problem.layout, importance, importance > 0)
     assert "75.0%" in texts(figure)
     assert len([p for p in figure.axes[0].patches if p.get_hatch()]) == 7
-    with pytest.raises(InputError, match="worth must have shape"):
-        maps.worth(problem.layout, worth[:3])
+    with pytest.raises(InputError, match="importance must have shape"):
+        maps.importance(problem.layout, importance[:3])
     assert "3.0%" in texts(plots.shares(["here", "there"], [0.97, 0.03]))
 
 

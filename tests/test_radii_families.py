@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from scipy.special import rel_entr
 from scipy.stats import binom
 
-from aceirl.collect import Plan, collect
+from aceirl.belief import Plan
 from aceirl.confidence import FAMILIES, adaptive, kl, largest_drop, subset_variation
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
+from studies.collecting import collected
 
 
 def _known(name: str, episodes: int, *, stationary: bool = True, told: bool = True) -> Estimate:
@@ -26,7 +27,7 @@ def _known(name: str, episodes: int, *, stationary: bool = True, told: bool = Tr
     expert, shape = PolicyExpert(problem.expert, problem.mdp.shape), problem.mdp.shape
     plan = Plan(policy=np.full(shape, 1 / shape[2]))
     before = Counts.empty(shape, stationary=stationary)
-    counts = collect(Simulator(problem.mdp), expert, plan, episodes, before, rng).counts
+    counts = collected(Simulator(problem.mdp), expert, plan, episodes, before, rng).counts
     return Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial if told else None)
 
 
@@ -50,11 +51,11 @@ def test_the_largest_drop_covers_every_set_of_outcomes(weights: list[float], div
 
 def test_a_row_with_one_successor_gets_a_radius_of_order_one_over_its_visits() -> None:
     visits, one = np.array([100.0, 1000.0, 10_000.0]), np.ones(3, dtype=np.int64)
-    spread, unseen = subset_variation(visits, one, np.ones(3), 10, 20, 0.1)
-    assert (spread == 0).all()
+    tv_radius, unseen_mass = subset_variation(visits, one, np.ones(3), 10, 20, 0.1)
+    assert (tv_radius == 0).all()
     expected = (np.log(20 / 0.1) + np.log(10 * 2) + np.log(2) + 0.5 * np.log(visits)) / visits
-    assert unseen == pytest.approx(-np.expm1(-expected))
-    assert unseen[2] < unseen[0] / 70
+    assert unseen_mass == pytest.approx(-np.expm1(-expected))
+    assert unseen_mass[2] < unseen_mass[0] / 70
 
 
 @pytest.mark.parametrize("row", [[0.7, 0.3, 0, 0, 0], [0.97, 0.01, 0.01, 0.01, 0], [0.2] * 5, [1.0, 0, 0, 0, 0]])
@@ -69,9 +70,9 @@ def test_a_row_stays_within_its_radius_at_all_times(row: list[float]) -> None:
         counts += rng.multinomial(look - before, truth, size=runs)
         before = look
         visits, seen, guess = counts.sum(axis=1), np.count_nonzero(counts, axis=1), counts / look
-        spread, unseen = subset_variation(visits, seen, guess.max(axis=1), 5, 1, delta)
-        broken |= np.abs(guess - truth).sum(axis=1) / 2 > np.maximum(spread, unseen)
-        broken |= np.where(counts > 0, 0.0, truth).sum(axis=1) > unseen
+        tv_radius, unseen_mass = subset_variation(visits, seen, guess.max(axis=1), 5, 1, delta)
+        broken |= np.abs(guess - truth).sum(axis=1) / 2 > np.maximum(tv_radius, unseen_mass)
+        broken |= np.where(counts > 0, 0.0, truth).sum(axis=1) > unseen_mass
     assert broken.sum() <= binom.isf(1e-7, runs, delta)
 
 
@@ -81,24 +82,24 @@ def test_adaptive_radii_are_sharper_than_kl_wherever_rows_are_well_known(name: s
     often = known.row_visits > 1000
     assert often.any()
     ours, theirs = adaptive(known, 1.0, 0.1), kl(known, 1.0, 0.1)
-    assert (ours.spread[often] < theirs.spread[often]).all()
-    assert (ours.unseen[often] < theirs.unseen[often]).all()
+    assert (ours.tv_radius[often] < theirs.tv_radius[often]).all()
+    assert (ours.unseen_mass[often] < theirs.unseen_mass[often]).all()
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_radii_shrink_and_unvisited_rows_know_nothing(family: str) -> None:
     few, many = (FAMILIES[family](_known("double-chain", n), 1.0, 0.1) for n in (1000, 1_000_000))
-    assert (many.spread <= few.spread + 1e-12).all()
-    assert many.spread.mean() < 0.8 * few.spread.mean()
+    assert (many.tv_radius <= few.tv_radius + 1e-12).all()
+    assert many.tv_radius.mean() < 0.8 * few.tv_radius.mean()
     nothing = FAMILIES[family](_known("double-chain", 1), 1.0, 0.1)
     unvisited = _known("double-chain", 1).row_visits == 0
-    assert (nothing.spread[unvisited] == 1).all()
-    assert (nothing.unseen[unvisited] == 1).all()
+    assert (nothing.tv_radius[unvisited] == 1).all()
+    assert (nothing.unseen_mass[unvisited] == 1).all()
 
 
 def test_dynamics_that_may_change_with_the_step_are_known_less_well() -> None:
     pooled, per_step = (adaptive(_known("chain", 2000, stationary=kind), 1.0, 0.1) for kind in (True, False))
-    assert (per_step.spread >= pooled.spread).all()
+    assert (per_step.tv_radius >= pooled.tv_radius).all()
 
 
 def test_a_start_that_is_not_told_costs_and_is_learnt() -> None:
@@ -106,7 +107,7 @@ def test_a_start_that_is_not_told_costs_and_is_learnt() -> None:
     few, many = (adaptive(_known("chain", n, told=False), 1.0, 0.1) for n in (100, 100_000))
     assert told.start == 0
     assert 0 < many.start < few.start / 5
-    assert (many.spread <= few.spread).all()
+    assert (many.tv_radius <= few.tv_radius).all()
 
 
 def test_delta_outside_its_range_is_named() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert
+from aceirl.files import DRAFT
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_task
@@ -26,7 +27,7 @@ SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=6_0
 def finish(path: Path) -> None:
     run = Run.open(path)
     task = open_task(SOURCE)
-    for _ in run.go_on(task.environment, task.expert, regret=task.regret):
+    for _ in run.resume(task.environment, task.expert, regret=task.regret):
         pass
 
 
@@ -84,7 +85,7 @@ def test_whatever_lies_beyond_the_state_is_done_anew(undisturbed: Run, tmp_path:
     path = tmp_path / "cut"
     run = Run.create(path, SETTINGS, SOURCE)
     task = open_task(SOURCE)
-    for turn in run.go_on(task.environment, task.expert, regret=task.regret):
+    for turn in run.resume(task.environment, task.expert, regret=task.regret):
         if turn.record.iteration == 5:
             break
     line = json.dumps({"iteration": 6, "samples": 1})
@@ -104,7 +105,7 @@ def test_a_finished_run_stays_as_it_is(undisturbed: Run) -> None:
 
 def test_nothing_in_a_state_needs_pickling(undisturbed: Run) -> None:
     with np.load(undisturbed.path / STATE, allow_pickle=False) as file:
-        assert {"counts.visits", "recovered.reward", "policy", "iteration"} <= set(file)
+        assert {"counts.visits", "recovered.reward", "accuracy", "iteration"} <= set(file)
 
 
 def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
     [
         (CONFIGURATION, "{", r"run\.json cannot be read as a run"),
         (CONFIGURATION, '{"format": 99}', r"format 99"),
-        (CONFIGURATION, '{"format": 1, "settings": {"delta": 3}, "source": null, "parts": {}}', r"delta.*got 3"),
+        (CONFIGURATION, '{"format": 2, "settings": {"delta": 3}, "source": null, "parts": {}}', r"delta.*got 3"),
         (STATE, "not an archive", r"state\.npz cannot be read"),
         (RECORDS, "nonsense\nnonsense\n", r"records\.jsonl, line 1 is not a record"),
         (RECORDS, "", r"lacks records"),
@@ -141,9 +142,9 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
-    turns = run.go_on(task.environment, task.expert)
+    turns = run.resume(task.environment, task.expert)
     next(turns)
-    with pytest.raises(InputError, match="being written by another process"):
+    with pytest.raises(InputError, match="is in use: another process is writing this run"):
         finish(run.path)
     turns.close()  # type: ignore[attr-defined]
 
@@ -161,28 +162,29 @@ def test_an_expert_who_fails_loses_nothing(tmp_path: Path) -> None:
         return 0
 
     with pytest.raises(AnswerError, match="no more questions"):
-        for _ in run.go_on(task.environment, FunctionExpert(moody)):
+        for _ in run.resume(task.environment, FunctionExpert(moody)):
             pass
     kept = Run.open(run.path).state()
     assert kept is not None
     assert kept.iteration == len(run.records()) > 0
-    resumed = next(run.go_on(task.environment, FunctionExpert(lambda step, state: 0)))
+    resumed = next(run.resume(task.environment, FunctionExpert(lambda step, state: 0)))
     assert resumed.record.iteration == kept.iteration + 1
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
-    turns = run.go_on(task.environment, task.expert)
+    turns = run.resume(task.environment, task.expert)
     next(turns)
     before = (run.path / STATE).read_bytes()
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InputError, match=r"cannot write to .*No space left on device.*earlier iterations are kept"):
         next(turns)
     assert (run.path / STATE).read_bytes() == before
+    assert not list(run.path.glob(f"*{DRAFT}"))
     monkeypatch.undo()
-    assert next(run.go_on(task.environment, task.expert)).record.iteration == 2
+    assert next(run.resume(task.environment, task.expert)).record.iteration == 2

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import SEEDS, mdps, policies, random_mdp, random_policy
 
-from aceirl import collect as collecting
-from aceirl.collect import Plan
+from aceirl.belief import Belief, Plan
 from aceirl.counts import Counts
 from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
+from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import BatchedEnvironment, GenerativeModel, Moves
+from aceirl.settings import Settings
+from studies.collecting import collected
 
 COLUMNS = ("step", "state", "action", "successor", "count")
 LEVEL = 1e-8  # the probability that one chi-square test of a right simulator fails
@@ -129,28 +131,28 @@ def test_steps_of_one_batch_hang_together_as_those_of_real_episodes(episodes: in
 
 
 @pytest.mark.parametrize("episodes", [100, 20_000])
-def test_episodes_leave_a_route_when_they_should(episodes: int) -> None:
-    """The law of the step at which an episode strays from a route, walked and drawn together."""
+def test_episodes_deviate_from_watched_actions_when_they_should(episodes: int) -> None:
+    """The law of the step at which an episode first deviates from known actions, walked and drawn together."""
     rng = np.random.default_rng(8)
     mdp = random_mdp(rng, (4, 4, 2), sparsity=0.3)
     policy = random_policy(rng, mdp.shape)
-    route = rng.integers(-1, 2, size=mdp.shape[:2])
-    route[0] = np.maximum(route[0], 0)
+    watched = rng.integers(-1, 2, size=mdp.shape[:2])
+    watched[0] = np.maximum(watched[0], 0)
     P = oracles.unrolled(mdp)[0]
-    law, on_route = np.zeros(5), mdp.initial.copy()
+    law, following = np.zeros(5), mdp.initial.copy()
     for h in range(4):
-        law[h] += on_route[route[h] < 0].sum()
-        on_route[route[h] < 0] = 0.0
-        kept = on_route[:, None] * policy[h] * (np.arange(2) == route[h][:, None])
-        law[h + 1] += on_route.sum() - kept.sum()
-        on_route = np.einsum("sa,sat->t", kept, P[h])
-    law[4] += on_route.sum()
+        law[h] += following[watched[h] < 0].sum()
+        following[watched[h] < 0] = 0.0
+        kept = following[:, None] * policy[h] * (np.arange(2) == watched[h][:, None])
+        law[h + 1] += following.sum() - kept.sum()
+        following = np.einsum("sa,sat->t", kept, P[h])
+    law[4] += following.sum()
     simulator = Simulator(mdp)
     total = np.zeros(5, dtype=np.int64)
     for _ in range(20_000 // episodes):
-        exits = simulator.rollout(policy, episodes, rng, route).exits
-        assert exits is not None
-        total += exits
+        first = simulator.rollout(policy, episodes, rng, watched).first_deviations
+        assert first is not None
+        total += first
     assert total.sum() == 20_000
     assert_drawn_from(total, law)
 
@@ -277,16 +279,21 @@ def mdp() -> MDP:
 
 def collect(*arguments: Any, **more: Any) -> Counts:
     """The new counts alone."""
-    return collecting.collect(*arguments, **more).counts
+    return collected(*arguments, **more).counts
 
 
 def uniform(mdp: MDP, **more: Any) -> Plan:
     return Plan(policy=np.full(mdp.shape, 1 / mdp.n_actions), **more)
 
 
-def other_actions(actions: IntArray, n_actions: int) -> FloatArray:
-    """A policy that never does what `actions [H, S]` say."""
-    return (1 - np.eye(n_actions)[actions]) / (n_actions - 1)
+class Fixed:
+    """A strategy that has one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        return self._plan
 
 
 @pytest.mark.parametrize("stationary", [True, False])
@@ -425,7 +432,7 @@ def test_an_answer_that_is_no_action_is_named(mdp: MDP, answer: Any, plan: str) 
     expert = FunctionExpert(lambda h, s: answer if (h, s) == (2, start) or plan == "episodes" else 0)
     chosen = uniform(mdp) if plan == "episodes" else Plan(allocation=allocation)
     with pytest.raises(AnswerError) as caught:
-        collect(Simulator(mdp), expert, chosen, 1, Counts.empty(mdp.shape), np.random.default_rng(0))
+        next(learn(Simulator(mdp), expert, Settings(strategy=Fixed(chosen), certify=None)))
     step, state = (0, None) if plan == "episodes" else (2, start)
     message = str(caught.value)
     assert repr(answer) in message
@@ -453,9 +460,7 @@ def test_an_expert_that_fails_is_named(mdp: MDP) -> None:
         return 0
 
     with pytest.raises(AnswerError, match=r"in state \d at step 1: KeyError: 'no idea'"):
-        collect(
-            Simulator(mdp), FunctionExpert(fails), uniform(mdp), 1, Counts.empty(mdp.shape), np.random.default_rng(0)
-        )
+        next(learn(Simulator(mdp), FunctionExpert(fails), Settings(strategy=Fixed(uniform(mdp)), certify=None)))
 
 
 def test_a_table_expert_is_read_off_its_table_and_checked() -> None:

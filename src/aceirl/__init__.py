@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from aceirl.counts import Estimate as Estimate
     from aceirl.counts import ExpertKind as ExpertKind
     from aceirl.engine import Engine as Engine
-    from aceirl.engine import Record as Record
-    from aceirl.engine import RunState as RunState
-    from aceirl.engine import Turn as Turn
     from aceirl.envs import Problem as Problem
     from aceirl.envs import make as make
     from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
@@ -40,6 +37,9 @@ if TYPE_CHECKING:
     from aceirl.rewards import Recovered as Recovered
     from aceirl.runs import Run as Run
     from aceirl.settings import Settings as Settings
+    from aceirl.turns import Record as Record
+    from aceirl.turns import RunState as RunState
+    from aceirl.turns import Turn as Turn
 
 _HOMES = {
     "ActiveIRL": "learner",
@@ -61,17 +61,17 @@ _HOMES = {
     "PolicyExpert": "experts",
     "Problem": "envs",
     "Question": "collect",
-    "Record": "engine",
+    "Record": "turns",
     "Recovered": "rewards",
     "Reply": "collect",
     "Result": "learner",
     "Run": "runs",
-    "RunState": "engine",
+    "RunState": "turns",
     "Settings": "settings",
     "Simulator": "envs.simulator",
     "Strategy": "explore",
     "Truth": "metrics",
-    "Turn": "engine",
+    "Turn": "turns",
     "learn": "loop",
     "make": "envs",
     "samples_to_threshold": "metrics",

@@ -27,7 +27,8 @@ def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
 
     Differs: a row never visited is worth the trivial bound, and an estimated start adds its own radius.
     """
-    behind_unknown = np.where(steps_after(mdp.horizon) > 0, np.inf, 0.0)
+    behind_unknown = np.full(mdp.horizon, np.inf)
+    behind_unknown[-1] = 0.0  # nothing follows the last step
     error, worst = mdp.sweep(clipped_backward, radii.total, radii.ceiling, unknown=behind_unknown)
     known_start = mdp.initial.any()
     value = float(mdp.initial @ worst[0]) + radii.start if known_start else float(radii.ceiling[0])

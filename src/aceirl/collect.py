@@ -5,8 +5,8 @@ Walking is a generator: it goes as far as it can without the expert, yields a `Q
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 
 import numpy as np
@@ -35,13 +35,27 @@ class Question:
     """What would the expert do in `state` at `step`?
 
     `walk` are the moves of the episode that led there. A stochastic expert should draw its answer from `rng`, the
-    run's own generator.
+    run's own generator. If it is asked `again`, it has answered before, and the reply decides this one step only.
     """
 
     step: int
     state: int
     walk: Sequence[Move]
     rng: np.random.Generator
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode, or its beginning: where it started, its moves, and the answers `(step, state, action)` given in it.
+
+    `skipped` are the `(step, state)` about which the expert had nothing to say.
+    """
+
+    start: int
+    walk: tuple[Move, ...] = ()
+    answers: tuple[tuple[int, int, int], ...] = ()
+    skipped: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +64,12 @@ class Collected:
 
     `first_deviations[h]` episodes did what the expert does and met only states where that was known *before* they
     began, up to step `h`; the last entry counts those that did so to the end. All zero if nothing was watched.
+    `episodes` are those that were walked step by step.
     """
 
     counts: Counts
     first_deviations: IntArray
+    episodes: tuple[Episode, ...] = ()
 
 
 Walking = Generator[Question, int | Reply, Collected]
@@ -61,12 +77,31 @@ Walking = Generator[Question, int | Reply, Collected]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """How the expert answers: its kind; its `table [H, S, A]`, if that is known, so that nobody has to be asked; and
-    how many answers it may give in all."""
+    """How the expert answers: of what kind it is; its `table [H, S, A]`, if that is known, so that nobody has to be
+    asked; how many answers it may give in all; and `wanted(step, state, answered)`, whether it shall be asked about a
+    state that it has or has not answered before. By default a deterministic expert is asked once."""
 
     kind: ExpertKind
     table: FloatArray | None = None
     limit: int | None = None
+    wanted: Callable[[int, int, bool], bool] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """The generators of one turn, one for each use, so that none depends on how often another was drawn from."""
+
+    strategy: np.random.Generator
+    environment: np.random.Generator
+    ties: np.random.Generator
+    actions: np.random.Generator
+    answers: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int, iteration: int) -> Streams:
+        """The same for the same seed and iteration, wherever a run was interrupted."""
+        sequence = np.random.SeedSequence(seed, spawn_key=(iteration,))
+        return cls(*(np.random.default_rng(child) for child in sequence.spawn(len(fields(cls)))))
 
 
 def collect(
@@ -76,38 +111,46 @@ def collect(
     episodes: int,
     so_far: Counts,
     watched: IntArray | None,
-    rng: np.random.Generator,
+    streams: Streams,
+    begun: Episode | None = None,
 ) -> Walking:
     """Carry out a plan: `episodes` episodes, or its allocation of samples. Returns the new observations alone.
 
     The expert is asked in every state visited; a deterministic one is never asked twice what it has answered already,
     and nobody is asked once the limit of answers is reached. Known expert actions are `watched [H, S]`: see `Moves`. In
-    a growing environment the new observations have more states than the old.
+    a growing environment the new observations have more states than the old. If the first episode was `begun` before,
+    the environment is brought back to where it was.
     """
     if plan.allocation is not None:
-        return (yield from _sampled(access, answers, plan.allocation, so_far, rng))
-    if access.batched is not None and answers.table is not None and answers.limit is None:
-        return _batched(access, answers, plan, episodes, so_far, watched, rng)
-    questions = _Questions(answers.kind, so_far, answers.limit if plan.ask else 0, rng)
-    return (yield from _step_by_step(access, questions, plan, episodes, so_far, watched, rng))
+        return (yield from _sampled(access, answers, plan.allocation, so_far, streams))
+    if access.batched is not None and answers.table is not None and answers.limit is None and begun is None:
+        return _batched(access, answers, plan, episodes, so_far, watched, streams.environment)
+    questions = _Questions(answers, so_far, streams.answers, ask=plan.ask)
+    walk = _Walk(access, plan, questions, streams)
+    while len(walk.episodes) < episodes:
+        yield from walk.round(min(access.parallel.num_envs, episodes - len(walk.episodes)), begun)
+        begun = None
+    shape, walks = access.shape, [episode.walk for episode in walk.episodes]
+    starts = [episode.start for episode in walk.episodes]
+    counts = counts_of_walks(starts, walks, shape, stationary=so_far.stationary)
+    first = first_deviations(watched, walks, shape[0])
+    return Collected(counts.with_answers(questions.counted(shape)), first, tuple(walk.episodes))
 
 
-def _sampled(
-    access: Access, answers: Answers, allocation: IntArray, so_far: Counts, rng: np.random.Generator
-) -> Walking:
+def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Counts, streams: Streams) -> Walking:
     if access.generative is None:
         raise InputError("this strategy needs a generative model, and the environment can only be played in episodes")
     if answers.limit is not None:
         raise InputError(
             f"max_answers is {answers.limit}, but a strategy with a generative model asks wherever it samples"
         )
-    moves = access.generative.sample_many(allocation, rng)
+    moves = access.generative.sample_many(allocation, streams.environment)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
     asked = new.visits.sum(axis=2)
     if answers.table is not None:
-        given = _table_answers(answers.kind, answers.table, asked, so_far, rng)
+        given = _table_answers(answers.kind, answers.table, asked, so_far, streams.environment)
     else:
-        questions = _Questions(answers.kind, so_far, None, rng)
+        questions = _Questions(answers, so_far, streams.answers)
         for step, state in np.argwhere(asked).tolist():
             for _ in range(asked[step, state]):
                 yield from questions.answer(step, state, ())
@@ -172,34 +215,55 @@ def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> In
 class _Questions:
     """The expert with a memory: what a deterministic one has said, or would not say, is not asked again."""
 
-    def __init__(self, kind: ExpertKind, so_far: Counts, limit: int | None, rng: np.random.Generator) -> None:
-        self.kind, self.rng = kind, rng
-        self.left = np.inf if limit is None else limit - so_far.questions
+    def __init__(self, answers: Answers, so_far: Counts, rng: np.random.Generator, *, ask: bool = True) -> None:
+        self.kind, self.rng, self.wanted = answers.kind, rng, answers.wanted
+        self.left = np.inf if answers.limit is None else answers.limit - so_far.questions
+        if not ask:
+            self.left = 0
         self.answers: list[tuple[int, int, int]] = []
         self.memory: dict[tuple[int, int], int | None] = {}
-        if kind.deterministic:
-            answers = so_far.answers.sum(axis=0, keepdims=True) if kind.stationary else so_far.answers
-            known = np.argwhere(answers.any(axis=2))
-            self.memory = {(int(h), int(s)): int(answers[h, s].argmax()) for h, s in known}
+        if self.kind.deterministic:
+            answered = so_far.answers.sum(axis=0, keepdims=True) if self.kind.stationary else so_far.answers
+            known = np.argwhere(answered.any(axis=2))
+            self.memory = {(int(h), int(s)): int(answered[h, s].argmax()) for h, s in known}
+
+    def remember(self, episode: Episode) -> None:
+        """What was said in an episode that had begun."""
+        for step, state in episode.skipped:
+            self.memory[self._key(step, state)] = None
+        for step, state, action in episode.answers:
+            self._take(step, state, action)
 
     def answer(self, step: int, state: int, walk: Sequence[Move]) -> Generator[Question, int | Reply, int | None]:
         """What the expert says of a state, as often as it is visited; None if it says nothing."""
-        question = (0 if self.kind.stationary else step, state)
-        if question in self.memory:
-            return self.memory[question]
-        if self.left <= 0:
-            return None
-        reply = yield Question(step, state, walk, self.rng)
+        key = self._key(step, state)
+        action, again = self.memory.get(key), self.memory.get(key) is not None
+        wanted = key not in self.memory
+        if self.wanted is not None and (wanted or again):
+            wanted = self.wanted(step, state, again)
+        if not wanted or self.left <= 0:
+            return action
+        reply = yield Question(step, state, walk, self.rng, again)
         if reply is Reply.NOBODY:
             self.left = 0
+            return action
+        if again:
+            return action if isinstance(reply, Reply) else reply
+        if isinstance(reply, Reply):
+            if self.kind.deterministic:
+                self.memory[key] = None
             return None
-        action = None if reply is Reply.SKIP else reply
-        if action is not None:
-            self.left -= 1
-            self.answers.append((step, state, action))
+        self._take(step, state, reply)
+        return reply
+
+    def _take(self, step: int, state: int, action: int) -> None:
+        self.left -= 1
+        self.answers.append((step, state, action))
         if self.kind.deterministic:
-            self.memory[question] = action
-        return action
+            self.memory[self._key(step, state)] = action
+
+    def _key(self, step: int, state: int) -> tuple[int, int]:
+        return 0 if self.kind.stationary else step, state
 
     def counted(self, shape: tuple[int, int, int]) -> IntArray:
         """The new answers, `[H, S, A]`."""
@@ -208,37 +272,49 @@ class _Questions:
         return counts
 
 
-def _step_by_step(
-    access: Access,
-    questions: _Questions,
-    plan: Plan,
-    episodes: int,
-    so_far: Counts,
-    watched: IntArray | None,
-    rng: np.random.Generator,
-) -> Walking:
-    end, horizon = access.end, so_far.shape[0]
-    starts: list[int] = []
-    walks: list[list[Move]] = []
-    while len(starts) < episodes:
-        here = access.parallel.begin(min(access.parallel.num_envs, episodes - len(starts)), rng)
-        starts += here
-        current: list[list[Move]] = [[] for _ in here]
-        for step in range(horizon):
+class _Walk:
+    """Episodes walked step by step, as many side by side as the environment has."""
+
+    def __init__(self, access: Access, plan: Plan, questions: _Questions, streams: Streams) -> None:
+        self.access, self.plan, self.questions, self.streams = access, plan, questions, streams
+        self.episodes: list[Episode] = []
+
+    def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Reply, None]:
+        """Begin so many episodes and walk them to their ends; the first one along the beginning it has, if any."""
+        parallel, horizon, end = self.access.parallel, self.access.shape[0], self.access.end
+        draws = self.streams.actions.random((number, horizon))
+        starts = parallel.begin(number, self.streams.environment)
+        here, walks = list(starts), [[] for _ in starts]  # type: tuple[list[int], list[list[Move]]]
+        given = len(self.questions.answers)
+        if begun is not None:
+            self._again(begun, here, walks)
+        for step in range(len(walks[0]) if begun is not None else 0, horizon):
             chosen = {}
             for episode, state in enumerate(here):
                 if state != end:
-                    answer = yield from questions.answer(step, state, current[episode])
-                    chosen[episode] = _action(plan, step, state, answer, rng)
+                    answer = yield from self.questions.answer(step, state, walks[episode])
+                    chosen[episode] = _action(self.plan, step, state, answer, draws[episode, step])
             if not chosen:
                 break
-            for episode, successor in access.parallel.advance(chosen).items():
-                current[episode].append((step, here[episode], chosen[episode], successor))
+            for episode, successor in parallel.advance(chosen).items():
+                walks[episode].append((step, here[episode], chosen[episode], successor))
                 here[episode] = successor
-        walks += current
-    counts = counts_of_walks(starts, walks, access.shape, stationary=so_far.stationary)
-    first = first_deviations(watched, walks, horizon)
-    return Collected(counts.with_answers(questions.counted(access.shape)), first)
+        answers = tuple(self.questions.answers[given:]) if number == 1 else ()
+        self.episodes += [Episode(start, tuple(walk), answers) for start, walk in zip(starts, walks, strict=True)]
+
+    def _again(self, begun: Episode, here: list[int], walks: list[list[Move]]) -> None:
+        """Bring the one environment back to where an episode was, by its actions."""
+        self.questions.remember(begun)
+        same = len(here) == 1 and here[0] == begun.start
+        for move in begun.walk:
+            same = same and self.access.parallel.advance({0: move[2]})[0] == move[3]
+        if not same:
+            raise InputError(
+                "an episode went differently when it was played again; the environment must take all its randomness "
+                "from the generator that reset is given"
+            )
+        walks[0].extend(begun.walk)
+        here[0] = begun.walk[-1][3] if begun.walk else begun.start
 
 
 def counts_of_walks(
@@ -273,9 +349,11 @@ def _first_deviation(watched: IntArray, walk: Sequence[Move]) -> int:
     return int(horizon)
 
 
-def _action(plan: Plan, step: int, state: int, answer: int | None, rng: np.random.Generator) -> int:
-    """What the plan says, or the expert where it is followed. In a state met only now a plan that follows the expert
-    anywhere follows it too, and any other takes any action."""
+def _action(plan: Plan, step: int, state: int, answer: int | None, draw: float) -> int:
+    """What the plan says, by a uniform `draw`, or the expert where it is followed.
+
+    In a state met only now a plan that follows the expert anywhere follows it too, and any other takes any action.
+    """
     assert plan.policy is not None
     if step == 0 and plan.first_action is not None:
         return plan.first_action
@@ -284,7 +362,7 @@ def _action(plan: Plan, step: int, state: int, answer: int | None, rng: np.rando
     followed = plan.follow is not None and (plan.follow[step, state] if planned else plan.follow.any())
     if followed and answer is not None:
         return answer
-    if not planned:
-        return int(rng.integers(n_actions))
-    action = int(np.searchsorted(np.cumsum(plan.policy[step, state]), rng.random(), side="right"))
+    action = int(
+        np.searchsorted(np.cumsum(plan.policy[step, state]), draw, side="right") if planned else draw * n_actions
+    )
     return min(action, int(n_actions) - 1)

@@ -33,10 +33,8 @@ class Counts:
     def __post_init__(self) -> None:
         for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
             array = np.asarray(getattr(self, name))
-            wrong = ~((array >= 0) & (array < 2.0**63)) | (array != np.floor(array))
-            if wrong.any():
-                index = [int(i) for i in np.argwhere(wrong)[0]]
-                raise InputError(f"{name}{index} is {array[tuple(index)]}: counts are whole numbers, never negative")
+            if array.dtype != np.int64 or array.min(initial=0) < 0:
+                _require_counts(name, array)
             object.__setattr__(self, name, frozen(array, np.int64))
         shape = self.visits.shape
         if len(shape) != 3 or self.answers.shape != shape or self.starts.shape != shape[1:2]:
@@ -81,11 +79,12 @@ class Counts:
                 raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
         visits = np.zeros(shape, dtype=np.int64)
         np.add.at(visits, (moves.step, moves.state, moves.action), moves.count)
+        none = np.zeros_like(visits)
         row = moves.state * n_actions + moves.action
         if not stationary:
             row = row + moves.step * (n_states * n_actions)
         keys, counts = _merge(row * n_states + moves.successor, moves.count)
-        return cls(stationary, visits, np.zeros_like(visits), moves.starts, keys, counts)
+        return cls(stationary, _kept(visits), _kept(none), moves.starts, keys, counts)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,8 +112,8 @@ class Counts:
         row = row + row // (before * n_actions) * ((n_states - before) * n_actions)
         return Counts(
             self.stationary,
-            with_states(self.visits, n_states),
-            with_states(self.answers, n_states),
+            _kept(with_states(self.visits, n_states)),
+            _kept(with_states(self.answers, n_states)),
             with_states(self.starts[None], n_states)[0],
             row * n_states + successor,
             self.move_counts,
@@ -132,12 +131,25 @@ class Counts:
         )
         return Counts(
             self.stationary,
-            self.visits + other.visits,
-            self.answers + other.answers,
+            _kept(self.visits + other.visits),
+            _kept(self.answers + other.answers) if other.answers.any() else self.answers,
             self.starts + other.starts,
             keys,
             counts,
         )
+
+
+def _kept(array: IntArray) -> IntArray:
+    """A new array that nobody else has; made read-only, so that it need not be copied."""
+    array.flags.writeable = False
+    return array
+
+
+def _require_counts(name: str, array: NDArray[Any]) -> None:
+    wrong = ~((array >= 0) & (array < 2.0**63)) | (array != np.floor(array))
+    if wrong.any():
+        index = [int(i) for i in np.argwhere(wrong)[0]]
+        raise InputError(f"{name}{index} is {array[tuple(index)]}: counts are whole numbers, never negative")
 
 
 def with_states(array: NDArray[Any], n_states: int) -> NDArray[Any]:
@@ -197,32 +209,33 @@ class ExpertKind:
         """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if the expert is stochastic."""
         if not self.deterministic:
             return None
-        pooled = self.pooled(answers)
-        return np.where(pooled.any(axis=2), pooled.argmax(axis=2), -1)
+        given = answers.sum(axis=0, keepdims=True) if self.stationary else answers
+        known = np.where(given.any(axis=2), given.argmax(axis=2), -1)
+        return np.repeat(known, len(answers), axis=0) if self.stationary else known
+
+
+CERTAIN = 2**60
+"""As many observations, over all steps of an episode, as are as good as certainty."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What the counts say: `P̂`, `π̂ᴱ`, and how much stands behind each.
+    """What the counts say: `P̂`, `π̂ᴱ`, and how much stands behind each; worked out when first asked for.
 
     Paper, §"Estimating Transition Model and Expert Policy". Differs: a row never visited has no estimate, and an expert
-    never asked is not assumed to act in any way: `expert_policy` is uniform there, the choice of largest entropy, and
-    `expert_known` is false.
+    never asked is not assumed to act in any way.
 
-    `row_visits [H, S, A]` stand behind the row of `(h, s, a)`, `step_visits [H, S, A]` were made at that very step.
-    `end` is the state of episodes that are over, if there is one.
+    `kind` is what is assumed of the expert, `delta` how often what is settled of a stochastic one may be wrong. The
+    start `initial [S]` is given where the learner is told it. `end` is the state in which episodes that are over stay;
+    it needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
     """
 
-    mdp: MDP
-    row_visits: IntArray
-    expert_policy: FloatArray
-    expert_known: BoolArray
-    kind: ExpertKind
     counts: Counts
-    start_known: bool
+    kind: ExpertKind
+    delta: float
+    initial: FloatArray | None
+    end: int | None
     possible_states: float
-    step_visits: IntArray
-    end: int | None = None
 
     @classmethod
     def of(
@@ -235,77 +248,80 @@ class Estimate:
         end: int | None = None,
         possible_states: float | None = None,
     ) -> Estimate:
-        """From counts, the assumptions on the expert and, where the learner is told it, the start `[S]`.
+        """From counts and assumptions; by default there are no states but those of the counts."""
+        return cls(counts, kind, delta, initial, end, counts.shape[1] if possible_states is None else possible_states)
 
-        `end` is the state in which episodes that are over stay; it needs no observation. `possible_states` is how many
-        states there can be if not all were met yet, infinite if nobody can say.
-        """
-        answers = kind.pooled(counts.answers)
-        certain = counts if end is None else counts + _ended(counts, end)
-        settled = kind.settled(counts.answers, delta, possible_states)
-        return cls(
-            mdp=_estimated_mdp(certain, initial),
-            row_visits=_row_visits(certain),
-            expert_policy=_expert_policy(answers, kind),
-            expert_known=settled if end is None else settled | (np.arange(counts.shape[1]) == end),
-            kind=kind,
-            counts=counts,
-            start_known=initial is not None,
-            possible_states=counts.shape[1] if possible_states is None else possible_states,
-            step_visits=certain.visits,
-            end=end,
+    @property
+    def start_known(self) -> bool:
+        """Whether the learner was told the start."""
+        return self.initial is not None
+
+    @cached_property
+    def mdp(self) -> MDP:
+        """The estimated process; a row never visited is unknown, and after the end nothing happens any more."""
+        counts = self.counts
+        horizon, n_states, n_actions = counts.shape
+        n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
+        keys, times = counts.move_keys, counts.move_counts
+        if self.end is not None:
+            step = np.arange(1 if counts.stationary else horizon)[:, None]
+            row = (step * n_states + self.end) * n_actions + np.arange(n_actions)
+            staying = (row * n_states + self.end).ravel()
+            keys, times = _merge(np.concatenate((keys, staying)), np.concatenate((times, np.ones_like(staying))))
+        row = keys // n_states
+        transitions = Transitions(
+            n_states=n_states,
+            n_actions=n_actions,
+            indptr=np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n_rows)))),
+            successors=(keys % n_states).astype(np.int32),
+            probabilities=times / np.bincount(row, weights=times, minlength=n_rows)[row],
+            steps=None if counts.stationary else horizon,
         )
+        start = counts.starts / max(1, counts.starts.sum()) if self.initial is None else self.initial
+        return MDP(horizon, transitions, start)
+
+    @cached_property
+    def step_visits(self) -> IntArray:
+        """`[H, S, A]`: observations made at that very step; as good as certain where episodes are over."""
+        if self.end is None:
+            return self.counts.visits
+        visits = self.counts.visits.copy()
+        visits[:, self.end] += CERTAIN // visits.shape[0]
+        return visits
+
+    @cached_property
+    def row_visits(self) -> IntArray:
+        """`[H, S, A]`: observations that stand behind the row of `(h, s, a)`."""
+        if not self.counts.stationary:
+            return self.step_visits
+        return np.broadcast_to(self.step_visits.sum(axis=0), self.counts.shape)
+
+    @cached_property
+    def answered(self) -> BoolArray:
+        """`[H, S]`: whether an answer of the expert counts there."""
+        return np.asarray(self.kind.pooled(self.counts.answers).any(axis=2))
+
+    @cached_property
+    def expert_known(self) -> BoolArray:
+        """`[H, S]`: whether the actions that the expert uses are known; at the end there is nothing to know."""
+        settled = self.kind.settled(self.counts.answers, self.delta, self.possible_states)
+        return settled if self.end is None else settled | (np.arange(settled.shape[1]) == self.end)
+
+    @cached_property
+    def expert_policy(self) -> FloatArray:
+        """`[H, S, A]`: the answers' frequencies; the commonest answer if the expert is deterministic.
+
+        Uniform where nobody was asked: the choice of largest entropy, and not a claim.
+        """
+        answers = self.kind.pooled(self.counts.answers)
+        n_actions = answers.shape[2]
+        if self.kind.deterministic:
+            policy = np.eye(n_actions)[answers.argmax(axis=2)]
+        else:
+            policy = answers / np.maximum(1, answers.sum(axis=2, keepdims=True))
+        return np.asarray(np.where(self.answered[:, :, None], policy, 1.0 / n_actions), dtype=np.float64)
 
     @cached_property
     def expert_uses(self) -> BoolArray:
         """`[H, S, A]`: the actions the expert is known to take."""
-        asked = self.kind.pooled(self.counts.answers).sum(axis=2, keepdims=True) > 0
-        return np.asarray((self.expert_policy > 0) & asked)
-
-
-CERTAIN = 2**60
-"""As many observations, over all steps of an episode, as are as good as certainty."""
-
-
-def _ended(counts: Counts, end: int) -> Counts:
-    """What needs no observation: that after the end of an episode nothing happens any more."""
-    horizon, n_states, n_actions = counts.shape
-    step, action = (index.ravel() for index in np.indices((horizon, n_actions)))
-    here, times = np.full_like(step, end), np.full_like(step, CERTAIN // horizon)
-    moves = Moves(step, here, action, here, times, np.zeros(n_states, dtype=np.int64))
-    return Counts.of_moves(moves, counts.shape, stationary=counts.stationary)
-
-
-def _row_visits(counts: Counts) -> IntArray:
-    """`[H, S, A]`: how many observations stand behind row `(h, s, a)`."""
-    if counts.stationary:
-        return np.broadcast_to(counts.visits.sum(axis=0), counts.shape)
-    return counts.visits
-
-
-def _estimated_mdp(counts: Counts, initial: FloatArray | None) -> MDP:
-    horizon, n_states, n_actions = counts.shape
-    n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
-    row = counts.move_keys // n_states
-    row_total = np.bincount(row, weights=counts.move_counts, minlength=n_rows)
-    start = counts.starts / max(1, counts.starts.sum()) if initial is None else initial
-    transitions = Transitions(
-        n_states=n_states,
-        n_actions=n_actions,
-        indptr=np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n_rows)))),
-        successors=(counts.move_keys % n_states).astype(np.int32),
-        probabilities=counts.move_counts / row_total[row],
-        steps=None if counts.stationary else horizon,
-    )
-    return MDP(horizon, transitions, start)
-
-
-def _expert_policy(answers: IntArray, kind: ExpertKind) -> FloatArray:
-    """`[H, S, A]`: the answers' frequencies; the commonest answer if the expert is deterministic; uniform if none."""
-    n_actions = answers.shape[2]
-    given = answers.sum(axis=2, keepdims=True)
-    if kind.deterministic:
-        policy = np.eye(n_actions)[answers.argmax(axis=2)]
-    else:
-        policy = answers / np.maximum(1, given)
-    return np.asarray(np.where(given > 0, policy, 1.0 / n_actions), dtype=np.float64)
+        return np.asarray((self.expert_policy > 0) & self.answered[:, :, None])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from aceirl.kernels import argmax_with_ties, backward, evaluate_backward, soft_backward, worst_backward
@@ -45,7 +47,9 @@ def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
 def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
     """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator."""
     actions = np.empty(q.shape[:2], dtype=np.int64)
-    finite = q[np.isfinite(q)]
-    tolerance = TIE_TOLERANCE * max(1.0, float(np.abs(finite).max(initial=0.0)))
+    largest = float(np.abs(q).max())
+    if not math.isfinite(largest):  # actions may be ruled out by -inf
+        largest = float(np.abs(q[np.isfinite(q)]).max(initial=0.0))
+    tolerance = TIE_TOLERANCE * max(1.0, largest)
     argmax_with_ties(q, rng.random(q.shape[:2]), tolerance, actions)
     return actions

@@ -6,170 +6,30 @@ without an answer; it returns a `Question`, to be answered by `tell`, or the `Tu
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan
-from aceirl.certificates import KINDS, Certificate, CertificateKind
-from aceirl.collect import Answers, Collected, Question, Reply, collect
+from aceirl.certificates import KINDS, Wager, Watched, largest_loss
+from aceirl.collect import Answers, Episode, Question, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
-from aceirl.dynamic_programming import greedy_actions
 from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
 from aceirl.protocols import Access, Environment
-from aceirl.rewards import Recovered, action_values
+from aceirl.rewards import Recovered
 from aceirl.settings import Settings
-
-STREAMS = ("strategy", "environment", "ties")
-
-
-@dataclass(frozen=True)
-class Record:
-    """One iteration, in numbers. `regret` is None where no truth is known; `stopped` is None while the run goes on.
-
-    `certificates` has the value of the kind that the run shall stop on and, in the last record, of all kinds.
-    """
-
-    iteration: int
-    samples: int
-    episodes: int
-    answers: int
-    bound: float
-    certificates: dict[str, float]
-    regret: float | None
-    infeasibility: float
-    planner_gap: float | None
-    planning_seconds: float
-    inferring_seconds: float
-    seconds: float
-    stopped: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, ready for a line of JSON."""
-        return asdict(self)
+from aceirl.turns import RunState, Turn
 
 
 @dataclass(frozen=True, eq=False)
-class RunState:
-    """All that the next turn depends on, besides environment, expert and settings.
+class Recorded:
+    """An episode that was walked before, and what had been wagered on it, by kind of certificate."""
 
-    Randomness is not part of it: iteration `k` draws from streams named by `(seed, k)`, so a run can go on from any
-    state. `recovered` and `accuracy` are what was inferred last, when `inferred_at` samples had been seen. `memory` is
-    the strategy's, `evidence` that of each kind of certificate. `names` are the states in their order, where the
-    environment numbers them as it meets them.
-    """
-
-    iteration: int
-    counts: Counts
-    recovered: Recovered
-    accuracy: float
-    inferred_at: int = 0
-    memory: Memory = field(default_factory=dict)
-    evidence: Mapping[str, Memory] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """What a turn came to: the belief it ended with and, worked out when first asked for, all that follows from it.
-
-    `names` are the states in their order, where the environment numbers them. `planner_evidence` is what the
-    planner could say of its plan; `began` is when the turn did, by the clock of `time.perf_counter`.
-    """
-
-    belief: Belief
-    settings: Settings
-    names: tuple[str, ...] = ()
-    measure: Callable[[IntArray], float] | None = None
-    inferred_at: int = 0
-    planner_evidence: Mapping[str, float] = field(default_factory=dict)
-    planning_seconds: float = 0.0
-    began: float = 0.0
-
-    @property
-    def iteration(self) -> int:
-        """How many turns there were, this one included."""
-        return self.belief.iteration
-
-    @property
-    def counts(self) -> Counts:
-        """Everything observed so far."""
-        return self.belief.estimate.counts
-
-    @cached_property
-    def policy(self) -> IntArray:
-        """`[H, S]`: what the expert is known to do, and elsewhere what is best under the recovered reward."""
-        estimate, recovered = self.belief.estimate, self.belief.recovered
-        q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
-        allowed = estimate.expert_uses | ~estimate.expert_uses.any(axis=2, keepdims=True)
-        ties = random_streams(self.settings.seed, self.iteration - 1)["ties"]
-        return greedy_actions(np.where(allowed, q, -np.inf), ties)
-
-    @cached_property
-    def regret(self) -> float | None:
-        """What the policy loses by the truth; None if no truth is known."""
-        return None if self.measure is None else self.measure(self.policy)
-
-    @cached_property
-    def stopped(self) -> str | None:
-        """Why the run ends here: `certificate`, `regret` or `budget`; None if it goes on."""
-        settings, counts = self.settings, self.counts
-        if settings.certify is not None and self.belief.certified(settings.certify.name):
-            return "certificate"
-        if settings.until_regret is not None and self.regret is not None and self.regret < settings.until_regret:
-            return "regret"
-        if counts.samples >= settings.max_samples or counts.questions >= (settings.max_answers or math.inf):
-            return "budget"
-        return None
-
-    def certificate(self, kind: str) -> Certificate:
-        """The certificate of a kind as it stands, with all that is to be said about it."""
-        found = self.belief.certificates[kind]
-        assert isinstance(found, CertificateKind)
-        return found.explain(self.belief)
-
-    @cached_property
-    def record(self) -> Record:
-        """The turn in numbers."""
-        belief, counts, asked = self.belief, self.counts, self.settings.certify
-        kinds = belief.certificates if self.stopped and asked else [asked.name] if asked else []
-        certificates = {kind: belief.certificates[kind].value(belief) for kind in kinds}
-        return Record(
-            iteration=self.iteration,
-            samples=counts.samples,
-            episodes=self.iteration * self.settings.episodes_per_iteration,
-            answers=counts.questions,
-            bound=belief.accuracy,
-            certificates=certificates,
-            regret=self.regret,
-            infeasibility=belief.recovered.infeasibility,
-            planner_gap=self.planner_evidence.get("gap"),
-            planning_seconds=self.planning_seconds,
-            inferring_seconds=belief.inference.seconds,
-            seconds=time.perf_counter() - self.began,
-            stopped=self.stopped,
-        )
-
-    @cached_property
-    def state(self) -> RunState:
-        """What a later turn can go on from."""
-        belief = self.belief
-        return RunState(
-            iteration=self.iteration,
-            counts=self.counts,
-            recovered=belief.inference.recovered,
-            accuracy=belief.accuracy,
-            inferred_at=self.inferred_at,
-            memory=belief.memory,
-            evidence=belief.evidence,
-            names=self.names,
-        )
+    episode: Episode
+    wagers: Mapping[str, Wager] = field(default_factory=dict)
 
 
 class Engine:
@@ -204,6 +64,8 @@ class Engine:
         self.belief = self._first_belief() if state is None else self._restored_belief(state)
         self._inferred_at = 0 if state is None else state.inferred_at
         self._turn: Generator[Question, int | Reply, Turn] | None = None
+        self._begun: Recorded | None = None
+        self._wagers: Mapping[str, Wager] = {}
         self._question: Question | None = None
         self._reply: int | Reply | None = None
 
@@ -237,54 +99,140 @@ class Engine:
             reply = int(reply)
         self._reply = reply
 
+    @property
+    def wagers(self) -> Mapping[str, Wager]:
+        """What each kind of certificate has wagered on the turn that is under way."""
+        return self._wagers
+
+    def take(self, recorded: Iterable[Recorded], names: tuple[str, ...] = ()) -> None:
+        """Learn from episodes that were walked before, a turn each: a recording, or a run that is opened again.
+
+        `names` are the states in their order, where the environment numbers them.
+        """
+        self.access.recall(names)
+        horizon, n_states, _ = self.access.shape
+        waiting: list[Episode] = []
+        iteration, evidence = self.belief.iteration, dict(self.belief.evidence)
+        samples, watched = self.belief.estimate.counts.samples, self.belief.known_actions
+        watched = None if watched is None else _with_columns(watched, n_states)
+        for one in recorded:
+            seen = self._watched(watched, first_deviations(watched, [one.episode.walk], horizon))
+            evidence = self._updated(evidence, one.wagers, Plan(), seen)
+            if watched is not None:
+                _learn_answers(watched, one.episode, stationary=self.answers.kind.stationary)
+            waiting.append(one.episode)
+            samples, iteration = samples + len(one.episode.walk), iteration + 1
+            if self._is_time_to_infer(samples):
+                self._conclude(iteration, self._counted(waiting), evidence)
+                waiting = []
+        if waiting:
+            self._conclude(iteration, self._counted(waiting), evidence)
+
+    def take_up(self, begun: Recorded) -> None:
+        """Go on with an episode that had begun, from where it was, at the next `ask`."""
+        if self._turn is not None:
+            raise InputError("an episode is under way already; take_up comes before ask")
+        self._begun = begun
+
+    def glance(self, begun: Episode) -> Turn:
+        """What the turn under way would come to if its episode ended here; nothing is changed by it."""
+        before = self.belief
+        counts = before.estimate.counts.grown(self.access.shape[1]) + self._counted([begun])
+        knowledge = self._knowledge(counts)
+        inference = Inference(knowledge, self.settings.irl, before.inference if before.iteration else None)
+        belief = self._belief(knowledge, inference, before.iteration + 1, before.evidence, before.memory)
+        return replace(self.last_turn, belief=belief)
+
     def _play(self) -> Generator[Question, int | Reply, Turn]:
         """One turn."""
         settings, belief = self.settings, self.belief
-        streams = random_streams(settings.seed, belief.iteration)
+        streams = Streams.of(settings.seed, belief.iteration)
+        begun, self._begun = self._begun, None
 
         began = time.perf_counter()
-        plan = settings.strategy.plan(belief, streams["strategy"])
+        plan = settings.strategy.plan(belief, streams.strategy)
         if settings.certify is not None:
             plan = settings.certify.steer(plan, belief)
         planning = time.perf_counter() - began
 
-        watched = _watched(belief, plan)
-        wagers = {name: kind.watch(belief, plan, watched) for name, kind in self.certificates.items()}
+        watched = _known_actions(belief, plan)
+        self._wagers = self._made_wagers(belief, plan, watched) if begun is None else begun.wagers
         episodes, so_far = settings.episodes_per_iteration, belief.estimate.counts
-        seen = yield from collect(self.access, self.answers, plan, episodes, so_far, watched, streams["environment"])
-        evidence = {
-            name: belief.evidence.get(name, {})
-            if (wager := wagers[name]) is None
-            else kind.update(belief.evidence.get(name, {}), wager, plan, seen.first_deviations, belief.target)
-            for name, kind in self.certificates.items()
-        }
-        self.belief = self._next_belief(belief, plan, seen, evidence)
-        return self._turn_of(plan.evidence, planning, began)
+        seen = yield from collect(
+            self.access, self.answers, plan, episodes, so_far, watched, streams, begun.episode if begun else None
+        )
+        batch = self._watched(watched, seen.first_deviations)
+        evidence = self._updated(belief.evidence, self._wagers, plan, batch)
+        self._conclude(belief.iteration + 1, seen.counts, evidence, plan.memory)
+        return self._turn_of(plan.evidence, planning, began, seen.episodes)
+
+    def _made_wagers(self, belief: Belief, plan: Plan, watched: IntArray | None) -> dict[str, Wager]:
+        made = {name: kind.watch(belief, plan, watched) for name, kind in self.certificates.items()}
+        return {name: wager for name, wager in made.items() if wager is not None}
+
+    def _updated(
+        self, evidence: Mapping[str, Memory], wagers: Mapping[str, Wager], plan: Plan, seen: Watched
+    ) -> dict[str, Memory]:
+        """What each kind of certificate makes of a batch."""
+        target, after = self.belief.target, dict(evidence)
+        for name, wager in wagers.items():
+            after[name] = self.certificates[name].update(after.get(name, {}), wager, plan, seen, target)
+        return after
+
+    def _watched(self, watched: IntArray | None, first: IntArray) -> Watched:
+        """How a batch fared on the known actions `watched [H, S]`."""
+        worst = 1.0 if watched is None else largest_loss(self.access.environment.initial, watched)
+        return Watched(first, worst)
+
+    def _counted(self, episodes: Sequence[Episode]) -> Counts:
+        shape = self.access.shape
+        answers = np.zeros(shape, dtype=np.int64)
+        given = [answer for episode in episodes for answer in episode.answers]
+        np.add.at(answers, tuple(np.array(given, dtype=np.int64).reshape(-1, 3).T), 1)
+        starts, walks = [episode.start for episode in episodes], [episode.walk for episode in episodes]
+        counts = counts_of_walks(starts, walks, shape, stationary=self.settings.stationary_dynamics)
+        return counts.with_answers(answers)
+
+    def _is_time_to_infer(self, samples: int) -> bool:
+        """After the first turn, and whenever the samples have grown by the share that the settings name."""
+        return not self._inferred_at or samples >= (1 + self.settings.infer_after_growth) * self._inferred_at
+
+    def _conclude(
+        self, iteration: int, new: Counts, evidence: Mapping[str, Memory], memory: Memory | None = None
+    ) -> None:
+        """Add what was observed to the belief."""
+        before = self.belief
+        counts = before.estimate.counts.grown(new.shape[1]) + new
+        knowledge, inference = self._knowledge(counts), before.inference
+        if self._is_time_to_infer(counts.samples):
+            inference = Inference(knowledge, self.settings.irl, inference if self._inferred_at else None)
+            self._inferred_at = counts.samples
+        kept = before.memory if memory is None else memory
+        self.belief = self._belief(knowledge, inference, iteration, evidence, kept)
 
     @property
     def last_turn(self) -> Turn:
         """What the last turn came to; for whoever opens a run again."""
         return self._turn_of({}, 0.0, time.perf_counter())
 
-    def _turn_of(self, planner_evidence: Mapping[str, float], planning: float, began: float) -> Turn:
+    def _turn_of(
+        self,
+        planner_evidence: Mapping[str, float],
+        planning: float,
+        began: float,
+        episodes: tuple[Episode, ...] = (),
+    ) -> Turn:
         return Turn(
             belief=self.belief,
             settings=self.settings,
             names=self.access.names,
             measure=self.regret,
+            episodes=episodes,
             inferred_at=self._inferred_at,
             planner_evidence=planner_evidence,
             planning_seconds=planning,
             began=began,
         )
-
-    def _next_belief(self, before: Belief, plan: Plan, seen: Collected, evidence: Mapping[str, Memory]) -> Belief:
-        counts = before.estimate.counts.grown(seen.counts.shape[1]) + seen.counts
-        knowledge, inference = self._knowledge(counts), before.inference
-        if before.iteration == 0 or counts.samples >= (1 + self.settings.infer_after_growth) * self._inferred_at:
-            inference = Inference(knowledge, self.settings.irl, before.inference if before.iteration else None)
-            self._inferred_at = counts.samples
-        return self._belief(knowledge, inference, before.iteration + 1, evidence, plan.memory)
 
     def _knowledge(self, counts: Counts) -> Knowledge:
         """What the counts say, under what the settings assume."""
@@ -330,7 +278,7 @@ class Engine:
         )
 
 
-def _watched(belief: Belief, plan: Plan) -> IntArray | None:
+def _known_actions(belief: Belief, plan: Plan) -> IntArray | None:
     """`[H, S]`: the known expert actions from which deviations are counted; an imposed first action counts as known."""
     known = belief.known_actions
     if known is None or plan.first_action is None:
@@ -340,9 +288,14 @@ def _watched(belief: Belief, plan: Plan) -> IntArray | None:
     return watched
 
 
-def random_streams(seed: int, iteration: int) -> dict[str, np.random.Generator]:
-    """The generators of one iteration, by name: the same for the same seed, wherever the run was interrupted."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(iteration,))
-    return {
-        name: np.random.default_rng(child) for name, child in zip(STREAMS, sequence.spawn(len(STREAMS)), strict=True)
-    }
+def _with_columns(watched: IntArray, n_states: int) -> IntArray:
+    """`[H, S]`: the same actions where more states are known."""
+    horizon, before = watched.shape
+    return np.concatenate((watched, np.full((horizon, n_states - before), -1)), axis=1)
+
+
+def _learn_answers(watched: IntArray, episode: Episode, *, stationary: bool) -> None:
+    """Enter the answers of an episode where there were none."""
+    for step, state, action in episode.answers:
+        entries = watched[:, state] if stationary else watched[step : step + 1, state]
+        entries[entries < 0] = action

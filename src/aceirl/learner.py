@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from aceirl.certificates import Certificate
-from aceirl.engine import Engine, Record, Turn
+from aceirl.engine import Engine
 from aceirl.errors import InputError
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
 from aceirl.runs import Run
 from aceirl.settings import Settings
+from aceirl.turns import Record, Turn
 
 
 @dataclass(frozen=True, eq=False)

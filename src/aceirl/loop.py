@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 from aceirl.collect import Answers, Question, Reply
 from aceirl.counts import ExpertKind
-from aceirl.engine import Engine, RunState, Turn
+from aceirl.engine import Engine
 from aceirl.errors import AnswerError, cause
 from aceirl.mdp import IntArray
 from aceirl.protocols import Environment, Expert, TableExpert
 from aceirl.settings import Settings
+from aceirl.turns import RunState, Turn
 
 
 def learn(

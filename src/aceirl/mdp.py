@@ -95,7 +95,7 @@ class Transitions:
         """How far the rows of one step lie from those of the next: row `(h, s, a)` is `h·stride + s·A + a`."""
         return 0 if self.stationary else self.n_states * self.n_actions
 
-    @property
+    @cached_property
     def rows(self) -> tuple[IntArray, Successors, FloatArray, int]:
         """The leading arguments of every compiled sweep."""
         return self.indptr, self.successors, self.probabilities, self.stride

@@ -53,14 +53,16 @@ def write(thing: Any, known: Mapping[str, Callable[..., Any]]) -> str:
     if name is None:
         own = thing if hasattr(thing, "__qualname__") else type(thing)
         name = f"{own.__module__}.{own.__qualname__}"
-    listed = ",".join(f"{key}={_written(value)}" for key, value in _parameters(thing).items())
+    listed = ",".join(f"{key}={text}" for key, text in _parameters(thing).items())
     return f"{name}:{listed}" if listed else name
 
 
-def _parameters(thing: Any) -> dict[str, Any]:
-    """What a thing was made with, as far as it differs from the defaults."""
+def _parameters(thing: Any) -> dict[str, str]:
+    """What a thing was made with, as far as it differs from the defaults, in writing."""
     if is_dataclass(thing) and not isinstance(thing, type):
-        return {f.name: value for f in fields(thing) if (value := getattr(thing, f.name)) != _default(f)}
+        own = type(thing).__qualname__
+        texts = {f: _written(getattr(thing, f.name), f"{own}.{f.name}") for f in fields(thing)}
+        return {f.name: text for f, text in texts.items() if text != _default(f)}
     if hasattr(thing, "__qualname__") or not getattr(thing, "__dict__", None):
         return {}
     raise InputError(
@@ -69,8 +71,10 @@ def _parameters(thing: Any) -> dict[str, Any]:
     )
 
 
-def _default(field: Any) -> Any:
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+def _default(field: Any) -> str | None:
+    """The default of a field in writing; None if it has none."""
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return None if default is MISSING else _written(default, field.name)
 
 
 def _read_own(text: str, name: str, listed: str, kind: str, known: Mapping[str, Callable[..., Any]]) -> Any:
@@ -88,13 +92,13 @@ def _read_own(text: str, name: str, listed: str, kind: str, known: Mapping[str, 
 def _made(maker: type, what: str, listed: str) -> Any:
     parameters = {}
     names = [f.name for f in fields(maker)] if is_dataclass(maker) else []
-    for part in filter(None, listed.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise InputError(f"parameters of {what} are key=value, got {part!r}")
+    while listed:
+        key, equals, rest = listed.partition("=")
+        if not equals or "," in key:
+            raise InputError(f"parameters of {what} are key=value, got {key.partition(',')[0]!r}")
         if key not in names:
             raise unknown_name(f"parameter of {what}", key, names)
-        parameters[key] = _value(value)
+        parameters[key], listed = _first_value(rest)
     try:
         return maker(**parameters)
     except InputError:
@@ -103,12 +107,25 @@ def _made(maker: type, what: str, listed: str) -> Any:
         raise InputError(f"{what} cannot be made: {error}") from None
 
 
-def _value(text: str) -> Any:
+def _first_value(text: str) -> tuple[Any, str]:
+    """The value that a text begins with, up to a comma, and what follows: JSON, or else a plain word."""
     try:
-        return json.loads(text)
+        value, end = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError:
-        return text
+        end = -1
+    if end < 0 or text[end : end + 1] not in ("", ","):
+        value, _, rest = text.partition(",")
+        return value, rest
+    return value, text[end + 1 :]
 
 
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _written(value: Any, name: str) -> str:
+    """JSON; of a string the plain word, if it is read back as that."""
+    try:
+        text = json.dumps(value)
+    except TypeError:
+        raise InputError(
+            f"{name} cannot be written down, so its run could not be resumed; parameters are numbers, strings, "
+            "booleans and lists of them"
+        ) from None
+    return value if isinstance(value, str) and value and _first_value(value) == (value, "") else text

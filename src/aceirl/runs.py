@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from aceirl.counts import Counts
-from aceirl.engine import Record, RunState, Turn
 from aceirl.errors import InputError
 from aceirl.files import alone, disk, replace
 from aceirl.loop import learn
@@ -21,6 +20,7 @@ from aceirl.protocols import Environment, Expert
 from aceirl.rewards import Recovered
 from aceirl.settings import Settings
 from aceirl.sources import Source
+from aceirl.turns import Record, RunState, Turn
 
 FORMAT = 2
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import core_schema
+from pydantic_core import PydanticSerializationError, core_schema
 
 from aceirl.belief import Target
 from aceirl.certificates import KINDS, CertificateKind
@@ -83,6 +83,15 @@ class Settings(BaseModel):
             if first["type"] == "extra_forbidden":
                 raise unknown_name("setting", name, type(self).model_fields) from None
             raise InputError(f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}") from None
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """As plain values; an `InputError` for an object that cannot be written down."""
+        try:
+            return super().model_dump(**options)
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, InputError):
+                raise error.__cause__ from None
+            raise
 
     def named(self, field: str) -> str | None:
         """The text of a strategy, IRL algorithm, confidence family or certificate."""

@@ -94,7 +94,6 @@ def answer_to_the_end(page: Page, server: Server) -> tuple[dict[str, Any], int]:
 def check_the_result(folder: Path, shown: dict[str, Any]) -> None:
     result = json.loads((folder / "result.json").read_text())
     assert result["certified"]
-    assert result["greedy_policy_agrees_with_answers"]
     asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
     assert 20 in asked, "the end of the upper corridor"
     with np.load(folder / "reward.npz") as arrays:

@@ -3,6 +3,7 @@
 from aceirl.certificates.base import Certificate, CertificateKind, amount
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
+from aceirl.certificates.e_process import Wager, Watched, largest_loss
 from aceirl.certificates.policy import Policy
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
@@ -11,4 +12,14 @@ from aceirl.certificates.transfer import transfer_certificate, transfer_policy
 KINDS: dict[str, type[CertificateKind]] = {kind.name: kind for kind in (Policy, Criterion, Reward, RewardSet, Dynamics)}
 """The kinds a run can stop on. One more, `transfer`, needs a target: see `transfer_certificate`."""
 
-__all__ = ["KINDS", "Certificate", "CertificateKind", "amount", "transfer_certificate", "transfer_policy"]
+__all__ = [
+    "KINDS",
+    "Certificate",
+    "CertificateKind",
+    "Wager",
+    "Watched",
+    "amount",
+    "largest_loss",
+    "transfer_certificate",
+    "transfer_policy",
+]

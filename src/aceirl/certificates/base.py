@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.bounds import ErrorBound
-from aceirl.certificates.e_process import Wager
+from aceirl.certificates.e_process import Wager, Watched
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.dynamic_programming import greedy_actions, occupancy
@@ -106,8 +106,8 @@ class CertificateKind:
         """
         return None
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
-        """What a batch made of its wager; `first_deviations [H+1]` counts its episodes."""
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
+        """What a batch made of its wager."""
         return memory
 
     def value(self, belief: Belief) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
-from aceirl.certificates.e_process import EProcess, Wager, forecast, kelly_wager
+from aceirl.certificates.e_process import EProcess, Wager, Watched, forecast, kelly_wager
 from aceirl.certificates.policy import outlook, require_deterministic, watched_certificate
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
@@ -43,11 +43,11 @@ class Criterion(CertificateKind):
             return None
         return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process of the imposed action after the batch."""
         action = str(plan.first_action)
-        horizon = len(first_deviations) - 1
-        process = _process(memory, action, target, horizon).after(wager, first_deviations)
+        horizon = len(seen.first_deviations) - 1
+        process = _process(memory, action, target, horizon).after(wager, seen)
         own = {"levels": process.levels, "now": process.now, "peak": process.peak}
         return {**memory, **{f"{action}.{name}": array for name, array in own.items()}}
 

@@ -52,10 +52,14 @@ class Forecast:
 def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
     """What happens on the expert's `known_actions [H, S]` (-1 where there is none), by the estimated process.
 
-    A row is trusted up to the share of its observations whose successor was seen only once (Good and Turing: about that
-    likely is something new); that share goes anywhere.
+    A row, and a start that is estimated, are trusted up to the share of their observations that were seen only once
+    (Good and Turing: about that likely is something new). That share goes to a state that was never met, where there
+    can be one, and else anywhere. Before any start was seen, nothing is expected to be known.
     """
     mdp, counts = estimate.mdp, estimate.counts
+    deviations = np.zeros(known_actions.shape)
+    if not mdp.initial.any():
+        return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], 1.0)
     if estimate.end is not None:
         known_actions = np.where(np.arange(mdp.n_states) == estimate.end, 0, known_actions)  # nobody deviates any more
     rows = mdp.transitions
@@ -63,11 +67,20 @@ def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
     once = np.bincount(row, weights=counts.move_counts == 1, minlength=rows.n_rows)
     visits = np.bincount(row, weights=counts.move_counts, minlength=rows.n_rows)
     novelty = np.where(rows.filled, once / np.maximum(1, visits), 1.0)
-    deviations = np.zeros(known_actions.shape)
-    start = mdp.initial if mdp.initial.any() else np.full(mdp.n_states, 1 / mdp.n_states)
-    stays = _follow(*rows.rows, mdp.n_actions, start, known_actions, novelty, deviations)
-    certain_start = estimate.start_known and (known_actions[0, mdp.initial > 0] >= 0).all()
-    return Forecast(deviations, np.append(deviations.sum(axis=1), stays), 1 - 1 / mdp.horizon if certain_start else 1.0)
+    new_start = 0.0 if estimate.start_known else float((counts.starts == 1).sum() / counts.starts.sum())
+    unmet = np.zeros(mdp.horizon + 1)
+    all_met = estimate.possible_states <= mdp.n_states
+    stays = _follow(
+        *rows.rows, mdp.n_actions, mdp.initial, new_start, known_actions, novelty, all_met, deviations, unmet
+    )
+    law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
+    return Forecast(deviations, law, largest_loss(estimate.initial, known_actions))
+
+
+def largest_loss(initial: FloatArray | None, known_actions: IntArray) -> float:
+    """The largest share of an episode that can be lost: less than all, if every possible start has a known action."""
+    certain = initial is not None and (known_actions[0, : len(initial)][initial > 0] >= 0).all()
+    return 1 - 1 / len(known_actions) if certain else 1.0
 
 
 @compiled
@@ -78,13 +91,23 @@ def _follow(
     stride: int,
     n_actions: int,
     start: FloatArray,
+    new_start: float,
     known_actions: IntArray,
     novelty: FloatArray,
+    all_met: bool,
     deviations: FloatArray,
+    unmet: FloatArray,
 ) -> float:
-    """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned."""
+    """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
+
+    What goes to states that were never met is written to `unmet [H+1]`, by the step at which it gets there.
+    """
     horizon, n_states = known_actions.shape
-    here = start.copy()
+    here = start * (1.0 - new_start)
+    if all_met:
+        here += new_start / n_states
+    else:
+        unmet[0] = new_start
     for h in range(horizon):
         after = np.zeros(n_states)
         anywhere = 0.0
@@ -98,36 +121,49 @@ def _follow(
             anywhere += here[s] * novelty[row]
             for k in range(indptr[row], indptr[row + 1]):
                 after[successors[k]] += here[s] * (1.0 - novelty[row]) * probabilities[k]
-        here = after + anywhere / n_states
+        if all_met:
+            here = after + anywhere / n_states
+        else:
+            here = after
+            unmet[h + 1] = anywhere
     return float(here.sum())
 
 
 @dataclass(frozen=True)
 class Wager:
-    """A `stake` on the next episodes losing less than claimed; `worst` is the most they can lose, `growth` the hope."""
+    """A `stake` on the next episodes losing less than claimed, and the `growth` that is hoped for."""
 
     stake: float
-    worst: float
     growth: float = 0.0
 
-    def log_factors(self, losses: FloatArray, levels: FloatArray) -> FloatArray:
-        """`log` of what the e-process is multiplied by, `[..., levels]`, after a loss, for claims `E[Z] ≥ level`.
 
-        `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so
-        what is reached at one level is reached at all higher ones.
-        """
-        gains = (self.worst - losses[..., None]) / (self.worst - levels)
-        return np.asarray(np.log1p(self.stake * (gains - 1)))
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """How a batch fared on the known expert actions: `first_deviations [H+1]` counts its episodes by the step at which
+    they first deviated, and `largest_loss` is the most that any of them could have lost, as a share of an episode."""
+
+    first_deviations: IntArray
+    largest_loss: float
+
+
+def log_factors(stake: float, worst: float, losses: FloatArray, levels: FloatArray) -> FloatArray:
+    """`log` of what the e-process is multiplied by, `[..., levels]`, after a loss, for claims `E[Z] ≥ level`.
+
+    `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so
+    what is reached at one level is reached at all higher ones.
+    """
+    gains = (worst - losses[..., None]) / (worst - levels)
+    return np.asarray(np.log1p(stake * (gains - 1)))
 
 
 def kelly_wager(expected: Forecast, target: float) -> Wager:
     """The stake that is forecast to grow fastest against the claim `E[Z] ≥ target` (Kelly)."""
     if target >= expected.worst:
-        return Wager(0.0, expected.worst)
+        return Wager(0.0)
     gains = (expected.worst - np.minimum(expected.losses, expected.worst)) / (expected.worst - target)
     growth = np.log1p(STAKES[:, None] * (gains - 1)) @ expected.law
     best = int(growth.argmax())
-    return Wager(float(STAKES[best]), expected.worst, float(growth[best]))
+    return Wager(float(STAKES[best]), float(growth[best]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +189,13 @@ class EProcess:
         levels = target * 2.0 ** (np.arange(lowest, max(lowest, highest) + 1) / LEVELS_PER_DOUBLING)
         return cls(levels, np.zeros(len(levels)), np.zeros(len(levels)))
 
-    def after(self, wager: Wager, first_deviations: IntArray) -> EProcess:
-        """The process after episodes of which `first_deviations [H+1]` first deviated at each step."""
-        horizon = len(first_deviations) - 1
-        open_claims = self.levels < wager.worst
-        losses = np.minimum(1 - np.arange(horizon + 1) / horizon, wager.worst)
+    def after(self, wager: Wager, seen: Watched) -> EProcess:
+        """The process after a batch of episodes."""
+        horizon, worst = len(seen.first_deviations) - 1, seen.largest_loss
+        open_claims = self.levels < worst
+        losses = np.minimum(1 - np.arange(horizon + 1) / horizon, worst)
         gained = np.full(len(self.levels), np.inf)
-        gained[open_claims] = first_deviations @ wager.log_factors(losses, self.levels[open_claims])
+        gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, worst, losses, self.levels[open_claims])
         now = self.now + gained
         return EProcess(self.levels, now, np.maximum(self.peak, now))
 

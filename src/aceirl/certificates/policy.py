@@ -17,7 +17,7 @@ from aceirl.certificates.base import (
     largest_entry,
     of_expert,
 )
-from aceirl.certificates.e_process import EProcess, Wager, forecast, kelly_wager
+from aceirl.certificates.e_process import EProcess, Wager, Watched, forecast, kelly_wager
 from aceirl.counts import ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
@@ -42,9 +42,9 @@ class Policy(CertificateKind):
             return None
         return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, first_deviations: IntArray, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process after the batch."""
-        after = _process(memory, target, len(first_deviations) - 1).after(wager, first_deviations)
+        after = _process(memory, target, len(seen.first_deviations) - 1).after(wager, seen)
         return {"levels": after.levels, "now": after.now, "peak": after.peak}
 
     def value(self, belief: Belief) -> float:

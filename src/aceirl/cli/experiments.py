@@ -39,7 +39,7 @@ def experiments() -> None:
     table = Table(
         Column("name", no_wrap=True),
         "what it is",
-        "settings",
+        "scenarios",
         "strategies",
         "runs",
         title="aceirl reproduce …",
@@ -47,7 +47,7 @@ def experiments() -> None:
     )
     for name, spec in SPECS.items():
         names = ", ".join(spec.strategies)
-        table.add_row(name, spec.summary, str(len(spec.settings)), names, f"{len(spec.cells()):,}")
+        table.add_row(name, spec.summary, str(len(spec.scenarios)), names, f"{len(spec.cells()):,}")
     Console().print(table)
     print("Your own: write a TOML file (docs/experiments.md) and run `aceirl sweep my.toml`.")
 

@@ -40,18 +40,18 @@ def interview(
 
     try:
         from aceirl.web.security import is_loopback, lasting_token
-        from aceirl.web.server import application, listening_socket, serve
+        from aceirl.web.server import application, listening_socket, prepare, serve
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
-    from aceirl.web.learning import prepare
-    from aceirl.web.log import alone
-    from aceirl.web.session import Interview, Terms
+    from aceirl.files import alone
+    from aceirl.web.session import Accuracy, Interview
 
     folder = out or Path("runs") / f"interview-{env.replace('/', '-').replace(':', '-')}"
     source = Source(env, read_parameters(parameter or []), seed, stationary_expert=True, horizon=horizon)
-    terms = Terms(epsilon, delta)
+    accuracy = Accuracy(epsilon, delta)
     prepare()
-    with alone(folder), closing(Interview.open(folder, source, terms)) as opened:
+    busy = "an interview with this folder is already running"
+    with alone(folder, busy), closing(Interview.open(folder, source, accuracy)) as opened:
         listening = listening_socket(host, port, PREFERRED_PORT)
         address, bound = listening.getsockname()[:2]
         public = not is_loopback(address)

@@ -28,11 +28,13 @@ def run(
             help="Name of the environment (`aceirl envs` lists ours), a Gymnasium id, or package.module:function."
         ),
     ],
-    strategy: Annotated[str, typer.Option(help="Where to explore; `aceirl strategies` lists them.")] = "guided",
+    strategy: Annotated[
+        str, typer.Option(help="Where to explore: NAME or NAME:key=value; see `aceirl strategies`.")
+    ] = "guided",
     episodes_per_iteration: Annotated[
         int | None,
         typer.Option(
-            help="Episodes between two plans (N_E); by default the paper's for this environment, or one for each of num-envs."
+            help="Episodes between two plans (N_E); by default the paper's for this environment, or --num-envs."
         ),
     ] = None,
     irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
@@ -78,18 +80,18 @@ def run(
     num_envs: Annotated[
         int,
         typer.Option(
-            help="Gymnasium only: episodes to play side by side, in processes of their own; worth it if a step of the "
+            help="Gymnasium only: episodes to play side by side, in processes of their own; it pays if a step of the "
             "environment takes a millisecond or more."
         ),
     ] = 1,
     stochastic_expert: Annotated[
-        bool, typer.Option(help="Gymnasium only: the function or model draws its actions, and is asked at every visit.")
+        bool, typer.Option(help="Gymnasium only: the function or model is stochastic, and is asked at every visit.")
     ] = False,
     least_probability: Annotated[
         float | None,
-        typer.Option(help="For such an expert: it takes every action it uses with at least this probability."),
+        typer.Option(help="For a stochastic expert: it takes every action it uses with at least this probability."),
     ] = None,
-    rmax: Annotated[float, typer.Option(help="The most a step can be worth; certificates are in its units.")] = 1.0,
+    rmax: Annotated[float, typer.Option(help="The largest reward of a step; certificates are in its units.")] = 1.0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
@@ -132,7 +134,7 @@ def run(
             stationary_dynamics=task.stationary_dynamics and not per_step,
             seed=seed,
         )
-        folder = out or _free_folder(f"{env.replace(':', '-').replace('/', '-')}-{strategy}-{seed}")
+        folder = out or _free_folder(f"{env}-{strategy}-{seed}".replace(":", "-").replace("/", "-"))
         begun = Run.create(folder, settings, source)
         try:
             _carry_on(begun, task, as_json=as_json)
@@ -166,7 +168,7 @@ def show(
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
     from aceirl.runs import Run
-    from aceirl.show.run import draw, in_words
+    from aceirl.show import draw, in_words
 
     opened = Run.open(directory)
     print(in_words(opened))
@@ -182,13 +184,14 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
 ) -> None:
     """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
+    from aceirl.files import LOCK
     from aceirl.runs import Run
     from aceirl.settings import Settings
-    from aceirl.show.run import draw, in_words
+    from aceirl.show import draw, in_words
     from aceirl.sources import Source, open_source
 
     settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
-    written = {"run.json", "records.jsonl", "state.npz", "report.html", "pictures"}
+    written = {"run.json", "records.jsonl", "state.npz", "report.html", "pictures", LOCK}
     if (out / "run.json").exists() and {path.name for path in out.iterdir()} <= written:
         earlier = Run.open(out)
         if (earlier.source, earlier.settings) == (source, settings):
@@ -213,21 +216,25 @@ def envs() -> None:
 
     table = Table("name", "what it is", "parameters (--set name=value)")
     for name, spec in ENVIRONMENTS.items():
-        table.add_row(name, spec.description, ", ".join(f"{k}={v}" for k, v in spec.parameters.items()))
+        table.add_row(name, spec.summary, ", ".join(f"{k}={v}" for k, v in spec.parameters.items()))
     Console().print(table)
 
 
 @command
 def strategies() -> None:
     """List the exploration strategies."""
+    from dataclasses import fields
+
     from rich.console import Console
     from rich.table import Table
 
     from aceirl.explore import STRATEGIES
 
-    table = Table("name", "needs", "rule")
-    for name, spec in STRATEGIES.items():
-        table.add_row(name, spec.access, spec.summary)
+    table = Table("name", "needs", "rule", "parameters")
+    for name, kind in STRATEGIES.items():
+        made: Any = kind()
+        parameters = ", ".join(f"{field.name}={getattr(made, field.name)}" for field in fields(made))
+        table.add_row(name, kind.access, kind.summary, parameters)
     Console().print(table)
 
 
@@ -235,7 +242,7 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
     """Run to the end with a progress bar, and say what came out."""
     from aceirl.errors import InputError
     from aceirl.learner import progress_bar
-    from aceirl.show.run import in_words, outcome
+    from aceirl.show import in_words, outcome
 
     try:
         with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:

@@ -24,7 +24,6 @@ class Remaining:
         self.spent: dict[tuple[str, str], list[float]] = {}
         self.samples: dict[tuple[str, str], list[tuple[int, bool]]] = {}
         self.errors: list[str] = []
-        self.began: float | None = None
         self.busy = 1
         for cell in cells:
             if cell.key not in self.kinds:
@@ -38,8 +37,6 @@ class Remaining:
 
         self.busy = max(1, progress.running)
         if progress.outcome is None:
-            self.began = time.perf_counter()
-            self.fresh = progress.total - progress.kept
             return
         kind = self.kinds[progress.outcome.key]
         self.left[kind] -= 1
@@ -52,7 +49,7 @@ class Remaining:
 
     def seconds(self, progress: Progress) -> float | None:
         """The expected time to the end; None before anything is known."""
-        if not self.spent or self.began is None:
+        if not self.spent:
             return None
         means = {kind: sum(spent) / len(spent) for kind, spent in self.spent.items()}
         average = sum(means.values()) / len(means)
@@ -65,7 +62,7 @@ class PlainLines:
     """A line at the start, then at most one every ten seconds, and each failure as it happens."""
 
     def __init__(self, remaining: Remaining) -> None:
-        self.remaining, self.told, self.errors = remaining, 0.0, 0
+        self.remaining, self.last_line, self.errors = remaining, 0.0, 0
 
     def __enter__(self) -> PlainLines:
         return self
@@ -79,13 +76,13 @@ class PlainLines:
             print(f"failed: {error}", file=sys.stderr)
         self.errors = len(self.remaining.errors)
         now = time.perf_counter()
-        if now - self.told >= LINE_EVERY or progress.left == 0:
-            self.told = now
+        if now - self.last_line >= LINE_EVERY or progress.left == 0:
+            self.last_line = now
             print(status(progress, self.remaining), file=sys.stderr, flush=True)
 
 
 class LiveDisplay:
-    """A bar, a line, and the means so far of every setting and strategy."""
+    """A bar, a line, and the means so far of every scenario and strategy."""
 
     def __init__(self, remaining: Remaining) -> None:
         from rich.console import Console
@@ -117,11 +114,11 @@ class LiveDisplay:
     def _means(self) -> Any:
         from rich.table import Table
 
-        settings = list(dict.fromkeys(setting for setting, _ in self.remaining.left))
+        scenarios = list(dict.fromkeys(scenario for scenario, _ in self.remaining.left))
         strategies = list(dict.fromkeys(strategy for _, strategy in self.remaining.left))
         table = Table("samples", *strategies, box=None, header_style="bold", pad_edge=False)
-        for setting in settings[:ROWS]:
-            table.add_row(setting, *(_mean(self.remaining.samples.get((setting, name), [])) for name in strategies))
+        for scenario in scenarios[:ROWS]:
+            table.add_row(scenario, *(_mean(self.remaining.samples.get((scenario, name), [])) for name in strategies))
         return table
 
 

@@ -14,7 +14,8 @@ from aceirl.envs.chain import chain
 from aceirl.envs.double_chain import double_chain
 from aceirl.envs.four_paths import four_paths, four_paths_released
 from aceirl.envs.gridworld import gridworld, gridworld_released
-from aceirl.envs.problem import Layout, Problem, check_count
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count
 from aceirl.envs.random_mdp import random_mdp, random_mdp_released
 from aceirl.errors import unknown_name
 
@@ -29,7 +30,7 @@ class EnvironmentSpec:
     """How to build an environment, what it is in one line, and how many episodes the paper plays between two plans."""
 
     builder: Callable[..., Problem]
-    description: str
+    summary: str
     episodes_per_iteration: int
 
     @property

@@ -28,10 +28,10 @@ def drawn(hand: Hand, card: int) -> Hand:
 def dealt() -> dict[Hand, float]:
     """How likely each hand of two cards is."""
     hands: dict[Hand, float] = {}
-    for first, chance in CARDS.items():
+    for first, probability in CARDS.items():
         for second, other in CARDS.items():
             hand = drawn(drawn((0, 0), first), second)
-            hands[hand] = hands.get(hand, 0.0) + chance * other
+            hands[hand] = hands.get(hand, 0.0) + probability * other
     return hands
 
 
@@ -41,15 +41,19 @@ def dealer_ends(hand: Hand) -> dict[int, float]:
     if hand[0] >= DEALER_STICKS:
         return {hand[0] if hand[0] <= 21 else 0: 1.0}
     ends: dict[int, float] = {}
-    for card, chance in CARDS.items():
+    for card, probability in CARDS.items():
         for total, other in dealer_ends(drawn(hand, card)).items():
-            ends[total] = ends.get(total, 0.0) + chance * other
+            ends[total] = ends.get(total, 0.0) + probability * other
     return ends
 
 
 def blackjack_starts() -> list[tuple[Observation, float]]:
     """How likely each first observation `(sum, dealer's card, usable ace)` is."""
-    return [((total, card, soft), chance * CARDS[card]) for (total, soft), chance in dealt().items() for card in CARDS]
+    return [
+        ((total, card, soft), probability * shown)
+        for (total, soft), probability in dealt().items()
+        for card, shown in CARDS.items()
+    ]
 
 
 def blackjack_moves() -> list[tuple[Observation, int, list[tuple[float, Observation, float, bool]]]]:
@@ -60,17 +64,17 @@ def blackjack_moves() -> list[tuple[Observation, int, list[tuple[float, Observat
         for card in CARDS:
             here = (hand[0], card, hand[1])
             rows.append((here, STICK, [(1.0, here, _stick_value(hand[0], card), True)]))
-            after = [(chance, drawn(hand, new)) for new, chance in CARDS.items()]
+            after = [(probability, drawn(hand, new)) for new, probability in CARDS.items()]
             outcomes = [
-                (chance, (min(total, 31), card, soft), -1.0 if total > 21 else 0.0, total > 21)
-                for chance, (total, soft) in after
+                (probability, (min(total, 31), card, soft), -1.0 if total > 21 else 0.0, total > 21)
+                for probability, (total, soft) in after
             ]
             rows.append((here, HIT, outcomes))
     return rows
 
 
 def natural_values(*, natural: bool, sab: bool) -> dict[Observation, float]:
-    """What sticking to a natural is worth on average: an ace and a ten, so at the first step every soft 21 is one."""
+    """The mean reward of sticking to a natural: an ace and a ten, so at the first step every soft 21 is one."""
     values = {}
     for card in CARDS:
         tie = CARDS[11 - card] if card in (1, 10) else 0.0
@@ -80,9 +84,9 @@ def natural_values(*, natural: bool, sab: bool) -> dict[Observation, float]:
 
 
 def _stick_value(total: int, card: int) -> float:
-    """What sticking is worth on average against a dealer who shows this card."""
+    """The mean reward of sticking against a dealer who shows this card."""
     value = 0.0
-    for hidden, chance in CARDS.items():
+    for hidden, probability in CARDS.items():
         for end, other in dealer_ends(drawn(drawn((0, 0), card), hidden)).items():
-            value += chance * other * ((total > end) - (total < end))
+            value += probability * other * ((total > end) - (total < end))
     return value

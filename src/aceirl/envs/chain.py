@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aceirl.envs.problem import Layout, Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
 
 
 def chain(
@@ -20,7 +21,7 @@ def chain(
     recover: float = 0.05,
     recover_other: float = 0.01,
 ) -> Problem:
-    """StateIndex `s_1 … s_length` in a row and `s_u` beside it, the last index; the last action is the good one.
+    """States `s_1 … s_length` in a row and `s_u` beside it, the last index; the last action is the good one.
 
     In the row it moves right with probability `advance` (`advance_other` for any other action) and falls to `s_u`
     otherwise; from `s_u` it returns to `s_1` with probability `recover` (`recover_other`) and stays otherwise. The last

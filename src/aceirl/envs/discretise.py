@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,6 @@ class Bins:
                 raise InputError(f"dimension {i} goes from {low} to {high}; give finite bounds, low:high:bins")
             if isinstance(bins, bool) or bins != int(bins) or bins < 1:
                 raise InputError(f"bins[{i}] must be a whole number of at least 1, got {bins!r}")
-        scale = [bins / (high - low) for low, high, bins in zip(self.low, self.high, self.bins, strict=True)]
-        object.__setattr__(self, "_scale", tuple(scale))
 
     @classmethod
     def of(cls, text: str, space: Space[Any]) -> Bins:
@@ -64,6 +63,11 @@ class Bins:
                 raise
             raise InputError(f"bins {text!r} cannot be read: {error}") from None
 
+    @cached_property
+    def _scale(self) -> tuple[float, ...]:
+        """Bins for each unit of a dimension."""
+        return tuple(bins / (high - low) for low, high, bins in zip(self.low, self.high, self.bins, strict=True))
+
     @property
     def count(self) -> int:
         """How many cells there are."""
@@ -74,8 +78,5 @@ class Bins:
         values = np.asarray(observation, dtype=np.float64).tolist()
         if len(values) != len(self.bins) or any(math.isnan(value) for value in values):
             raise InputError(f"observation {values} is not {len(self.bins)} numbers")
-        cell = []
-        for value, low, bins, scale in zip(values, self.low, self.bins, self._scale, strict=True):  # type: ignore[attr-defined]
-            place = min(max((value - low) * scale, 0.0), bins - 1.0)
-            cell.append(int(place))
-        return tuple(cell)
+        dimensions = zip(values, self.low, self.bins, self._scale, strict=True)
+        return tuple(int(min(max((value - low) * scale, 0.0), bins - 1.0)) for value, low, bins, scale in dimensions)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.envs.problem import Layout, Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
 
 
 def double_chain(rng: np.random.Generator, *, length: int = 31, horizon: int = 20, slip: float = 0.1) -> Problem:
-    """StateIndex `0 … length-1` in a row, actions left and right; with probability `slip` the other way. Walls hold.
+    """States `0 … length-1` in a row, actions left and right; with probability `slip` the other way. Walls hold.
 
     Episodes start in state `(length-1)/2`, rounded down.
     """

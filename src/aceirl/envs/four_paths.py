@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from aceirl.envs.problem import Layout, Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
 from aceirl.mdp import FloatArray
 
 CENTRE = 0

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from aceirl.envs.problem import Layout, Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
 from aceirl.errors import InputError
 
 DIRECTIONS = ("left", "up", "right", "down")
@@ -71,9 +72,9 @@ def _paper_moves(size: int, goal: int, failure: float, obstacle: float) -> Moves
     for state in range(size * size):
         for action in range(4):
             for direction in range(4):
-                chance = 1 - failure if direction == action else failure / 3
+                probability = 1 - failure if direction == action else failure / 3
                 for successor, share in _held_back(state, direction, size, obstacle):
-                    yield state, action, successor, chance * share
+                    yield state, action, successor, probability * share
 
 
 def _released_moves(size: int, goal: int, failure: float, obstacle: float) -> Moves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,33 +15,36 @@ from aceirl.envs.observations import END, Discretise, StateIndex, read
 from aceirl.errors import InputError, cause
 
 
-class GymEnvironment:
-    """A Gymnasium environment with discrete actions; its states are numbered as they are met.
+class GymAdapter(ABC):
+    """Gymnasium's observations and actions by number, and the rules for steps: what all adapters share.
 
-    When the environment terminates, the episode stays in the state `end` for the steps that are left. Truncation is a
-    limit on patience and not part of the dynamics, so it may come only at the horizon: `horizon` is by default the
-    environment's own limit of steps, and an environment that truncates earlier is an error. Every episode is seeded
-    from the generator that `reset` is given.
+    States are numbered as they are met. When an episode terminates, it stays in the state `end` for the steps that are
+    left. Truncation is a limit on patience and not part of the dynamics, so it may come only at the horizon.
     """
 
     end = END
     initial = None
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
-    ) -> None:
-        self._env = env
-        self._over = False
-        self._prepare(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
-
-    def _prepare(
-        self, horizon: int, acting: gymnasium.Space[Any], seeing: gymnasium.Space[Any], discretise: Discretise | None
+        self,
+        horizon: int,
+        action_space: gymnasium.Space[Any],
+        observation_space: gymnasium.Space[Any],
+        discretise: Discretise | None,
     ) -> None:
         self.horizon = horizon
-        self._actions = _actions(acting)
-        self.n_actions = len(self._actions)
-        self.states = StateIndex(seeing, discretise)
+        self.actions = _actions(action_space)
+        self.n_actions = len(self.actions)
+        self.states = StateIndex(observation_space, discretise)
         self._step: int | None = None
+
+    @abstractmethod
+    def reset(self, rng: np.random.Generator) -> int:
+        """Begin an episode and return its state."""
+
+    @abstractmethod
+    def step(self, action: int) -> int:
+        """Take an action and return the state it led to; the end, once the episode is over."""
 
     @property
     def n_states(self) -> int:
@@ -79,15 +83,42 @@ class GymEnvironment:
 
     def action(self, number: int) -> Any:
         """The environment's own action of that number."""
-        return self._actions[number]
+        return self.actions[number]
 
     def action_number(self, action: Any) -> int | None:
         """The number of one of the environment's own actions; None if it is not one."""
         array = np.asarray(action)
         if array.dtype.kind not in "biu":
             return None
-        found = [number for number, known in enumerate(self._actions) if np.array_equal(known, np.squeeze(array))]
+        found = [number for number, known in enumerate(self.actions) if np.array_equal(known, np.squeeze(array))]
         return found[0] if found else None
+
+    def _count_step(self) -> None:
+        if self._step is None or self._step >= self.horizon:
+            raise InputError("step was called outside an episode; call reset first")
+        self._step += 1
+
+    def _check_truncation(self, truncated: Any) -> None:
+        if truncated and self._step != self.horizon:
+            raise InputError(
+                f"the environment truncated an episode after {self._step} steps, before the horizon of {self.horizon}; "
+                f"choose horizon={self._step}, or lift its limit with max_episode_steps={self.horizon}"
+            )
+
+
+class GymEnvironment(GymAdapter):
+    """A Gymnasium environment with discrete actions.
+
+    `horizon` is by default the environment's own limit of steps, and an environment that truncates earlier is an error.
+    Every episode is seeded from the generator that `reset` is given.
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
+    ) -> None:
+        super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
+        self._env = env
+        self._over = False
 
     def reset(self, rng: np.random.Generator) -> int:
         """Begin an episode and return its state."""
@@ -105,26 +136,14 @@ class GymEnvironment:
         if self._over:
             return self.end
         try:
-            observation, _, terminated, truncated, _ = self._env.step(self._actions[action])
+            observation, _, terminated, truncated, _ = self._env.step(self.actions[action])
         except Exception as error:
-            raise failure(f"step {self._step} of an episode, with action {self._actions[action]}", error) from error
+            raise failure(f"step {self._step} of an episode, with action {self.actions[action]}", error) from error
         self._over = bool(terminated)
         if terminated:
             return self.end
         self._check_truncation(truncated)
         return self.states.number(observation)
-
-    def _count_step(self) -> None:
-        if self._step is None or self._step >= self.horizon:
-            raise InputError("step was called outside an episode; call reset first")
-        self._step += 1
-
-    def _check_truncation(self, truncated: Any) -> None:
-        if truncated and self._step != self.horizon:
-            raise InputError(
-                f"the environment truncated an episode after {self._step} steps, before the horizon of {self.horizon}; "
-                f"choose horizon={self._step}, or lift its limit with max_episode_steps={self.horizon}"
-            )
 
 
 def seed_from(rng: np.random.Generator) -> int:
@@ -156,13 +175,13 @@ def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], hor
     return int(horizon)
 
 
-def _actions(space: gymnasium.Space[Any]) -> list[Any]:
+def _actions(space: gymnasium.Space[Any]) -> tuple[Any, ...]:
     """All actions in order."""
     match space:
         case spaces.Discrete():
-            return [int(space.start) + action for action in range(int(space.n))]
+            return tuple(int(space.start) + action for action in range(int(space.n)))
         case spaces.MultiDiscrete():
             start = getattr(space, "start", np.zeros_like(space.nvec))
-            return [start + np.array(index, dtype=space.dtype) for index in np.ndindex(*space.nvec)]
+            return tuple(start + np.array(index, dtype=space.dtype) for index in np.ndindex(*space.nvec))
         case _:
             raise InputError(f"actions must be Discrete or MultiDiscrete, and the environment's are {space}")

@@ -43,6 +43,10 @@ class StateIndex:
         for name in names[1:]:
             self.number(read(self.space, json.loads(name)))
 
+    def numbered(self, names: Iterable[str]) -> StateIndex:
+        """Another index of the same observations, with the states of these names in their order."""
+        return StateIndex(self.space, self.discretise, names)
+
     def __len__(self) -> int:
         return len(self._names)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.envs.problem import Layout, Problem, check_count
+from aceirl.envs.layout import Layout
+from aceirl.envs.problem import Problem, check_count
 from aceirl.mdp import MDP, FloatArray
 
 

@@ -15,16 +15,17 @@ WALKED_EPISODES = 200
 
 
 class Simulator:
-    """The environment of a known MDP. It keeps its transitions to itself; the start is told unless `hide_start`."""
+    """The environment of a known MDP. It keeps its transitions to itself, and with `hide_start` its start too."""
 
     def __init__(self, mdp: MDP, *, hide_start: bool = False) -> None:
         mdp.require_complete()
         self._mdp = mdp
-        self._told_start = None if hide_start else mdp.initial
+        self._known_start = None if hide_start else mdp.initial
         self._rng: np.random.Generator | None = None
         self._step = 0
         self._state = 0
         self._rows = rows = mdp.transitions
+        self._shape, self._stride = mdp.shape, rows.stride
         row = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
         totals = np.concatenate(([0.0], np.cumsum(rows.probabilities)))
         self._cumulative = totals[1:] - totals[rows.indptr[row]]
@@ -48,7 +49,7 @@ class Simulator:
     @property
     def initial(self) -> FloatArray | None:
         """The start distribution `[S]`, or None if the learner has to estimate it."""
-        return self._told_start
+        return self._known_start
 
     def reset(self, rng: np.random.Generator) -> int:
         """Begin an episode and return its state."""
@@ -66,13 +67,11 @@ class Simulator:
 
     def sample(self, step: int, state: int, action: int, rng: np.random.Generator) -> int:
         """One successor of `(step, state, action)`."""
-        mdp = self._mdp
-        for name, value, size in (("step", step, mdp.horizon), ("state", state, mdp.n_states)):
+        horizon, n_states, n_actions = self._shape
+        for name, value, size in (("step", step, horizon), ("state", state, n_states), ("action", action, n_actions)):
             if not 0 <= value < size:
                 raise InputError(f"{name} {value} is not one of 0 to {size - 1}")
-        if not 0 <= action < mdp.n_actions:
-            raise InputError(f"action {action} is not one of 0 to {mdp.n_actions - 1}")
-        row = step * self._rows.stride + state * mdp.n_actions + action
+        row = step * self._stride + state * n_actions + action
         first, last = self._rows.indptr[row], self._rows.indptr[row + 1]
         k = np.searchsorted(self._cumulative[first : last - 1], rng.random(), side="right")
         return int(self._rows.successors[first + k])
@@ -121,7 +120,7 @@ class Simulator:
         self, step: IntArray, state: IntArray, action: IntArray, times: IntArray, rng: np.random.Generator
     ) -> tuple[tuple[IntArray, IntArray, IntArray, IntArray, IntArray], IntArray]:
         """Where `times` episodes in each entry go: the columns of `Moves`, and the entry each of their rows is from."""
-        row = step * self._rows.stride + state * self.n_actions + action
+        row = step * self._stride + state * self.n_actions + action
         split = _multinomial(times, self._wide[row], rng)
         which, slot = np.nonzero(split)
         successor = self._rows.successors[self._rows.indptr[row[which]] + slot].astype(np.int64)
@@ -194,15 +193,15 @@ def _padded(rows: Transitions, row: IntArray) -> FloatArray:
     return wide
 
 
-def _multinomial(times: IntArray, chances: FloatArray, rng: np.random.Generator) -> IntArray:
-    """`[rows, n]`: `times [rows]` draws from each row of `chances [rows, n]`.
+def _multinomial(times: IntArray, probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+    """`[rows, n]`: `times [rows]` draws from each row of `probabilities [rows, n]`.
 
     numpy gives whatever rounding leaves over to the last column, and out of 10¹⁵ draws some are left over. So the
     likeliest outcome takes that column's place: what cannot happen does not happen.
     """
-    rows, likeliest = np.arange(len(times)), chances.argmax(axis=1)
-    order = np.tile(np.arange(chances.shape[1]), (len(times), 1))
-    order[rows, likeliest], order[:, -1] = chances.shape[1] - 1, likeliest
-    swapped = np.take_along_axis(chances, order, axis=1)
+    rows, likeliest = np.arange(len(times)), probabilities.argmax(axis=1)
+    order = np.tile(np.arange(probabilities.shape[1]), (len(times), 1))
+    order[rows, likeliest], order[:, -1] = probabilities.shape[1] - 1, likeliest
+    swapped = np.take_along_axis(probabilities, order, axis=1)
     split = rng.multinomial(times, swapped / swapped.sum(axis=1, keepdims=True))
     return np.take_along_axis(split, order, axis=1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,20 +16,9 @@ from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natu
 from aceirl.envs.families import is_a, is_wrapped
 from aceirl.envs.observations import END, StateIndex
 from aceirl.envs.problem import from_moves
+from aceirl.envs.search import Row, searched
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
-
-# One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
-Outcome = tuple[float, Any, float, bool]
-Row = tuple[Any, int, list[Outcome]]
-
-# How many states a search may find before it is given up.
-SEARCH_LIMIT = 20_000
-
-# How often the start is looked at, and how often each action is tried in each state, always with another seed, to see
-# whether it always does the same. The first ones are tried more often: where there are few, each has to show more.
-STARTS = 50
-TRIALS, FIRST_TRIALS = 5, 400
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
 MAX_IMPROVEMENTS = 1_000
@@ -83,15 +69,15 @@ class ExactModel:
             policy = np.where(better, q.argmax(axis=1), policy)
         return np.asarray(q)
 
-    def spread(self, policy: IntArray, states: StateIndex) -> FloatArray:
+    def renumbered(self, policy: IntArray, states: StateIndex) -> FloatArray:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
-        horizon, n_states, n_actions = self.mdp.shape
-        spread = np.full((horizon, n_states, n_actions), 1.0 / n_actions)
+        n_actions = self.mdp.n_actions
+        probabilities = np.full(self.mdp.shape, 1.0 / n_actions)
         for number in range(1, len(states)):
             here = self.states.find(states.observation(number))
             if here is not None:
-                spread[:, here] = np.eye(n_actions)[policy[:, number]]
-        return spread
+                probabilities[:, here] = np.eye(n_actions)[policy[:, number]]
+        return probabilities
 
 
 def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> ExactModel:
@@ -107,13 +93,13 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> E
         raise InputError("a wrapper changes what MiniGrid pays, and its search sees one step only; use another expert")
     if is_a(env, "BlackjackEnv", "gymnasium"):
         _require_unchanged(env)
-        model = _model(blackjack_moves(), blackjack_starts(), env, horizon, n_actions)
+        model = model_of(blackjack_moves(), blackjack_starts(), env, horizon, n_actions)
         return _with_naturals(model, natural_values(natural=inner.natural, sab=inner.sab))
     if hasattr(inner, "P") and hasattr(inner, "initial_state_distrib"):
         _require_unchanged(env)
-        return _model(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
+        return model_of(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
     rows, start = searched(env, n_actions)
-    model = _model(rows, [(start, 1.0)], env, horizon, n_actions)
+    model = model_of(rows, [(start, 1.0)], env, horizon, n_actions)
     return _paid_by_speed(model, inner.max_steps) if minigrid else model
 
 
@@ -128,14 +114,17 @@ def _table_rows(table: Any) -> Iterable[Row]:
     return ((state, action, outcomes) for state, row in table.items() for action, outcomes in row.items())
 
 
-def _model(
+def model_of(
     rows: Iterable[Row],
     starts: Iterable[tuple[Any, float]],
     env: gymnasium.Env[Any, Any],
     horizon: int,
     n_actions: int,
 ) -> ExactModel:
-    """Outcomes with one successor add up, whatever terminates goes to the end, and rewards are averaged."""
+    """The model of these rows and starts.
+
+    Outcomes with one successor add up, whatever terminates goes to the end, and rewards are averaged.
+    """
     states = StateIndex(env.observation_space)
     moves = [(END, action, END, 1.0) for action in range(n_actions)]
     earned: dict[tuple[int, int], float] = {}
@@ -147,65 +136,10 @@ def _model(
     begun = [(states.number(observation), probability) for observation, probability in starts]
     initial = np.bincount([s for s, _ in begun], weights=[p for _, p in begun], minlength=len(states))
     reward_table = np.zeros((len(states), n_actions))
-    for place, value in earned.items():
-        reward_table[place] = value
+    for entry, value in earned.items():
+        reward_table[entry] = value
     mdp = from_moves(moves, n_states=len(states), n_actions=n_actions, horizon=horizon, initial=initial)
     return ExactModel(mdp, check_reward(reward_table, mdp.shape), states)
-
-
-def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], Any]:
-    """Every row of a deterministic environment and its start, found by trying each action in a copy of it."""
-    states = StateIndex(env.observation_space)
-    rows: list[Row] = []
-    starts = [env.reset(seed=seed)[0] for seed in range(STARTS)]
-    start = starts[-1]
-    if len({states.number(observation) for observation in starts}) > 1:
-        raise InputError("the start is random, so the exact model cannot be found by search; use another expert")
-    waiting, seeds = [(start, env)], itertools.count()
-    while waiting:
-        observation, here = waiting.pop()
-        for action in range(n_actions):
-            there, outcome = _tried(here, action, next(seeds))
-            trials = max(TRIALS, FIRST_TRIALS // (len(rows) + 1))
-            others = (_tried(here, action, next(seeds))[1] for _ in range(1, trials))
-            if not all(_same(states, outcome, other) for other in others):
-                raise InputError(
-                    f"action {action} in {observation!r} is random, so the exact model cannot be found by search; "
-                    "use another expert"
-                )
-            rows.append((observation, action, [outcome]))
-            met = len(states)
-            if not outcome[3] and states.number(outcome[1]) == met:
-                waiting.append((outcome[1], there))
-        if len(states) > SEARCH_LIMIT:
-            raise InputError(f"more than {SEARCH_LIMIT} states were found; the search for an exact model is given up")
-    return rows, start
-
-
-def _tried(env: gymnasium.Env[Any, Any], action: int, seed: int) -> tuple[gymnasium.Env[Any, Any], Outcome]:
-    """A copy of the environment after an action, with its chance set to a seed."""
-    there = copy.deepcopy(env)
-    _seed_chance(there.unwrapped, seed)
-    observation, reward, terminated, _, _ = there.step(int(env.action_space.start) + action)  # type: ignore[attr-defined]
-    return there, (1.0, observation, float(reward), bool(terminated))
-
-
-def _seed_chance(env: Any, seed: int) -> None:
-    """Set all generators that an environment keeps, its own ones too."""
-    env.np_random = np.random.default_rng(seed)
-    for name, value in vars(env).items():
-        match value:
-            case np.random.Generator():
-                setattr(env, name, np.random.default_rng(seed))
-            case np.random.RandomState():
-                setattr(env, name, np.random.RandomState(seed))
-            case random.Random():
-                value.seed(seed)
-
-
-def _same(states: StateIndex, first: Outcome, second: Outcome) -> bool:
-    same_place = first[3] == second[3] and states.key(first[1]) == states.key(second[1])
-    return same_place and first[2] == second[2]
 
 
 def _with_naturals(model: ExactModel, values: dict[tuple[int, int, int], float]) -> ExactModel:

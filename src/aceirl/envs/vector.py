@@ -11,36 +11,37 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
-from aceirl.envs.gymnasium import GymEnvironment, checked_horizon, failure, seed_from
+from aceirl.envs.gymnasium import GymAdapter, checked_horizon, failure, seed_from
 from aceirl.envs.observations import Discretise
 from aceirl.errors import InputError
 
-# When a vector environment begins anew in a copy whose episode is over.
+# When a vector environment resets an environment whose episode is over.
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 
 # Where `Resting` tells of the end of an episode.
 TERMINATED, TRUNCATED = "resting_terminated", "resting_truncated"
 
 
-class GymVectorEnvironment(GymEnvironment):
-    """A Gymnasium vector environment: as many episodes side by side as it has copies.
+class GymVectorEnvironment(GymAdapter):
+    """A Gymnasium vector environment: `num_envs` episodes side by side.
 
     The episodes are played in rounds. Each round begins with a `reset` from seeds of the generator that `begin` is
-    given. A copy whose episode is over is stepped with the others, and nobody looks at it until the next round; inside
-    `Resting` it does nothing meanwhile. Where the vector environment does not tell the limit of steps, `horizon` must
-    be given.
+    given. An environment whose episode is over is stepped with the others, and nobody looks at it until the next round;
+    inside `Resting` it does nothing meanwhile. Where the vector environment does not tell the limit of steps, `horizon`
+    must be given.
     """
 
     def __init__(
         self, env: VectorEnv[Any, Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
     ) -> None:
+        limit = checked_horizon(env, horizon)
+        super().__init__(limit, env.single_action_space, env.single_observation_space, discretise)
         self._vector = env
-        self._prepare(checked_horizon(env, horizon), env.single_action_space, env.single_observation_space, discretise)
         self.num_envs = int(env.num_envs)
         self._autoreset = _autoreset_mode(env)
-        # Only these two take a seed for each copy; an environment that is a vector by nature takes one for all.
+        # Only these two take a seed for each environment; one that is a vector by nature takes one seed for all.
         self._seeds_each = isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        # Gymnasium 1.4: the `reset` of such a one does not undo that a copy is due to be reset by its next step.
+        # Gymnasium 1.4: the `reset` of such a one does not undo that an environment will be reset by its next step.
         unshared = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
         self._resets_again = unshared and self._autoreset == NEXT_STEP
         self._over_now = np.zeros(self.num_envs, dtype=np.bool_)
@@ -48,19 +49,19 @@ class GymVectorEnvironment(GymEnvironment):
         self._pending = False
 
     def reset(self, rng: np.random.Generator) -> int:
-        """Begin one episode, in the first copy, and return its state."""
+        """Begin one episode, in the first environment, and return its state."""
         return self.begin(1, rng)[0]
 
     def step(self, action: int) -> int:
-        """Take an action in the first copy and return the state it led to; the end, once the episode is over."""
+        """Take an action in the first environment and return the state it led to; the end, once the episode is over."""
         return self.advance({0: action})[0]
 
     def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
-        """Begin that many episodes, at most one a copy, and return their states."""
+        """Begin that many episodes, at most `num_envs`, and return their states."""
         if self._resets_again and self._over_now.any():
             raise InputError(
-                "an AsyncVectorEnv without shared memory that resets copies in the next step would skip the first step "
-                "of an episode; wrap its environments in aceirl.envs.vector.Resting, or choose another autoreset_mode"
+                "an AsyncVectorEnv without shared memory that resets in the next step would skip the first step of an "
+                "episode; wrap its environments in aceirl.envs.vector.Resting, or choose another autoreset_mode"
             )
         seeds: list[int | None] = [seed_from(rng) for _ in range(episodes)]
         seed: Any = seeds + [None] * (self.num_envs - episodes) if self._seeds_each else seeds[0]
@@ -69,7 +70,7 @@ class GymVectorEnvironment(GymEnvironment):
         self._step = 0
         self._over_now[:] = False
         self._ended = set()
-        return [self._number(observations, copy) for copy in range(episodes)]
+        return [self._number(observations, index) for index in range(episodes)]
 
     def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
         """Take an action in each of these episodes and return the states they led to; the end, once one is over."""
@@ -83,20 +84,20 @@ class GymVectorEnvironment(GymEnvironment):
         if TERMINATED in infos:
             terminated, truncated = infos[TERMINATED], infos[TRUNCATED]
         arrived = {}
-        for copy in actions:
-            if copy in self._ended or terminated[copy]:
-                self._ended.add(copy)
-                arrived[copy] = self.end
+        for index in actions:
+            if index in self._ended or terminated[index]:
+                self._ended.add(index)
+                arrived[index] = self.end
                 continue
-            self._check_truncation(truncated[copy])
-            if self._over_now[copy] and self._autoreset == SAME_STEP:
-                arrived[copy] = self.states.number(_last_observation(infos, copy))
+            self._check_truncation(truncated[index])
+            if self._over_now[index] and self._autoreset == SAME_STEP:
+                arrived[index] = self.states.number(_last_observation(infos, index))
             else:
-                arrived[copy] = self._number(observations, copy)
+                arrived[index] = self._number(observations, index)
         return arrived
 
     def close(self) -> None:
-        """Close the copies; their processes are killed if one of them no longer answers."""
+        """Close all environments; their processes are killed if one of them no longer answers."""
         workers = getattr(self._vector.unwrapped, "processes", [])
         if not workers or (not self._pending and all(worker.is_alive() for worker in workers)):
             self._vector.close()
@@ -118,18 +119,18 @@ class GymVectorEnvironment(GymEnvironment):
 
     def _batch(self, actions: Mapping[int, int]) -> np.ndarray[Any, Any]:
         """The environment's own actions; where no action is taken, the first is as good as any."""
-        chosen = [self._actions[actions.get(copy, 0)] for copy in range(self.num_envs)]
+        chosen = [self.actions[actions.get(index, 0)] for index in range(self.num_envs)]
         return np.array(chosen, dtype=self._vector.single_action_space.dtype)
 
-    def _number(self, observations: Any, copy: int) -> int:
-        return self.states.number(_part(self.states.space, observations, copy))
+    def _number(self, observations: Any, index: int) -> int:
+        return self.states.number(_part(self.states.space, observations, index))
 
 
 class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A copy that rests from the end of its episode until it is reset with a seed.
+    """An environment that rests from the end of its episode until it is reset with a seed.
 
     It tells of the end in `info`, and of nothing else there: a vector environment that hears of it begins another
-    episode in that copy, at which nobody looks.
+    episode in it, at which nobody looks.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -163,27 +164,27 @@ def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> str:
     return str(getattr(mode, "value", mode))
 
 
-def _last_observation(infos: dict[str, Any], copy: int) -> Any:
-    """What was seen last in a copy that was reset in the same step: Gymnasium has had two names for it."""
+def _last_observation(infos: dict[str, Any], index: int) -> Any:
+    """What was seen last in an environment that was reset in the same step: Gymnasium has had two names for it."""
     last = infos.get("final_obs", infos.get("final_observation"))
     if last is None:
         raise InputError(
             "the vector environment does not say what was observed last in an episode that it truncated; "
             "choose a horizon below its limit of steps"
         )
-    return last[copy]
+    return last[index]
 
 
-def _part(space: gymnasium.Space[Any], observations: Any, copy: int) -> Any:
-    """The observation of one copy, apart from the memory of the others."""
+def _part(space: gymnasium.Space[Any], observations: Any, index: int) -> Any:
+    """The observation of one environment, apart from the memory of the others."""
     match space:
         case spaces.Dict():
-            return {name: _part(part, observations[name], copy) for name, part in space.spaces.items()}
+            return {name: _part(part, observations[name], index) for name, part in space.spaces.items()}
         case spaces.Tuple():
-            return tuple(_part(part, group, copy) for part, group in zip(space.spaces, observations, strict=True))
+            return tuple(_part(part, group, index) for part, group in zip(space.spaces, observations, strict=True))
         case spaces.Discrete():
-            return np.asarray(observations)[copy].item()
+            return np.asarray(observations)[index].item()
         case spaces.MultiDiscrete() | spaces.MultiBinary() | spaces.Box():
-            return np.array(observations[copy])
+            return np.array(observations[index])
         case _:
-            return observations[copy]
+            return observations[index]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from aceirl.collect import Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions
-from aceirl.engine import Record, Turn, random_streams
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
@@ -25,6 +25,7 @@ from aceirl.loop import learn
 from aceirl.mdp import IntArray
 from aceirl.metrics import Truth
 from aceirl.rewards import action_values
+from aceirl.turns import Record, Turn
 
 CELL = b"aceirl.cell"
 
@@ -128,7 +129,7 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
 
 def _planned(turn: Turn, truth: Truth) -> IntArray:
     """The best policy for the true reward in the process as it is estimated; what is unknown is worth nothing."""
-    ties = random_streams(turn.settings.seed, turn.iteration)["ties"]
+    ties = Streams.of(turn.settings.seed, turn.iteration).ties
     return greedy_actions(action_values(turn.belief.estimate, truth.reward, unknown_step_reward=0.0), ties)
 
 

@@ -14,7 +14,7 @@ class Published:
     bold: bool = False
 
 
-# By setting, then strategy. The paper prints `uniform` and `random` once for all N_E; they stand at the smallest.
+# By scenario, then strategy. The paper prints `uniform` and `random` once for all N_E; they stand at the smallest.
 TABLE1: dict[str, dict[str, Published]] = {
     "four-paths-released-50": {
         "uniform": Published(1900, 71),

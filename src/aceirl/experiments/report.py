@@ -8,15 +8,15 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from aceirl import files
 from aceirl.envs import make
-from aceirl.errors import InputError
 from aceirl.experiments.analysis import (
     Ratio,
     Results,
@@ -24,12 +24,11 @@ from aceirl.experiments.analysis import (
     Verdict,
     curve,
     efficiency,
-    reward_free_verdicts,
     summary,
     verdicts,
 )
-from aceirl.experiments.published import TABLE1, Published
-from aceirl.experiments.specs import GENERATIVE, Setting, Spec
+from aceirl.experiments.published import Published
+from aceirl.experiments.specs import Scenario, Spec, needs_generative_model
 from aceirl.experiments.store import Store
 from aceirl.show import plots
 from aceirl.show.maps import visit_map
@@ -59,9 +58,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A setting and its entries, one for each strategy."""
+    """A scenario and its entries, one for each strategy."""
 
-    setting: Setting
+    scenario: Scenario
     entries: list[Entry]
 
 
@@ -81,8 +80,8 @@ class Section:
     rows: list[Row] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     panels: list[str] = field(default_factory=list)
-    maps: list[tuple[Setting, list[Map]]] = field(default_factory=list)
-    errors: list[tuple[Setting, str, int, str]] = field(default_factory=list)
+    maps: list[tuple[Scenario, list[Map]]] = field(default_factory=list)
+    errors: list[tuple[Scenario, str, int, str]] = field(default_factory=list)
 
     @property
     def published(self) -> bool:
@@ -110,8 +109,8 @@ def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str
     from jinja2 import Environment, PackageLoader, select_autoescape
 
     every = [Results.read(spec, store) for spec in specs]
-    gallery = Gallery(out / "figures")
-    try:
+    with files.disk(out, "all runs are kept"):
+        gallery = Gallery(out / "figures")
         sections = [_section(results, gallery, paper) for results in every]
         page = (
             Environment(
@@ -130,15 +129,13 @@ def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str
                 colours=_strategy_colours(),
                 colour_of=plots.strategy_colour,
                 ramp=plots.RAMP,
-                generative=GENERATIVE,
+                generative=needs_generative_model,
                 reference=REFERENCE,
                 runs=sum(len(runs) for results in every for runs in results.runs.values()),
             )
         )
         path = out / "report.html"
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the report to {out}: {error.strerror or error}; all runs are kept") from error
+        files.replace(path, page.encode())
     return Written(path, [line for section in sections for line in _lines(section)])
 
 
@@ -150,7 +147,7 @@ class Gallery:
 
     def add(self, name: str, label: str, saved: Figure, shown: Figure | None = None) -> str:
         """Save a figure as SVG and PDF; the inline SVG is that of `shown`, if the page needs another."""
-        name = re.sub(r"[^\w.-]+", "-", name)  # a setting's name may have spaces; ids and file names must not
+        name = re.sub(r"[^\w.-]+", "-", name)  # a scenario's name may have spaces; ids and file names must not
         self.folder.mkdir(parents=True, exist_ok=True)
         plots.save(saved, self.folder / name, formats=("svg", "pdf"))
         return inline_svg(shown or saved, name, label)
@@ -201,73 +198,62 @@ def _section(results: Results, gallery: Gallery, paper: bool) -> Section:
     if spec.thresholds:
         section.panels = _threshold_panels(results, gallery)
         return section
-    to_the_end = [setting for setting in spec.settings if setting.choices.get("until_regret") is None]
-    section.panels = [_curve_panel(results, setting, gallery) for setting in to_the_end]
-    if not (paper and spec.name == "figures"):
-        section.rows = [_row(results, setting, paper) for setting in spec.settings if not setting.reward_free]
-    if section.published:
-        section.verdicts = verdicts(results)
-    elif any(setting.reward_free for setting in spec.settings):
-        section.verdicts = reward_free_verdicts(results)
+    to_the_end = [scenario for scenario in spec.scenarios if scenario.choices.get("until_regret") is None]
+    section.panels = [_curve_panel(results, scenario, gallery) for scenario in to_the_end]
+    if spec.tabulated:
+        section.rows = [_row(results, scenario, paper) for scenario in spec.scenarios if not scenario.reward_free]
+    section.verdicts = verdicts(results)
     section.maps = _maps(results, gallery)
     return section
 
 
-def _row(results: Results, setting: Setting, paper: bool) -> Row:
+def _row(results: Results, scenario: Scenario, paper: bool) -> Row:
     threshold = results.spec.threshold
-    published = TABLE1.get(setting.name, {}) if paper and results.spec.name.startswith("table1") else {}
-    reference = results.of(setting.name, REFERENCE)
+    published = results.spec.published.get(scenario.name, {}) if paper else {}
+    reference = results.of(scenario.name, REFERENCE)
     entries = []
     for strategy in results.spec.strategies:
-        runs = results.of(setting.name, strategy)
+        runs = results.of(scenario.name, strategy)
         ratio = efficiency(runs, reference, threshold) if strategy != REFERENCE else None
         entries.append(Entry(strategy, summary(runs, threshold), published.get(strategy), ratio))
-    return Row(setting, _marked(entries))
+    return Row(scenario, _marked(entries))
 
 
 def _marked(entries: list[Entry]) -> list[Entry]:
     """The paper's rule for bold type: the best without a generative model, and all within its standard error."""
-    rivals = [entry.ours for entry in entries if entry.ours and entry.strategy not in GENERATIVE]
+    rivals = {
+        entry.strategy: entry.ours for entry in entries if entry.ours and not needs_generative_model(entry.strategy)
+    }
     if len(rivals) < 2:
         return entries
-    best = min(rivals, key=lambda ours: ours.mean)
-    return [
-        Entry(
-            entry.strategy,
-            entry.ours,
-            entry.published,
-            entry.ratio,
-            best=entry.ours is not None
-            and entry.strategy not in GENERATIVE
-            and entry.ours.mean <= best.mean + best.error,
-        )
-        for entry in entries
-    ]
+    best = min(rivals.values(), key=lambda ours: ours.mean)
+    among_best = {strategy for strategy, ours in rivals.items() if ours.mean <= best.mean + best.error}
+    return [replace(entry, best=entry.strategy in among_best) for entry in entries]
 
 
-def _curve_panel(results: Results, setting: Setting, gallery: Gallery) -> str:
+def _curve_panel(results: Results, scenario: Scenario, gallery: Gallery) -> str:
     curves: dict[str, plots.Band] = {}
     for strategy in results.spec.strategies:
-        found = curve(results.of(setting.name, strategy))
+        found = curve(results.of(scenario.name, strategy))
         if found is not None:
             curves[strategy] = (found.samples, found.mean, found.low, found.high)
-    threshold = None if setting.reward_free else results.spec.threshold
-    title, name = setting.title, f"{results.spec.name}-{setting.name}"
+    threshold = None if scenario.reward_free else results.spec.threshold
+    title, name = scenario.title, f"{results.spec.name}-{scenario.name}"
     label = f"Mean regret over samples, {title}: {', '.join(curves)}"
     return gallery.add(
         name,
         label,
-        plots.regret_curves(curves, title, threshold),
-        plots.regret_curves(curves, title, threshold, legend=False),
+        plots.regret_curves(curves, title, threshold, dashed=_dashed(results)),
+        plots.regret_curves(curves, title, threshold, dashed=_dashed(results), legend=False),
     )
 
 
 def _threshold_panels(results: Results, gallery: Gallery) -> list[str]:
     panels = []
-    for setting in results.spec.settings:
+    for scenario in results.spec.scenarios:
         needed: dict[str, plots.Band] = {}
         for strategy in results.spec.strategies:
-            runs = results.of(setting.name, strategy)
+            runs = results.of(scenario.name, strategy)
             means = [(t, summary(runs, t)) for t in results.spec.thresholds]
             known = [(t, found) for t, found in means if found is not None and not found.censored]
             if known:
@@ -277,37 +263,42 @@ def _threshold_panels(results: Results, gallery: Gallery) -> list[str]:
                     np.array([found.low for _, found in known]),
                     np.array([found.high for _, found in known]),
                 )
-        label = f"Samples to a regret, over regrets, {setting.title}"
+        label = f"Samples to a regret, over regrets, {scenario.title}"
         panels.append(
             gallery.add(
-                f"{results.spec.name}-{setting.name}",
+                f"{results.spec.name}-{scenario.name}",
                 label,
-                plots.threshold_curves(needed, setting.title),
-                plots.threshold_curves(needed, setting.title, legend=False),
+                plots.threshold_curves(needed, scenario.title, dashed=_dashed(results)),
+                plots.threshold_curves(needed, scenario.title, dashed=_dashed(results), legend=False),
             )
         )
     return panels
 
 
-def _maps(results: Results, gallery: Gallery) -> list[tuple[Setting, list[Map]]]:
-    """One problem of each environment, that of the first seed in the first of its settings, through all strategies."""
-    shown: dict[str, Setting] = {}
-    for setting in results.spec.settings:
-        shown.setdefault(setting.environment, setting)
+def _dashed(results: Results) -> list[str]:
+    """The strategies that need not walk."""
+    return [strategy for strategy in results.spec.strategies if needs_generative_model(strategy)]
+
+
+def _maps(results: Results, gallery: Gallery) -> list[tuple[Scenario, list[Map]]]:
+    """One problem of each environment, that of the first seed in the first of its scenarios, through all strategies."""
+    shown: dict[str, Scenario] = {}
+    for scenario in results.spec.scenarios:
+        shown.setdefault(scenario.environment, scenario)
     found = []
-    for setting in shown.values():
+    for scenario in shown.values():
         maps = []
-        problem = make(setting.environment, results.spec.seeds[0], **setting.parameters)
-        worth = problem.reward.mean(axis=(0, 2))
-        goals = np.flatnonzero(worth > 0.99).tolist() if (worth > 0.99).sum() == 1 else []
+        problem = make(scenario.environment, results.spec.seeds[0], **scenario.parameters)
+        mean_reward = problem.reward.mean(axis=(0, 2))
+        goals = np.flatnonzero(mean_reward > 0.99).tolist()
         for strategy in results.spec.strategies:
-            run = next((r for r in results.of(setting.name, strategy) if r.cell.seed == results.spec.seeds[0]), None)
+            run = next((r for r in results.of(scenario.name, strategy) if r.cell.seed == results.spec.seeds[0]), None)
             if run is not None:
-                figure = visit_map(problem.layout, run.visits, goals)
-                name = f"{results.spec.name}-{setting.name}-looks-{strategy}"
-                maps.append(Map(strategy, gallery.add(name, f"Where {strategy} looked, {setting.title}", figure)))
+                figure = visit_map(problem.layout, run.visits, goals if len(goals) == 1 else [])
+                name = f"{results.spec.name}-{scenario.name}-visits-{strategy}"
+                maps.append(Map(strategy, gallery.add(name, f"Where {strategy} looked, {scenario.title}", figure)))
         if maps:
-            found.append((setting, maps))
+            found.append((scenario, maps))
     return found
 
 
@@ -341,10 +332,10 @@ def _versions() -> dict[str, str]:
 
 def _lines(section: Section) -> list[str]:
     """The table and the verdicts, for a terminal."""
-    told = ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
+    tested = ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
     if not section.rows:
-        return told
-    width = max(len(row.setting.title) for row in section.rows)
+        return tested
+    width = max(len(row.scenario.title) for row in section.rows)
     names = [entry.strategy for entry in section.rows[0].entries]
     counted = f"Samples until the regret is first below {section.spec.threshold:g}: mean ± standard error"
     if any(entry.ours and entry.ours.censored for row in section.rows for entry in row.entries):
@@ -352,11 +343,11 @@ def _lines(section: Section) -> list[str]:
     lines = ["", section.spec.title, counted, " " * width + "".join(f"{name:>18}" for name in names)]
     for row in section.rows:
         ours = [str(entry.ours) if entry.ours else "–" for entry in row.entries]
-        lines.append(f"{row.setting.title:{width}}" + "".join(f"{text:>18}" for text in ours))
+        lines.append(f"{row.scenario.title:{width}}" + "".join(f"{text:>18}" for text in ours))
         if any(entry.published for entry in row.entries):
             paper = [f"{e.published.mean:,} ± {e.published.error:,}" if e.published else "" for e in row.entries]
             lines.append(f"{'  published':{width}}" + "".join(f"{text:>18}" for text in paper))
-    return [*lines, *told, ""]
+    return [*lines, *tested, ""]
 
 
 def _sentence(verdict: Verdict) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from aceirl.errors import InputError, unknown_name
-from aceirl.explore import STRATEGIES
+from aceirl.experiments.claims import REWARD_FREE_CLAIMS, TABLE1_CLAIMS, Claim
+from aceirl.experiments.published import TABLE1, Published
 from aceirl.settings import Settings
 
 # Part of every run's name. Raise it when a change of the software changes what runs with the same settings give.
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 
 # No run of an experiment ends because something is certain: the curves shall have one length.
 UNCERTIFIED: dict[str, Any] = {"certify": None}
@@ -56,18 +57,25 @@ class Cell(Frozen):
         return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:40]
 
 
-class Setting(Frozen):
+class Scenario(Frozen):
     """A row of a table or a panel of a figure: a problem and how it is learnt, for any strategy and seed.
 
-    `choices` are fields of `Settings`; those not named have their defaults.
+    `choices` are fields of `Settings`; those not named have their defaults. Scenarios of one `family` differ in the
+    batch size only; without a name there is no family.
     """
 
     name: str
     title: str
     environment: str
+    family: str = ""
     parameters: dict[str, Any] = Field(default_factory=dict)
     choices: dict[str, Any] = Field(default_factory=dict)
     reward_free: bool = False
+
+    @property
+    def batch(self) -> int:
+        """The episodes between two plans, the paper's N_E."""
+        return Settings(**self.choices).episodes_per_iteration
 
     def cell(self, strategy: str, seed: int) -> Cell:
         """The run of one strategy from one seed."""
@@ -78,19 +86,24 @@ class Setting(Frozen):
 
 
 class Spec(Frozen):
-    """A named experiment: every setting with every strategy, from seeds `0 … seeds-1` unless told otherwise.
+    """A named experiment: every scenario with every strategy, from seeds `0 … seeds-1` unless told otherwise.
 
     `threshold` is the regret that counts as learnt; `thresholds` are more of them, for a study of their influence.
+    `published` are the paper's numbers by scenario and strategy, and `claims` are tested in the report. Where
+    `tabulated` is false, another experiment has the table.
     """
 
     name: str
     title: str
     summary: str
-    settings: tuple[Setting, ...]
+    scenarios: tuple[Scenario, ...]
     strategies: tuple[str, ...]
     seeds: tuple[int, ...] = tuple(range(50))
     threshold: float = 0.4
     thresholds: tuple[float, ...] = ()
+    published: dict[str, dict[str, Published]] = Field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    tabulated: bool = True
 
     def with_seeds(self, number: int) -> Spec:
         """The same experiment from the first `number` seeds."""
@@ -99,21 +112,20 @@ class Spec(Frozen):
         return self.model_copy(update={"seeds": tuple(range(number))})
 
     def cells(self) -> list[Cell]:
-        """All runs, seed by seed: whatever is finished early says something about every setting."""
+        """All runs, seed by seed: whatever is finished early says something about every scenario."""
         return [
-            setting.cell(strategy, seed)
+            scenario.cell(strategy, seed)
             for seed in self.seeds
-            for setting in self.settings
+            for scenario in self.scenarios
             for strategy in self.strategies
         ]
 
 
-GENERATIVE = tuple(name for name, strategy in STRATEGIES.items() if strategy.access == "generative model")
 PAPER_STRATEGIES = ("uniform", "travel", "random", "greedy", "ace")
 OUR_STRATEGIES = ("advice", "guided")
 REWARD_FREE_STRATEGIES = ("uniform", "random", "rf-ucrl", "ace-rf")
 
-# Environment, title, batches N_E and budget of samples of the paper's experiments.
+# Environment, family, batches N_E and budget of samples of the paper's experiments.
 PAPER_PROBLEMS = (
     ("four-paths-released", "Four Paths", (50, 100, 200), 100_000),
     ("double-chain", "Double Chain", (50, 100, 200), 100_000),
@@ -123,12 +135,13 @@ PAPER_PROBLEMS = (
 )
 
 
-def _paper_settings(until_regret: float | None, **choices: Any) -> tuple[Setting, ...]:
+def _paper_scenarios(until_regret: float | None, **choices: Any) -> tuple[Scenario, ...]:
     return tuple(
-        Setting(
+        Scenario(
             name=f"{environment}-{batch}",
-            title=f"{title}, N_E = {batch}",
+            title=f"{family}, N_E = {batch}",
             environment=environment,
+            family=family,
             choices={
                 "episodes_per_iteration": batch,
                 "max_samples": budget,
@@ -138,17 +151,18 @@ def _paper_settings(until_regret: float | None, **choices: Any) -> tuple[Setting
                 **choices,
             },
         )
-        for environment, title, batches, budget in PAPER_PROBLEMS
+        for environment, family, batches, budget in PAPER_PROBLEMS
         for batch in batches
     )
 
 
-def _reward_free_settings(batches: Iterable[int], **choices: Any) -> tuple[Setting, ...]:
+def _reward_free_scenarios(batches: Iterable[int], **choices: Any) -> tuple[Scenario, ...]:
     return tuple(
-        Setting(
+        Scenario(
             name=f"reward-free-{batch}",
             title=f"Double Chain, N_E = {batch}",
             environment="double-chain",
+            family="Double Chain",
             choices={
                 "episodes_per_iteration": batch,
                 "max_samples": 20 * 20 * batch,
@@ -165,48 +179,55 @@ AS_RELEASED: dict[str, Any] = {"stationary_dynamics": False, "confidence": "hoef
 
 
 def _catalogue() -> dict[str, Spec]:
-    curves = _paper_settings(None)
+    curves = _paper_scenarios(None)
     specs = [
         Spec(
             name="table1",
             title="Samples until the regret is below 0.4",
-            summary="the paper's Table 1: nine settings, its five strategies and two of ours",
-            settings=_paper_settings(0.4),
+            summary="the paper's Table 1: nine scenarios, its five strategies and two of ours",
+            scenarios=_paper_scenarios(0.4),
             strategies=PAPER_STRATEGIES + OUR_STRATEGIES,
+            published=TABLE1,
+            claims=TABLE1_CLAIMS,
         ),
         Spec(
             name="table1-released-style",
             title="Samples until the regret is below 0.4, estimated as in the released code",
             summary="Table 1 with per-step estimates and Hoeffding radii, as the paper's code has them",
-            settings=_paper_settings(0.4, **AS_RELEASED),
+            scenarios=_paper_scenarios(0.4, **AS_RELEASED),
             strategies=PAPER_STRATEGIES,
+            published=TABLE1,
+            claims=TABLE1_CLAIMS,
         ),
         Spec(
             name="figures",
             title="Learning curves",
             summary="the paper's main and appendix figures: regret over samples, to the full budgets",
-            settings=curves,
+            scenarios=curves,
             strategies=PAPER_STRATEGIES + OUR_STRATEGIES,
+            tabulated=False,
         ),
         Spec(
             name="reward-free",
             title="Reward-free exploration",
             summary="the paper's last figure: how good is planning with the true reward in the learnt process?",
-            settings=_reward_free_settings((200, 1000, 3000, 5000)),
+            scenarios=_reward_free_scenarios((200, 1000, 3000, 5000)),
             strategies=REWARD_FREE_STRATEGIES,
+            claims=REWARD_FREE_CLAIMS,
         ),
         Spec(
             name="reward-free-released-style",
             title="Reward-free exploration, estimated as in the released code",
             summary="the same with per-step estimates and Hoeffding radii",
-            settings=_reward_free_settings((200, 1000, 3000, 5000), **AS_RELEASED),
+            scenarios=_reward_free_scenarios((200, 1000, 3000, 5000), **AS_RELEASED),
             strategies=REWARD_FREE_STRATEGIES,
+            claims=REWARD_FREE_CLAIMS,
         ),
         Spec(
             name="thresholds",
             title="Samples to other thresholds",
             summary="is 0.4 special? samples to regrets 0.1 to 0.5, read off the learning curves",
-            settings=curves,
+            scenarios=curves,
             strategies=PAPER_STRATEGIES + OUR_STRATEGIES,
             thresholds=(0.1, 0.2, 0.3, 0.4, 0.5),
         ),
@@ -222,3 +243,8 @@ def spec(name: str) -> Spec:
     if name not in SPECS:
         raise unknown_name("experiment", name, SPECS)
     return SPECS[name]
+
+
+def needs_generative_model(strategy: str) -> bool:
+    """Whether a strategy has to be able to sample any state; one of your own says so by its `access`."""
+    return getattr(Settings(strategy=strategy).strategy, "access", None) == "generative model"

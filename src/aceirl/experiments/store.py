@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import time
-import uuid
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aceirl.errors import InputError
 from aceirl.experiments.performing import Failed, Outcome
 from aceirl.experiments.specs import Cell
+from aceirl.files import DRAFT, disk, replace
 from aceirl.mdp import FloatArray, IntArray
 
 ABANDONED = 3600.0  # seconds after which a draft is nobody's any more
@@ -53,7 +51,7 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write(self.folder / "probe", b"")
             (self.folder / "probe").unlink(missing_ok=True)
-            for draft in self.folder.glob(".*.draft"):
+            for draft in self.folder.glob(f".*{DRAFT}"):
                 with contextlib.suppress(FileNotFoundError):
                     if time.time() - draft.stat().st_mtime > ABANDONED:
                         draft.unlink()
@@ -71,8 +69,8 @@ class Store:
         error = self.folder / f"{outcome.key}.error.json"
         with self._disk():
             if isinstance(outcome, Failed):
-                told = {"cell": outcome.cell.model_dump(), "error": outcome.error, "trace": outcome.trace}
-                self._write(error, json.dumps(told, indent=2).encode())
+                failure = {"cell": outcome.cell.model_dump(), "error": outcome.error, "trace": outcome.trace}
+                self._write(error, json.dumps(failure, indent=2).encode())
                 return
             beside = {"sha256": hashlib.sha256(outcome.file).hexdigest(), "seconds": outcome.seconds}
             self._write(self.folder / f"{outcome.key}.json", json.dumps(beside).encode())
@@ -112,24 +110,11 @@ class Store:
             return None
 
     def _write(self, path: Path, content: bytes) -> None:
-        draft = path.with_name(f".{path.stem}.{os.getpid()}-{uuid.uuid4().hex}.draft")
-        try:
-            draft.write_bytes(content)
-            os.replace(draft, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise
+        # No run waits for the disk: what a power cut leaves of a file does not match its checksum, and is done again.
+        replace(path, content, wait=False)
 
-    @contextlib.contextmanager
-    def _disk(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(
-                f"cannot write to {self.folder}: {reason}; finished runs are kept, and the same command goes on"
-            ) from error
+    def _disk(self) -> AbstractContextManager[None]:
+        return disk(self.folder, "finished runs are kept, and the same command goes on")
 
 
 def _column(table: pa.Table, name: str) -> Any:

@@ -10,11 +10,13 @@ from typing import Any
 
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.errors import InputError, unknown_name
-from aceirl.experiments.specs import Setting, Spec
+from aceirl.experiments.claims import REWARD_FREE_CLAIMS
+from aceirl.experiments.specs import Scenario, Spec
 from aceirl.explore import STRATEGIES
+from aceirl.named import Unavailable
 from aceirl.settings import Settings
 
-TOP = ("title", "description", "strategies", "seeds", "threshold", "settings", "setting")
+TOP = ("title", "description", "strategies", "seeds", "threshold", "settings", "scenario")
 OWN = ("name", "environment", "parameters", "reward_free")
 SYMBOLS = {"episodes_per_iteration": "N_E"}
 CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy", "seed"))
@@ -23,9 +25,9 @@ CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy
 def read_spec(path: Path) -> Spec:
     """The experiment in a TOML file.
 
-    `strategies` and at least one `[[setting]]` with an `environment` are required; `title` and `description` are
-    for the report. Fields of `Settings` may stand in `[settings]`, for all, or in a `[[setting]]`; there a list of
-    values stands for one setting each.
+    `strategies` and at least one `[[scenario]]` with an `environment` are required; `title` and `description` are
+    for the report. Fields of `Settings` may stand in `[settings]`, for all, or in a `[[scenario]]`; there a list of
+    values stands for one scenario each.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -49,24 +51,25 @@ class _Reader:
         strategies = self._strategies(document)
         common = self._table(("settings",), document.get("settings", {}))
         self._known_keys(("settings",), common, CHOICES, "setting")
-        entries = document.get("setting", [])
+        entries = document.get("scenario", [])
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-            raise self._wrong(("setting",), "needs at least one [[setting]] with an environment")
-        settings = [
-            setting for i, entry in enumerate(entries) for setting in self._settings(("setting", i), entry, common)
+            raise self._wrong(("scenario",), "needs at least one [[scenario]] with an environment")
+        scenarios = [
+            scenario for i, entry in enumerate(entries) for scenario in self._scenarios(("scenario", i), entry, common)
         ]
-        names = [setting.name for setting in settings]
+        names = [scenario.name for scenario in scenarios]
         for i, name in enumerate(names):
             if name in names[:i]:
-                raise self._wrong(("setting",), f"two settings are called {name!r}; give each [[setting]] a name")
+                raise self._wrong(("scenario",), f"two scenarios are called {name!r}; give each [[scenario]] a name")
         return Spec(
             name=self.path.stem,
             title=self._text("title", document) or _readable(self.path.stem),
             summary=self._text("description", document) or f"A sweep from {self.path.name}.",
-            settings=tuple(settings),
+            scenarios=tuple(scenarios),
             strategies=strategies,
             seeds=self._seeds(document.get("seeds", 10)),
             threshold=self._threshold(document.get("threshold", 0.4)),
+            claims=REWARD_FREE_CLAIMS,
         )
 
     def _text(self, key: str, document: dict[str, Any]) -> str:
@@ -79,10 +82,17 @@ class _Reader:
         names = document.get("strategies")
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise self._wrong(("strategies",), f"must be a list of names such as {list(STRATEGIES)[:2]}, got {names!r}")
-        for name in names:
-            if name not in STRATEGIES:
-                raise self._wrong(("strategies",), str(unknown_name("strategy", name, STRATEGIES)))
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(self._strategy(name) for name in names))
+
+    def _strategy(self, text: str) -> str:
+        """A strategy's name and parameters, written the one way that its runs have them."""
+        try:
+            settings = Settings(strategy=text)
+        except InputError as error:
+            raise self._wrong(("strategies",), str(error)) from None
+        if isinstance(settings.strategy, Unavailable):
+            raise self._wrong(("strategies",), f"{text} cannot be found: {settings.strategy.reason}")
+        return str(settings.named("strategy"))
 
     def _seeds(self, value: Any) -> tuple[int, ...]:
         numbers = list(range(value)) if _whole(value) else value
@@ -95,8 +105,8 @@ class _Reader:
             raise self._wrong(("threshold",), f"must be a regret between 0 and 1, got {value!r}")
         return float(value)
 
-    def _settings(self, where: tuple[Any, ...], entry: dict[str, Any], common: dict[str, Any]) -> list[Setting]:
-        """The settings of one `[[setting]]`: one for each combination of listed values."""
+    def _scenarios(self, where: tuple[Any, ...], entry: dict[str, Any], common: dict[str, Any]) -> list[Scenario]:
+        """The scenarios of one `[[scenario]]`: one for each combination of listed values."""
         self._known_keys(where, entry, OWN + CHOICES, "key")
         environment = entry.get("environment")
         if not isinstance(environment, str):
@@ -116,7 +126,7 @@ class _Reader:
             self._check_choice((*where, key) if key in entry else ("settings", key), key, value)
         name = str(entry.get("name", environment))
         return [
-            Setting(
+            Scenario(
                 name="-".join([name, *(str(value) for value in varied.values())]),
                 title=", ".join([name, *(f"{SYMBOLS.get(key, key)} = {value}" for key, value in varied.items())]),
                 environment=environment,

@@ -16,8 +16,8 @@ class ObservationExpert:
     """Answers by calling `function(observation)`, or `function(observation, step)` if it takes two arguments.
 
     The answer is one of the environment's own actions, or None for "I cannot say". A function of the observation alone
-    is stationary; whether it is deterministic has to be said. One that draws its actions should have a parameter `rng`,
-    and is given the run's own generator: with another source of chance, a run cannot be repeated.
+    is stationary; whether it is deterministic has to be said. A stochastic one should have a parameter `rng`, and is
+    given the run's own generator: with another source of randomness, a run cannot be repeated.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class PredictExpert:
     """Anything with `predict(observation, deterministic=...)` that returns an action and its memory, which is ignored.
 
     Models of Stable-Baselines3 and policies of imitation are of this kind. Unless it is `deterministic`, the model is
-    left to draw its actions.
+    a stochastic expert.
     """
 
     stationary = True

@@ -12,7 +12,8 @@ from aceirl.counts import Estimate
 from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
-from aceirl.rewards.polytope import Programme, Solution
+from aceirl.rewards.polytope import polished, programme, unpacked
+from aceirl.rewards.programme import Programme, Solution
 from aceirl.rewards.recovered import Recovered, action_values, infeasibility
 
 # What a unit of reward costs, in units of margin. Just above 1: below it a reward can pay for itself where it is given,
@@ -51,7 +52,7 @@ class MaxMargin:
 def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
     """The polytope of the set, its `unknown_step_reward` free, with a margin for each `(h, s)` in `counted [H, S]`."""
     n_rewards, rmax = feasible.uses.size, feasible.rmax
-    base = feasible.programme(np.full(feasible.mdp.shape, PRICE))
+    base = programme(feasible, np.full(feasible.mdp.shape, PRICE))
     behind = ~feasible.uses & counted[:, :, None]
     states = np.flatnonzero(behind.any(axis=2))
     row = np.flatnonzero(behind)
@@ -70,9 +71,9 @@ def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
 
 
 def _recovered(estimate: Estimate, feasible: FeasibleRewardSet, solution: Solution) -> Recovered:
-    n_unknowns = feasible.uses.size + feasible.known.size + 1
-    unknown_step_reward = min(max(0.0, float(solution.x[n_unknowns - 1])), feasible.rmax)
-    reward = replace(feasible, unknown_step_reward=unknown_step_reward).polished(solution.x)
+    _, _, chosen = unpacked(feasible.mdp, solution.x)
+    unknown_step_reward = min(max(0.0, chosen), feasible.rmax)
+    reward = polished(replace(feasible, unknown_step_reward=unknown_step_reward), solution.x)
     return Recovered(
         reward=reward,
         unknown_step_reward=unknown_step_reward,

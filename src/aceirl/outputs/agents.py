@@ -15,15 +15,15 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
     """The environment with the recovered reward in the place of its own; train any agent on it.
 
     The environment's own reward stays in `info["original_reward"]`. `elsewhere` is paid in states that were never met,
-    instead of the unknown_step_reward reward: the lowest reward there is keeps an agent to what is known.
+    instead of the unknown-step reward: the lowest reward there is keeps an agent to what is known.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], learned: GymResult, elsewhere: float | None = None) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], result: GymResult, elsewhere: float | None = None) -> None:
         if elsewhere is not None and not isinstance(elsewhere, int | float | np.number):
-            raise InputError(f"elsewhere must be a number, such as learned.reward.min(), got {elsewhere!r}")
-        gymnasium.utils.RecordConstructorArgs.__init__(self, learned=learned, elsewhere=elsewhere)
+            raise InputError(f"elsewhere must be a number, such as result.reward.min(), got {elsewhere!r}")
+        gymnasium.utils.RecordConstructorArgs.__init__(self, result=result, elsewhere=elsewhere)
         gymnasium.Wrapper.__init__(self, env)
-        self._learned, self._elsewhere = learned, elsewhere
+        self._result, self._elsewhere = result, elsewhere
         self._observation: Any = None
         self._step = 0
 
@@ -36,8 +36,8 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take an action; it is paid by the observation it was taken in."""
         observation, original, terminated, truncated, info = self.env.step(action)
-        reward = self._learned(self._observation, action, self._step)
-        if self._elsewhere is not None and self._learned.states.find(self._observation) is None:
+        reward = self._result(self._observation, action, self._step)
+        if self._elsewhere is not None and self._result.states.find(self._observation) is None:
             reward = self._elsewhere
         self._observation, self._step = observation, self._step + 1
         return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
@@ -49,18 +49,18 @@ class GreedyPolicy:
     It depends on the step, and the `state` that `predict` takes and returns is that step, one for each environment.
     """
 
-    def __init__(self, learned: GymResult) -> None:
-        self._learned = learned
+    def __init__(self, result: GymResult) -> None:
+        self._result = result
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, tuple[Any, ...]]:
         """The actions for one observation or a batch of them, and the steps that come next."""
-        space = self._learned.states.space
+        space = self._result.states.space
         single = space.contains(observation) or np.ndim(observation) == len(space.shape or ())
         batch = [observation] if single else list(observation)
         steps = np.zeros(len(batch), dtype=np.int64) if state is None else np.asarray(state[0])
         if episode_start is not None:
             steps = np.where(episode_start, 0, steps)
-        actions = [self._learned.act(seen, int(step)) for seen, step in zip(batch, steps, strict=True)]
+        actions = [self._result.act(seen, int(step)) for seen, step in zip(batch, steps, strict=True)]
         return (np.asarray(actions[0]) if single else np.asarray(actions)), (steps + 1,)

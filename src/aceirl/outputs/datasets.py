@@ -47,10 +47,10 @@ class EpisodeLog(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCo
         return observation, reward, terminated, truncated, info
 
 
-def save_minari(name: str, log: EpisodeLog, learned: GymResult | None = None, **details: Any) -> Any:
+def save_minari(name: str, log: EpisodeLog, result: GymResult | None = None, **details: Any) -> Any:
     """A new Minari dataset of that name, say `lake/expert-v0`, with the episodes of a log.
 
-    With `learned`, `infos["expert_action"]` says what the expert is known to do at each step, -1 where it was not asked
+    With `result`, `infos["expert_action"]` says what the expert is known to do at each step, -1 where it was not asked
     and for an action that is no single number. Further details go to Minari as they are: author, description, ...
     """
     try:
@@ -69,7 +69,7 @@ def save_minari(name: str, log: EpisodeLog, learned: GymResult | None = None, **
             rewards=episode.rewards,
             terminations=_ends(episode, episode.terminated),
             truncations=_ends(episode, not episode.terminated),
-            infos=None if learned is None else {"expert_action": _known_answers(episode, learned)},
+            infos=None if result is None else {"expert_action": _known_answers(episode, result)},
         )
         for number, episode in enumerate(finished)
     ]
@@ -110,6 +110,6 @@ def _columns(observations: list[Any]) -> Any:
     return observations
 
 
-def _known_answers(episode: Episode, learned: GymResult) -> list[int]:
-    answers = (learned.expert_action(seen, step) for step, seen in enumerate(episode.observations))
+def _known_answers(episode: Episode, result: GymResult) -> list[int]:
+    answers = (result.expert_action(seen, step) for step, seen in enumerate(episode.observations))
     return [-1 if action is None or np.ndim(action) else int(action) for action in answers]

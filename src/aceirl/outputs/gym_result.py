@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from aceirl.counts import ExpertKind
-from aceirl.engine import Turn
-from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.gymnasium import GymAdapter
 from aceirl.envs.observations import END, StateIndex, plain
 from aceirl.errors import InputError
 from aceirl.experts import Demonstration
 from aceirl.mdp import FloatArray, IntArray
+from aceirl.turns import Turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class GymResult:
     actions: tuple[Any, ...]
 
     @classmethod
-    def of(cls, turn: Turn, environment: GymEnvironment) -> GymResult:
+    def of(cls, turn: Turn, environment: GymAdapter) -> GymResult:
         """From a turn of a run in that environment, usually its last."""
         if not turn.names:
             raise InputError("the run was not made in a Gymnasium environment")
@@ -50,8 +50,8 @@ class GymResult:
             policy=turn.policy,
             answers=estimate.counts.answers,
             kind=estimate.kind,
-            states=StateIndex(environment.states.space, environment.states.discretise, turn.names),
-            actions=tuple(environment.action(number) for number in range(environment.n_actions)),
+            states=environment.states.numbered(turn.names),
+            actions=environment.actions,
         )
 
     @property
@@ -112,9 +112,9 @@ class GymResult:
             writer.writerow(("step", "observation", "action", "reward", "greedy"))
             for step, state, action in np.ndindex(*self.reward.shape):
                 if state != END:
-                    place = (step, self.states.names[state], plain(self.actions[action]))
-                    chosen = int(self.policy[step, state] == action)
-                    writer.writerow((*place, f"{self.reward[step, state, action]:.6g}", chosen))
+                    entry = (step, self.states.names[state], plain(self.actions[action]))
+                    greedy = int(self.policy[step, state] == action)
+                    writer.writerow((*entry, f"{self.reward[step, state, action]:.6g}", greedy))
 
 
 def _hashable(action: Any) -> Any:

@@ -127,7 +127,8 @@ def search_multiplier(
     while evaluations < limit:
         multiplier = 0.0
         if misses > meets:
-            multiplier = (misses - meets) / (rewards[0] - rewards[1])
+            # Every multiplier gives a bound, so a difference of rounding size decides nothing.
+            multiplier = (misses - meets) / max(rewards[0] - rewards[1], slack)
         dual = respond(graph, cost, multiplier, temperature, pair[2], policy) - multiplier * floor
         evaluations += 1
         if dual < bound:
@@ -145,7 +146,7 @@ def search_multiplier(
             pair[1], misses, rewards[1] = pair[2], value, reward
     if misses <= meets:
         return 1.0, meets, bound, best, evaluations
-    share = min(1.0, max(0.0, (floor - rewards[1]) / (rewards[0] - rewards[1])))
+    share = min(1.0, max(0.0, (floor - rewards[1]) / max(rewards[0] - rewards[1], slack)))
     return share, share * meets + (1.0 - share) * misses, bound, best, evaluations
 
 

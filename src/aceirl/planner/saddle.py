@@ -253,23 +253,32 @@ def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
 def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
     """Add the adversary's answer to its sums, inside the policy set if there is one.
 
-    What is softened need not meet the floor, or may stay above a floor that binds: mixed with the partner on the other
+    What is softened need not meet the floor, or may stay above a floor that binds: mixed with the policy on the other
     side of the floor it meets it exactly.
     """
     n_actions, none = problem.counts.shape[2], state.pair[0, :0]
     push(graph, none, state.policy, n_actions, state.mass)
-    share, partner = 1.0, 0
+    share, other = 1.0, 0
     if np.isfinite(problem.floor):
         cost = Cost(NOTHING, state.root, NOTHING, problem.reward)
         reward = values_of(graph, cost, none, state.policy, state.mass)[1]
         if reward < problem.floor:
-            share = max(0.0, (state.rewards[0] - problem.floor) / (state.rewards[0] - reward))
+            share = _share(state.rewards[0] - problem.floor, state.rewards[0] - reward, problem.slack)
         elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
-            share, partner = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
+            share, other = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
     _add_answer(graph, problem, state, none, share, True)
     if share < 1.0:
-        push(graph, state.pair[partner], state.policy, n_actions, state.mass)
-        _add_answer(graph, problem, state, state.pair[partner], 1.0 - share, True)
+        push(graph, state.pair[other], state.policy, n_actions, state.mass)
+        _add_answer(graph, problem, state, state.pair[other], 1.0 - share, True)
+
+
+@compiled
+def _share(spare: float, lacking: float, slack: float) -> float:
+    """How much of an answer that lies below the floor may be mixed with one that has reward to `spare`.
+
+    Where the two differ by no more than rounding, nothing of it: the other one meets the floor by itself.
+    """
+    return max(0.0, spare) / lacking if lacking > slack else 0.0
 
 
 @compiled
@@ -336,7 +345,7 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
     totals, samples = state.totals, problem.samples
     for t in range(trace.shape[0]):
         upper, lower = totals[UPPER], totals[LOWER]
-        gap = (upper - lower) / upper
+        gap = (upper - lower) / upper if upper > 0.0 else 0.0
         heat = totals[SOFTNESS] * gap**SOFT_POWER
         if samples and totals[ADVERSARY] > 0.0:
             _fill(problem, state)
@@ -355,7 +364,7 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
         trace[t, 0], trace[t, 1] = upper, lower
         if upper - lower <= tolerance * upper:
             return t + 1, True
-        _soften_less(state, (upper - lower) / upper)
+        _soften_less(state, (upper - lower) / upper if upper > 0.0 else 0.0)
     return trace.shape[0], False
 
 
@@ -423,7 +432,12 @@ def _problem(
     if policies is not None:
         reward = check_reward(policies.reward, mdp.shape)
         slack = feasibility_slack(reward, policies.floor)
-        floor = policies.floor
+        best = reward_ceiling(graph, reward, np.zeros(mdp.shape[:2], dtype=np.int32), np.zeros(mdp.shape[:2]))
+        if policies.floor - best > slack:
+            raise InputError(
+                f"the policy set is empty: its floor {policies.floor:.9g} is above the best value {best:.9g}"
+            )
+        floor = min(policies.floor, best)  # a floor that rounding puts above the best value is that value
     n = np.ascontiguousarray(n).reshape(-1, *mdp.shape[1:])
     n.flags.writeable = False
     samples = isinstance(explorer, Samples)
@@ -460,10 +474,6 @@ def _empty_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
     state.totals[UPPER] = state.totals[CHECKED] = state.totals[SOFTNESS] = 1.0
     if np.isfinite(problem.floor):
         state.rewards[0] = reward_ceiling(graph, problem.reward, state.pair[0], state.mass)
-        if problem.floor - state.rewards[0] > problem.slack:
-            raise InputError(
-                f"the policy set is empty: its floor {problem.floor:.9g} is above the best value {state.rewards[0]:.9g}"
-            )
     return state
 
 
@@ -525,7 +535,7 @@ def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, pol
     mu = occupancy(mdp, policy)
     if np.isfinite(problem.floor):
         reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
-        share = 1.0 if reward >= problem.floor else max(0.0, (ceiling - problem.floor) / (ceiling - reward))
+        share = 1.0 if reward >= problem.floor else _share(ceiling - problem.floor, ceiling - reward, problem.slack)
         mu *= share
         push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass)
         add_occupancy(graph, state.pair[0], state.mass, 1.0 - share, mu)

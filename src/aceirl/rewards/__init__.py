@@ -1,17 +1,48 @@
 """Rewards as objects: what was recovered, all that explain the expert, and how they compare."""
 
-from aceirl.rewards.answers import Answer, Membership
-from aceirl.rewards.feasible import FeasibleRewardSet, projected
+from aceirl.rewards.agreement import Condition, matched_loss, precision, recall, recall_of
+from aceirl.rewards.distances import dard, epic, largest_regret, starc
+from aceirl.rewards.feasible import Entry, FeasibleRewardSet
 from aceirl.rewards.importance import answer_importance
+from aceirl.rewards.membership import Membership, compatible, contains, expert_loss
+from aceirl.rewards.parameters import error_propagation, from_parameters, matched, to_parameters
+from aceirl.rewards.programme import EmptySetError
+from aceirl.rewards.queries import Member, Norm, extreme, interval, intervals, least_slack, project, projected
 from aceirl.rewards.recovered import InverseReinforcement, Recovered, action_values
+from aceirl.rewards.samples import sample
 
 __all__ = [
-    "Answer",
+    "Condition",
+    "EmptySetError",
+    "Entry",
     "FeasibleRewardSet",
     "InverseReinforcement",
+    "Member",
     "Membership",
+    "Norm",
     "Recovered",
     "action_values",
     "answer_importance",
+    "compatible",
+    "contains",
+    "dard",
+    "epic",
+    "error_propagation",
+    "expert_loss",
+    "extreme",
+    "from_parameters",
+    "interval",
+    "intervals",
+    "largest_regret",
+    "least_slack",
+    "matched",
+    "matched_loss",
+    "precision",
+    "project",
     "projected",
+    "recall",
+    "recall_of",
+    "sample",
+    "starc",
+    "to_parameters",
 ]

@@ -8,8 +8,12 @@ import numpy as np
 
 from aceirl.dynamic_programming import occupancy, worst_values
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, BoolArray, FloatArray, check_reward
+from aceirl.kernels import clipped_backward
+from aceirl.mdp import MDP, BoolArray, FloatArray, check_reward, start_distribution, steps_left
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
+from aceirl.rewards.membership import contains
+from aceirl.rewards.parameters import matched
+from aceirl.rewards.queries import extreme
 
 # Rounds of finding the worst reward for a policy and the worst policy for a reward; each can only make it worse.
 ROUNDS = 5
@@ -34,7 +38,7 @@ def recall_of(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: Fl
     every other recovered reward has those too. Where the expert is not known, any action may be taken; the worst is.
     """
     _check(exact, recovered)
-    membership = exact.contains(reward)
+    membership = contains(exact, reward)
     if not membership:
         raise InputError(f"reward is not in the exact set: {membership}")
     return _worst_loss(exact, check_reward(reward, exact.mdp.shape), _open(recovered))[0]
@@ -45,7 +49,7 @@ def matched_loss(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward:
 
     After the worst first action, as in the paper's conditions, but with one recovered reward for each true one.
     """
-    match = exact.matched(recovered, reward)
+    match = matched(exact, recovered, reward)
     best = recovered.losses(match) <= TOLERANCE * recovered.rmax
     return _worst_loss(exact, check_reward(reward, exact.mdp.shape), best)[0]
 
@@ -55,22 +59,22 @@ def recall(exact: FeasibleRewardSet, recovered: FeasibleRewardSet) -> Condition:
 
     Computed, `low = high`, if the recovered expert is known everywhere, has one action in each state, and episodes have
     one start. Else `high` adds up start states as if each had a true reward of its own, or what a policy may lose from
-    its first departure from the expert on; `low` comes from alternating between the worst reward and the worst policy.
+    its first deviation from the expert on; `low` comes from alternating between the worst reward and the worst policy.
     """
     _check(exact, recovered)
     taken = _open(recovered)
-    departure = _loss_by_departure(exact, taken)
-    high = float(exact.mdp.initial @ departure.max(axis=1))
+    deviation = _loss_by_deviation(exact, taken)
+    high = float(exact.mdp.initial @ deviation.max(axis=1))
     reward = np.where(exact.uses, exact.rmax, 0.0)
     low, policy, first = _worst_loss(exact, reward, taken)
     if (taken.sum(axis=2) == 1).all():
-        high, candidates = _worst_by_start(exact, policy, departure)
+        high, candidates = _worst_by_start(exact, policy, deviation)
         reward = max([reward, *candidates], key=lambda member: _worst_loss(exact, member, taken)[0])
         low, policy, first = _worst_loss(exact, reward, taken)
     for _ in range(ROUNDS):
         if high - low <= TOLERANCE * exact.rmax:
             break
-        candidate = exact.extreme(_direction(exact.mdp, exact.expert_policy, policy, first)).reward
+        candidate = extreme(exact, _direction(exact.mdp, exact.expert_policy, policy, first)).reward
         worse, policy, first = _worst_loss(exact, candidate, taken)
         if worse <= low:
             break
@@ -86,8 +90,8 @@ def precision(exact: FeasibleRewardSet, recovered: FeasibleRewardSet) -> Conditi
     """
     _check(exact, recovered)
     nothing = np.zeros(exact.mdp.shape)
-    if not exact.contains(nothing):
-        raise InputError(f"precision is computed for sets that contain the zero reward: {exact.contains(nothing)}")
+    if not contains(exact, nothing):
+        raise InputError(f"precision is computed for sets that contain the zero reward: {contains(exact, nothing)}")
     return Condition(0.0, 0.0, nothing)
 
 
@@ -108,40 +112,36 @@ def _worst_loss(exact: FeasibleRewardSet, reward: FloatArray, taken: BoolArray) 
     return float(mdp.initial @ lost.max(axis=1)), policy, np.eye(n_actions)[lost.argmax(axis=1)]
 
 
-def _loss_by_departure(exact: FeasibleRewardSet, taken: BoolArray) -> FloatArray:
+def _loss_by_deviation(exact: FeasibleRewardSet, taken: BoolArray) -> FloatArray:
     """`[S, A]`: a bound on what a policy within `taken` loses on any true reward after each first action.
 
     It loses nothing while it does as the expert does, and at most all that remains once it does not.
     """
-    mdp, rows = exact.mdp, exact.bellman.expectation
-    horizon, n_states, n_actions = mdp.shape
-    lost = np.zeros((horizon + 1, n_states))
-    per_step = n_states * n_actions
-    for h in range(horizon - 1, -1, -1):
-        later = np.asarray(rows[h * per_step : (h + 1) * per_step] @ lost.ravel()).reshape(n_states, n_actions)
-        by_action = np.where(exact.uses[h], later, exact.rmax * (horizon - h))
-        lost[h] = np.where(taken[h], by_action, 0.0).max(axis=1)
-    return later
+    remaining = exact.rmax * steps_left(exact.mdp.horizon)
+    # A deviation costs the ceiling itself, so what is clipped is all that follows it.
+    cost = np.where(exact.uses, 0.0, remaining[:, None, None])
+    _, lost = exact.mdp.sweep(clipped_backward, np.where(taken, cost, -np.inf), remaining)
+    return np.asarray(exact.continuation(lost)[0])
 
 
 def _worst_by_start(
-    exact: FeasibleRewardSet, policy: FloatArray, departure: FloatArray
+    exact: FeasibleRewardSet, policy: FloatArray, deviation: FloatArray
 ) -> tuple[float, list[FloatArray]]:
     """What one policy loses, `Σ_s initial(s)·max_a` over the true reward worst for that `(s, a)`, and those rewards.
 
-    A first action that cannot lose more than another does, by the bound `departure [S, A]`, is passed over.
+    A first action that cannot lose more than another does, by the bound `deviation [S, A]`, is passed over.
     """
     total, rewards = 0.0, []
     for state in np.flatnonzero(exact.mdp.initial):
-        alone = _started_in(exact.mdp, int(state))
+        alone = replace(exact.mdp, initial=start_distribution(state, exact.mdp.n_states))
         worst = 0.0
-        for action in np.argsort(-departure[state]):
-            if departure[state, action] <= worst:
+        for action in np.argsort(-deviation[state]):
+            if deviation[state, action] <= worst:
                 break
             first = np.broadcast_to(np.eye(exact.mdp.n_actions)[action], exact.mdp.shape[1:])
-            answer = exact.extreme(_direction(alone, exact.expert_policy, policy, first))
-            worst = max(worst, answer.bound)
-            rewards.append(answer.reward)
+            found = extreme(exact, _direction(alone, exact.expert_policy, policy, first))
+            worst = max(worst, found.bound)
+            rewards.append(found.reward)
         total += float(exact.mdp.initial[state]) * worst
     return total, rewards
 
@@ -150,10 +150,6 @@ def _direction(mdp: MDP, expert_policy: FloatArray, policy: FloatArray, first: F
     """`[H, S, A]`: how much more often the expert is at each entry than the policy, both after `first [S, A]`."""
     expert, other = (np.concatenate([first[None], followed[1:]]) for followed in (expert_policy, policy))
     return occupancy(mdp, expert) - occupancy(mdp, other)
-
-
-def _started_in(mdp: MDP, state: int) -> MDP:
-    return replace(mdp, initial=np.asarray(np.arange(mdp.n_states) == state, dtype=np.float64))
 
 
 def _check(exact: FeasibleRewardSet, recovered: FeasibleRewardSet) -> None:

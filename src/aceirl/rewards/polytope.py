@@ -1,200 +1,86 @@
-"""Rewards and values as the unknowns of a sparse linear programme; HiGHS solves it."""
+"""The feasible set as a polytope in `(r, V)`, for linear programmes over it.
+
+The unknowns are `r [H·S·A]`, then `V [H·S]`, then `unknown_step_reward`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
-from aceirl.errors import InputError
-from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after, steps_left
-
-# HiGHS's dual simplex; its interior point is asked when that gives up.
-METHODS = ("highs-ds", "highs-ipm")
+from aceirl.mdp import MDP, FloatArray, steps_after, steps_left
+from aceirl.rewards.feasible import FeasibleRewardSet
+from aceirl.rewards.programme import Programme
 
 
-class EmptySetError(InputError):
-    """No reward satisfies what was asked of it."""
+def programme(feasible: FeasibleRewardSet, cost: FloatArray) -> Programme:
+    """Minimise `⟨cost, r⟩`, `cost [H, S, A]`, over the set.
 
-
-@dataclass(frozen=True, eq=False)
-class Programme:
-    """Minimise `⟨cost, x⟩` with `low ≤ rows·x ≤ high` and `lower ≤ x ≤ upper`.
-
-    Shapes for `n` unknowns and `m` rows: `cost`, `lower`, `upper [n]`, `rows [m, n]` sparse, `low`, `high [m]`.
+    The rows are those of `bellman`: zero where the expert uses the action, else at least zero, as everywhere with a
+    slack; then one more row is what the expert loses from the start. Where the expert is not known, a member has
+    `V = max_a Q`, which no linear programme can say: it is left at `V ≥ Q`.
     """
-
-    cost: FloatArray
-    rows: Any
-    low: FloatArray
-    high: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-
-    def solve(self) -> Solution:
-        """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
-        tied = self.low == self.high
-        below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
-        rows = sparse.csr_array(self.rows)
-        for method in METHODS:
-            answer = linprog(
-                self.cost,
-                A_ub=sparse.vstack([rows[below], -rows[above]], format="csr"),
-                b_ub=np.concatenate([self.high[below], -self.low[above]]),
-                A_eq=rows[tied],
-                b_eq=self.low[tied],
-                bounds=np.column_stack([self.lower, self.upper]),
-                method=method,
-            )
-            if answer.status in (0, 2):
-                break
-        if answer.status == 2:
-            raise EmptySetError("no reward satisfies all constraints")
-        if answer.status != 0:
-            raise RuntimeError(f"the linear programme was not solved: {answer.message}")
-        return Solution(answer.x, float(answer.fun), int(answer.nit), method)
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The unknowns `x [n]` at the optimum, the objective there, and the work it took."""
-
-    x: FloatArray
-    objective: float
-    iterations: int
-    method: str
-
-
-@dataclass(frozen=True, eq=False)
-class Bellman:
-    """One row for each `(h, s, a)`: how far the action is behind, `V_h(s) - r_h(s,a) - Σ P(s'|s,a)·V_{h+1}(s')`.
-
-    The unknowns are `r [H·S·A]`, then `V [H·S]`, then the worth `unknown_step_reward` of one step of unknown consequence, which
-    stands in for `P` where a row of transitions is unknown: `(H-h-1)·unknown_step_reward`.
-    """
-
-    mdp: MDP
-
-    @property
-    def n_rewards(self) -> int:
-        """`H·S·A`."""
-        return int(np.prod(self.mdp.shape))
-
-    @property
-    def n_unknowns(self) -> int:
-        """`H·S·A + H·S + 1`."""
-        return self.n_rewards + self.mdp.horizon * self.mdp.n_states + 1
-
-    @cached_property
-    def expectation(self) -> Any:
-        """Sparse `[H·S·A, (H+1)·S]`: the expected value of the next step, given values of all steps."""
-        horizon, stride, matrix = self.mdp.horizon, self.mdp.transitions.stride, self.mdp.transitions.matrix
-        if self.mdp.stationary:
-            return sparse.kron(sparse.eye_array(horizon, horizon + 1, k=1), matrix, format="csr")
-        steps = sparse.block_diag(
-            [matrix[step * stride : (step + 1) * stride] for step in range(horizon)], format="csr"
-        )
-        return sparse.hstack([sparse.csr_array((self.n_rewards, self.mdp.n_states)), steps], format="csr")
-
-    @cached_property
-    def remaining(self) -> FloatArray:
-        """`[H, S, A]`: `H-h-1` where the row of transitions is unknown, else zero."""
-        return np.where(self.mdp.known, 0.0, steps_after(self.mdp.horizon)[:, None, None])
-
-    @cached_property
-    def rows(self) -> Any:
-        """Sparse `[H·S·A, H·S·A + H·S + 1]`: the rows described above."""
-        n_values = self.mdp.horizon * self.mdp.n_states
-        action = np.arange(self.n_rewards)
-        own = sparse.csr_array((np.ones(self.n_rewards), (action, action // self.mdp.n_actions)))
-        values = own - self.expectation[:, :n_values]
-        unknown_step_reward = sparse.csr_array(-self.remaining.reshape(-1, 1))
-        return sparse.hstack([-sparse.eye_array(self.n_rewards), values, unknown_step_reward], format="csr")
-
-    def continuation(self, values: FloatArray, unknown_step_reward: float) -> FloatArray:
-        """`[H, S, A]`: what follows each action is worth, for values `[H, S]`."""
-        padded = np.concatenate([values.ravel(), np.zeros(self.mdp.n_states)])
-        return np.asarray(self.expectation @ padded).reshape(self.mdp.shape) + unknown_step_reward * self.remaining
-
-    def values(self, unknowns: FloatArray) -> FloatArray:
-        """`V [H, S]` among the unknowns."""
-        horizon, n_states, _ = self.mdp.shape
-        first = self.n_rewards
-        return unknowns[first : first + horizon * n_states].reshape(horizon, n_states)
-
-    def bounds(
-        self, lower: FloatArray, upper: FloatArray, rmax: float, unknown_step_reward: tuple[float, float]
-    ) -> tuple[FloatArray, FloatArray]:
-        """The least and the largest value of every unknown, for rewards between `lower` and `upper [H, S, A]`."""
-        horizon, n_states, _ = self.mdp.shape
-        ceiling = np.repeat(rmax * steps_left(horizon), n_states)
-        least = np.concatenate([lower.ravel(), np.zeros(horizon * n_states), [unknown_step_reward[0]]])
-        return least, np.concatenate([upper.ravel(), ceiling, [unknown_step_reward[1]]])
-
-
-def tie_bounds(tied: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """`(low, high)` of the Bellman rows `[H·S·A]`: zero where the action is tied to be best, else at least zero."""
-    flat = tied.ravel()
-    return np.zeros(flat.size), np.where(flat, 0.0, np.inf)
-
-
-def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
-    """The rewards `r` that satisfy the base with the least `Σ |r - target|`.
-
-    Solved for `r = t + p - q` with `p, q ≥ 0`, where `t` is the target moved into the bounds: who is within them has
-    to make that move anyway. The unknowns `r` become `p`, and `q` is added at the end.
-    """
-    n = target.size
-    lower, upper = base.lower[:n], base.upper[:n]
-    inside = np.clip(target.ravel(), lower, upper)
-    rows = sparse.csr_array(base.rows)
-    reached = np.asarray(rows[:, :n] @ inside)
-    solution = Programme(
-        cost=np.concatenate([np.ones(n), np.zeros(base.cost.size - n), np.ones(n)]),
-        rows=sparse.hstack([rows, -rows[:, :n]]),
-        low=base.low - reached,
-        high=base.high - reached,
-        lower=np.concatenate([np.zeros(n), base.lower[n:], np.zeros(n)]),
-        upper=np.concatenate([upper - inside, base.upper[n:], inside - lower]),
-    ).solve()
-    x = solution.x[: base.cost.size].copy()
-    x[:n] += inside - solution.x[base.cost.size :]
-    moved = float(np.abs(target.ravel() - inside).sum())
-    return replace(solution, x=x, objective=solution.objective + moved)
-
-
-def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
-    """The rewards `r` that satisfy the base with the least `z`, `target - z ≤ r ≤ target + z`."""
-    n = target.size
-    each = sparse.eye_array(n, base.cost.size)
-    one = sparse.csr_array(np.ones((n, 1)))
-    never = np.full(n, np.inf)
+    horizon, n_states, _ = feasible.mdp.shape
+    rows = bellman(feasible.mdp)
+    low, high = np.zeros(cost.size), np.where(feasible.uses.ravel(), 0.0, np.inf)
+    if feasible.slack is not None:
+        lost = sparse.csr_array((feasible.expert_occupancy.ravel() @ rows)[None, :])
+        rows = sparse.vstack([rows, lost], format="csr")
+        low, high = np.append(low, -np.inf), np.append(np.full(cost.size, np.inf), feasible.slack)
+    ceiling = np.repeat(feasible.rmax * steps_left(horizon), n_states)
+    after = [feasible.unknown_step_reward]
     return Programme(
-        cost=np.append(np.zeros_like(base.cost), 1.0),
-        rows=sparse.block_array([[base.rows, None], [each, -one], [each, one]]),
-        low=np.concatenate([base.low, -never, target.ravel()]),
-        high=np.concatenate([base.high, target.ravel(), never]),
-        lower=np.append(base.lower, 0.0),
-        upper=np.append(base.upper, np.inf),
-    ).solve()
-
-
-def with_most_room(base: Programme, n_rewards: int) -> Programme:
-    """Maximise the room `t`, the last unknown, left in every bound of a reward and every row that is not tied."""
-    each = sparse.eye_array(n_rewards, base.cost.size)
-    one = sparse.csr_array(np.ones((n_rewards, 1)))
-    loose = sparse.csr_array(np.where(base.low == base.high, 0.0, -1.0).reshape(-1, 1))
-    never = np.full(n_rewards, np.inf)
-    lower, upper = base.lower[:n_rewards], base.upper[:n_rewards]
-    return Programme(
-        cost=np.append(np.zeros_like(base.cost), -1.0),
-        rows=sparse.block_array([[base.rows, loose], [each, -one], [each, one]]),
-        low=np.concatenate([base.low, lower, -never]),
-        high=np.concatenate([base.high, never, upper]),
-        lower=np.append(base.lower, 0.0),
-        upper=np.append(base.upper, np.inf),
+        cost=np.concatenate([cost.ravel(), np.zeros(horizon * n_states + 1)]),
+        rows=rows,
+        low=low,
+        high=high,
+        lower=np.concatenate([feasible.lower.ravel(), np.zeros(horizon * n_states), after]),
+        upper=np.concatenate([feasible.upper.ravel(), ceiling, after]),
     )
+
+
+def bellman(mdp: MDP) -> Any:
+    """One sparse row for each `(h, s, a)`: how far the action is behind, `V_h(s) - r_h(s,a) - Σ P(s'|s,a)·V_{h+1}(s')`.
+
+    Where a row of transitions is unknown, `(H-h-1)·unknown_step_reward` stands in for the sum.
+    """
+    n_rewards, entry = int(np.prod(mdp.shape)), np.arange(np.prod(mdp.shape))
+    own = sparse.csr_array((np.ones(n_rewards), (entry, entry // mdp.n_actions)))
+    remaining = np.where(mdp.known, 0.0, steps_after(mdp.horizon)[:, None, None])
+    return sparse.hstack(
+        [-sparse.eye_array(n_rewards), own - expectation(mdp), sparse.csr_array(-remaining.reshape(-1, 1))],
+        format="csr",
+    )
+
+
+def expectation(mdp: MDP) -> Any:
+    """Sparse `[H·S·A, H·S]`: what values of all steps come to, one step after each `(h, s, a)`."""
+    horizon, n_states, n_actions = mdp.shape
+    rows = mdp.transitions
+    if rows.stationary:
+        return sparse.kron(sparse.eye_array(horizon, k=1), rows.matrix, format="csr")
+    step = np.repeat(np.arange(horizon), np.diff(rows.indptr[:: n_states * n_actions]))
+    later = (rows.probabilities, rows.successors + (step + 1) * n_states, rows.indptr)
+    return sparse.csr_array(later, shape=(rows.n_rows, (horizon + 1) * n_states))[:, : horizon * n_states]
+
+
+def unpacked(mdp: MDP, unknowns: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """`(r [H, S, A], V [H, S], unknown_step_reward)` from a solver's answer; what comes after them is left out."""
+    horizon, n_states, n_actions = mdp.shape
+    n_rewards, n_values = horizon * n_states * n_actions, horizon * n_states
+    reward, values, after = np.split(unknowns[: n_rewards + n_values + 1], [n_rewards, n_rewards + n_values])
+    return reward.reshape(mdp.shape), values.reshape(horizon, n_states), float(after[0])
+
+
+def polished(feasible: FeasibleRewardSet, unknowns: FloatArray) -> FloatArray:
+    """The reward `[H, S, A]` in a solver's answer, with the rows it satisfied up to its tolerance made exact.
+
+    What is left over is moved into the bounds, where it cannot add up over the steps.
+    """
+    reward, values, _ = unpacked(feasible.mdp, unknowns)
+    if feasible.slack is None:
+        room = values[:, :, None] - feasible.continuation(values)
+        reward = np.where(feasible.uses, room, np.minimum(reward, room))
+    return np.clip(reward, feasible.lower, feasible.upper)

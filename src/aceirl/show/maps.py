@@ -1,4 +1,4 @@
-"""Maps: visits, rewards, policies and the importance of answers, drawn on the shape or the rendering of an environment."""
+"""Maps: visits, rewards, policies and the importance of answers, on the shape or the rendering of an environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.patches import Circle, FancyBboxPatch, Patch, Polygon, Rectangle
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 from numpy.typing import ArrayLike
 
-from aceirl.envs.problem import Layout
+from aceirl.envs import Layout
 from aceirl.errors import InputError
 from aceirl.mdp import BoolArray, FloatArray, check_policy, check_reward
 from aceirl.show.plots import COLOURS, INK, MARK, MUTED, RAMP, RULE, WHY, short, steps, tick, titles
@@ -129,7 +129,7 @@ def importance(layout: Layout, importance: ArrayLike, answered: ArrayLike | None
 def visit_map(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> Figure:
     """Where a strategy looked: each state's share of `visits [S]`, in nine steps from 0.03 % to 30 %.
 
-    StateIndex never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
+    States never seen are empty. `goals` are ringed. No title and no scale: made to stand beside others like it.
     """
     seen = np.asarray(visits, dtype=np.float64)
     if seen.shape != (layout.n_states,):
@@ -160,10 +160,10 @@ class _Picture:
     def __init__(self, layout: Layout, title: str, note: str) -> None:
         self.layout = layout
         self.letters: dict[str, str] = {}
-        self.over = any(sheet.pixels is not None for sheet in layout.sheets)
+        self.over = any(panel.pixels is not None for panel in layout.panels)
         low, high = _bounds(layout)
         columns, rows = high - low
-        least = min(SMALL, 16 / columns) if len(layout.sheets) > 1 else 0.0
+        least = min(SMALL, 16 / columns) if len(layout.panels) > 1 else 0.0
         self.inch = min(0.95, max(min(11 / columns, 6.6 / rows), least))
         self.large = self.inch >= 0.7
         self.wide = columns > 2.5 * rows
@@ -172,7 +172,7 @@ class _Picture:
         right, bottom = (1.15 if self.upright else 0.3), (0.75 if self.wide else 0.3)
         full = max(width + 0.3 + right, 5.2)
         note += "; cells without a mark: never met" if self.over else ""
-        missing = layout.n_states - len(layout.drawn) - 1 if layout.sheets else 0
+        missing = layout.n_states - len(layout.drawn) - 1 if layout.panels else 0
         note += f"; {missing} states are not on the map" if missing > 0 else ""
         lines = textwrap.wrap(note, int(13 * full))
         self.size = (full, height + bottom + 0.7 + 0.15 * len(lines))
@@ -181,12 +181,12 @@ class _Picture:
         self.axes = self._inches(*self.box)
         self.axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         self.axes.axis("off")
-        for sheet in layout.sheets:
-            left, _, _, top = sheet.extent
-            if sheet.pixels is not None:
-                self.axes.imshow(sheet.pixels, extent=sheet.extent, aspect="auto", zorder=0)
+        for panel in layout.panels:
+            left, _, _, top = panel.extent
+            if panel.pixels is not None:
+                self.axes.imshow(panel.pixels, extent=panel.extent, aspect="auto", zorder=0)
             size = min(9.0, 30 * self.inch)
-            self.axes.text(left, top + 0.12, sheet.title, fontsize=size, color=INK, va="bottom", clip_on=True)
+            self.axes.text(left, top + 0.12, panel.title, fontsize=size, color=INK, va="bottom", clip_on=True)
         titles(self.figure, title, "\n".join(lines))
 
     def _inches(self, left: float, bottom: float, width: float, height: float) -> Axes:
@@ -199,15 +199,15 @@ class _Picture:
         left, bottom, width, height = self.box
         if self.wide:
             length = min(width, 3.2)
-            place = self._inches(left + (width - length) / 2, bottom - 0.24, length, 0.11)
+            bar_axes = self._inches(left + (width - length) / 2, bottom - 0.24, length, 0.11)
         elif self.layout.kind == "arms":
-            place = self._inches(left + 0.6 * width, bottom + 0.8 * height, 0.36 * width, 0.11)
+            bar_axes = self._inches(left + 0.6 * width, bottom + 0.8 * height, 0.36 * width, 0.11)
         else:
             length = min(height, 2.6)
-            place = self._inches(left + width + 0.2, bottom + (height - length) / 2, 0.11, length)
+            bar_axes = self._inches(left + width + 0.2, bottom + (height - length) / 2, 0.11, length)
         bar = self.figure.colorbar(
             ScalarMappable(norm, COLOURS),
-            cax=place,
+            cax=bar_axes,
             orientation="vertical" if self.upright else "horizontal",
             ticks=ticks,
             format=FuncFormatter(tick),
@@ -262,18 +262,18 @@ class _Picture:
     def name(self, s: int) -> None:
         """The state's name, at the top of a large cell or in the middle of a small one; none where it can be seen."""
         x, y = self.layout.positions[s]
-        if not self.layout.sheets:
+        if not self.layout.panels:
             self._write(x, y + (0.28 if self.large else 0), self.layout.state_names[s], 8)
 
     def value(self, s: int, text: str) -> None:
         """A number, where there is room for it; on a rendering there is no name beside it."""
         x, y = self.layout.positions[s]
-        if self.large or (self.layout.sheets and self.inch >= 0.4):
+        if self.large or (self.layout.panels and self.inch >= 0.4):
             self._write(x, y - 0.06, text, 10.5)
 
     def action(self, s: int, a: int) -> None:
         """An arrow, or the name of an action that points nowhere."""
-        x, y = self.layout.positions[s] - (0, 0.08 if self.large and not self.layout.sheets else 0)
+        x, y = self.layout.positions[s] - (0, 0.08 if self.large and not self.layout.panels else 0)
         dx, dy = 0.46 * self.layout.directions(s)[a]
         if dx == dy == 0:
             name = self.layout.action_names[a]
@@ -306,10 +306,10 @@ class _Picture:
 
 def _bounds(layout: Layout) -> tuple[FloatArray, FloatArray]:
     """The lower left and the upper right corner of all that is drawn."""
-    if not layout.sheets:
+    if not layout.panels:
         return np.nanmin(layout.positions, axis=0) - 0.5, np.nanmax(layout.positions, axis=0) + 0.5
-    left, right, bottom, top = np.array([sheet.extent for sheet in layout.sheets]).T
-    above = 0.9 if any(sheet.title for sheet in layout.sheets) else 0.0
+    left, right, bottom, top = np.array([panel.extent for panel in layout.panels]).T
+    above = 0.9 if any(panel.title for panel in layout.panels) else 0.0
     return np.array([left.min(), bottom.min()]), np.array([right.max(), top.max() + above])
 
 

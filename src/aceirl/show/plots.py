@@ -7,7 +7,7 @@ any thread, with or without a screen.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -41,15 +41,14 @@ STRATEGY_COLOURS = {
     "guided": "#cc79a7",
 }
 OTHER_COLOURS = ("#332288", "#999933", "#882255", "#117733")
+DASHES = (0, (3, 1.4))
 WHY = "what a guess there instead of the expert's answer would cost, as a share of it all"
-
-WITH_GENERATIVE_MODEL = ("uniform", "travel")  # dashed: they do not have to walk
 
 
 def learning_curve(samples: ArrayLike, regret: ArrayLike, threshold: float | None = None) -> Figure:
     """Normalised regret `[K]` over samples `[K]`; marks where it is first below the threshold, if it is."""
     x, y = _curve(samples, regret, "regret")
-    figure, axes = _paper("Regret", "normalised: 0 is as good as can be, 1 is the worst there is")
+    figure, axes = _large_figure("Regret", "normalised: 0 is as good as can be, 1 is the worst there is")
     _draw_curve(axes, x, y)
     axes.set_ylim(-0.015, max(1.0, float(y.max())) * 1.04)
     if threshold is not None:
@@ -62,7 +61,7 @@ def bound_curve(samples: ArrayLike, bound: ArrayLike, epsilon: float | None = No
     x, y = _curve(samples, bound, "bound")
     if not (y > 0).all():
         raise InputError(f"bound[{int(np.argmin(y > 0))}] is {y[np.argmin(y > 0)]}, which has no logarithm")
-    figure, axes = _paper("Error bound", "what is promised about the recovered reward, so far")
+    figure, axes = _large_figure("Error bound", "what is promised about the recovered reward, so far")
     _draw_curve(axes, x, y)
     axes.set_yscale("log")
     low = float(y.min()) if epsilon is None else min(float(y.min()), epsilon)
@@ -79,14 +78,19 @@ Band = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # samples, mean, l
 
 
 def regret_curves(
-    curves: Mapping[str, Band], title: str, threshold: float | None = None, *, legend: bool = True
+    curves: Mapping[str, Band],
+    title: str,
+    threshold: float | None = None,
+    *,
+    dashed: Collection[str] = (),
+    legend: bool = True,
 ) -> Figure:
-    """Mean regret over samples of several strategies, with bands; a small sheet, made to stand beside others."""
-    figure, axes = _sheet(title, legend)
+    """Mean regret over samples of several strategies, with bands; a small figure, made to stand beside others."""
+    figure, axes = _small_figure(title, legend)
     for name, (samples, mean, low, high) in curves.items():
-        colour, dashes = strategy_colour(name), (0, (3, 1.4)) if name in WITH_GENERATIVE_MODEL else "solid"
+        colour, style = strategy_colour(name), DASHES if name in dashed else "solid"
         axes.fill_between(samples, low, high, color=colour, alpha=0.16, linewidth=0)
-        axes.plot(samples, mean, color=colour, linewidth=_width(name), linestyle=dashes, label=name)
+        axes.plot(samples, mean, color=colour, linewidth=_width(name), linestyle=style, label=name)
         if len(samples) == 1:
             axes.plot(samples, mean, "o", color=colour, markersize=3)
     if threshold is not None:
@@ -94,21 +98,23 @@ def regret_curves(
     axes.set_ylim(-0.02, 1.02)
     axes.set_ylabel("regret", color=MUTED, fontsize=8)
     _samples_axis(axes)
-    _key(figure, axes, legend)
+    _legend(figure, axes, legend)
     return figure
 
 
-def threshold_curves(needed: Mapping[str, Band], title: str, *, legend: bool = True) -> Figure:
+def threshold_curves(
+    needed: Mapping[str, Band], title: str, *, dashed: Collection[str] = (), legend: bool = True
+) -> Figure:
     """Samples until the regret is below a threshold, over thresholds; `needed` is by strategy, as for `regret_curves`.
 
     A strategy has no point where some of its runs never got there.
     """
-    figure, axes = _sheet(title, legend)
+    figure, axes = _small_figure(title, legend)
     for name, (thresholds, mean, low, high) in needed.items():
-        colour, dashes = strategy_colour(name), (0, (3, 1.4)) if name in WITH_GENERATIVE_MODEL else "solid"
+        colour, style = strategy_colour(name), DASHES if name in dashed else "solid"
         axes.fill_between(thresholds, low, high, color=colour, alpha=0.16, linewidth=0)
         axes.plot(
-            thresholds, mean, color=colour, linewidth=_width(name), linestyle=dashes, marker="o", markersize=2.6,
+            thresholds, mean, color=colour, linewidth=_width(name), linestyle=style, marker="o", markersize=2.6,
             label=name,
         )  # fmt: skip
     axes.set_yscale("log")
@@ -119,7 +125,7 @@ def threshold_curves(needed: Mapping[str, Band], title: str, *, legend: bool = T
     axes.set_ylabel("samples", color=MUTED, fontsize=8)
     axes.set_xlabel("regret to get below", color=MUTED, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    _key(figure, axes, legend)
+    _legend(figure, axes, legend)
     return figure
 
 
@@ -157,8 +163,8 @@ def save(figure: Figure, path_stem: str | Path, formats: Sequence[str] = ("png",
     return paths
 
 
-def _paper(title: str, note: str) -> tuple[Figure, Axes]:
-    """An empty sheet for a curve over samples."""
+def _large_figure(title: str, note: str) -> tuple[Figure, Axes]:
+    """An empty figure for one curve over samples."""
     figure = Figure(figsize=(6.4, 4.0), facecolor="white")
     axes = figure.add_axes((0.105, 0.135, 0.86, 0.655))
     titles(figure, title, note)
@@ -171,8 +177,8 @@ def _paper(title: str, note: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _sheet(title: str, legend: bool) -> tuple[Figure, Axes]:
-    """A small sheet for several curves, with room for a key on the right if there shall be one."""
+def _small_figure(title: str, legend: bool) -> tuple[Figure, Axes]:
+    """An empty figure for several curves, with room for a legend on the right if there shall be one."""
     width = 4.7 if legend else 3.6
     figure = Figure(figsize=(width, 2.6), facecolor="none")
     axes = figure.add_axes((0.46 / width, 0.17, 3.02 / width, 0.7))
@@ -201,7 +207,7 @@ def _samples_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _key(figure: Figure, axes: Axes, legend: bool) -> None:
+def _legend(figure: Figure, axes: Axes, legend: bool) -> None:
     if legend and axes.get_legend_handles_labels()[0]:
         figure.legend(loc="center right", frameon=False, fontsize=8, labelcolor=INK, handlelength=1.6)
 

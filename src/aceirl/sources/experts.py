@@ -24,13 +24,13 @@ from aceirl.sources.source import Task
 if TYPE_CHECKING:
     import gymnasium
 
-    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.gymnasium import GymAdapter
 
 # How files of recorded answers end.
 LOGS = (".jsonl", ".npz")
 
 
-def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, stationary: bool = False) -> Task:
+def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stationary: bool = False) -> Task:
     """The best policy as the expert, and the regret against it. Only here is the environment's own model looked at."""
     from aceirl.envs.truth import exact_model
 
@@ -47,13 +47,13 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymEnvironment, *, s
     return Task(
         environment,
         FunctionExpert(answer, stationary=stationary),
-        regret=lambda policy: truth.regret(model.spread(policy, environment.states)),
+        regret=lambda policy: truth.regret(model.renumbered(policy, environment.states)),
         reward_range=(float(model.reward.min()), float(model.reward.max())),
         env=env,
     )
 
 
-def gym_expert(name: str, environment: GymEnvironment, *, deterministic: bool = True) -> Expert:
+def gym_expert(name: str, environment: GymAdapter, *, deterministic: bool = True) -> Expert:
     """The expert of that name: `terminal`, a file of demonstrations, a model file, or a function of observations.
 
     Whether a model or a function is `deterministic` has to be said; a log shows it.

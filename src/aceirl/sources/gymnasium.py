@@ -1,4 +1,4 @@
-"""Gymnasium environments from a source: made, wrapped, cut into bins, and as many of them as are to be played."""
+"""Gymnasium environments from a source: made, wrapped, discretised, one of them or several side by side."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def adapted(source: Source, env: gymnasium.Env[Any, Any]) -> GymEnvironment:
 
 
 def side_by_side(source: Source, one: GymEnvironment) -> GymVectorEnvironment:
-    """As many copies as the source says, each in a process of its own, that are otherwise like this one."""
+    """`num_envs` environments, each in a process of its own, that are otherwise like this one."""
     from gymnasium.vector import AsyncVectorEnv
 
     from aceirl.envs.vector import GymVectorEnvironment
@@ -102,9 +102,9 @@ def side_by_side(source: Source, one: GymEnvironment) -> GymVectorEnvironment:
 def _env_of_process(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
     from aceirl.envs.vector import Resting
 
-    if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the copies
+    if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the environments
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A forked process has its parent's chance: copies that draw from it would all play the same episode.
+        # A forked process has its parent's random state: all environments that use it would play the same episode.
         random.seed()
         np.random.seed()  # noqa: NPY002 - for environments that use it
     return Resting(gym_env(source))

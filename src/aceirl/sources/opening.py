@@ -18,11 +18,11 @@ from aceirl.sources.source import Source, Task
 if TYPE_CHECKING:
     import gymnasium
 
-    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.gymnasium import GymAdapter
 
 
 def open_task(source: Source) -> Task:
-    """The environment and the expert that a source names; one, however many are to be played."""
+    """The environment and the expert that a source names; one environment, whatever `num_envs` is."""
     if source.environment not in ENVIRONMENTS:
         env = gym_env(source)
         try:
@@ -45,14 +45,10 @@ def open_task(source: Source) -> Task:
 
 @contextmanager
 def open_source(source: Source) -> Iterator[Task]:
-    """The task that a source names, with as many environments as it says; everything is closed when the block ends, however it does."""
+    """The task that a source names, with `num_envs` environments; all are closed when the block ends."""
     if source.num_envs == 1:
-        task = open_task(source)
-        try:
+        with closing(open_task(source)) as task:
             yield task
-        finally:
-            if task.env is not None:
-                task.env.close()
         return
     with (
         closing(gym_env(source)) as env,
@@ -62,7 +58,7 @@ def open_source(source: Source) -> Iterator[Task]:
         yield _gym_task(source, env, environment)
 
 
-def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> Task:
+def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymAdapter) -> Task:
     if source.expert is None:
         raise InputError(
             f"{source.environment} has no expert of its own; give one: optimal, terminal, package.module:function, "

@@ -60,3 +60,8 @@ class Task:
     reward_range: tuple[float, float] | None = None
     layout: Layout | None = None
     env: gymnasium.Env[Any, Any] | None = None
+
+    def close(self) -> None:
+        """Close the Gymnasium environment, if there is one."""
+        if self.env is not None:
+            self.env.close()

@@ -7,52 +7,50 @@ from typing import Any
 import numpy as np
 
 from aceirl.mdp import IntArray
-from aceirl.protocols import EndingEnvironment, GrowingEnvironment
+from aceirl.protocols import Access
 from aceirl.sources import Source
-from aceirl.web.stage import Stage, open_stage
+from aceirl.web.environment_view import EnvironmentView, open_view
 
 # Pictures are large; a film has no more of them than this.
 MOST_FRAMES = 60
 
 
 def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list[dict[str, Any]]:
-    """An episode that was played before, from its chance and its actions; only its end, if it was long."""
-    stage = open_stage(source)
+    """An episode that was played before, from its randomness and its actions; only its end, if it was long."""
+    view = open_view(source)
     skipped = max(0, len(actions) + 1 - MOST_FRAMES)
-    state = stage.environment.reset(rng)
-    frames = [] if skipped else [_frame(stage, state, None)]
+    state = view.environment.reset(rng)
+    frames = [] if skipped else [_frame(view, state, None)]
     for number, action in enumerate(actions, start=1):
-        state = stage.environment.step(action)
+        state = view.environment.step(action)
         if number >= skipped:
-            frames.append(_frame(stage, state, action))
+            frames.append(_frame(view, state, action))
     return frames
 
 
 def film(source: Source, rng: np.random.Generator, policy: IntArray, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """A new episode of a policy `[H, S]`; `names` are the states as the policy numbers them."""
-    stage = open_stage(source)
-    environment = stage.environment
-    if isinstance(environment, GrowingEnvironment):
-        environment.recall(names)
-    end = environment.end if isinstance(environment, EndingEnvironment) else None
+    view = open_view(source)
+    environment, access = view.environment, Access.to(view.environment)
+    access.recall(names)
     state = environment.reset(rng)
-    frames = [_frame(stage, state, None)]
+    frames = [_frame(view, state, None)]
     for step in range(min(environment.horizon, MOST_FRAMES - 1)):
-        if state == end:
+        if state == access.end:
             break
         met_before = state < policy.shape[1]
         action = int(policy[step, state]) if met_before else int(rng.integers(environment.n_actions))
         state = environment.step(action)
-        frames.append(_frame(stage, state, action))
+        frames.append(_frame(view, state, action))
     return frames
 
 
-def _frame(stage: Stage, state: int, action: int | None) -> dict[str, Any]:
-    place = stage.place(state)
-    did = "" if action is None else f"{stage.actions[action].name}: "
+def _frame(view: EnvironmentView, state: int, action: int | None) -> dict[str, Any]:
+    cell = view.map_cell(state)
+    did = "" if action is None else f"{view.actions[action].name}: "
     return {
-        "x": None if place is None else place.x,
-        "y": None if place is None else place.y,
-        "words": did + stage.name(state),
-        "picture": stage.picture(),
+        "x": None if cell is None else cell.x,
+        "y": None if cell is None else cell.y,
+        "words": did + view.name(state),
+        "picture": view.picture(),
     }

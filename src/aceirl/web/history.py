@@ -1,4 +1,4 @@
-"""What an interview has come to: a function of its log, and of nothing else."""
+"""What an interview has come to: votes, episodes and counts of both, a function of its log and of nothing else."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from aceirl.certificates.betting import Bet, Forecast, Wealth
-from aceirl.counts import Counts
-from aceirl.mdp import IntArray
-from aceirl.web.log import Event
+from aceirl.certificates import Wager
+from aceirl.collect import Episode, Move
+from aceirl.engine import Recorded
+from aceirl.files import Event
 
 # What a person does; everything else in a log is what the agent did on its own.
-DEEDS = ("answer", "skip", "correct")
+USER_ACTIONS = ("answer", "skip", "correct")
 
 # How often a person is asked about a state of which they say that they do not know.
 MAX_SKIPS = 3
@@ -22,25 +20,40 @@ MAX_SKIPS = 3
 
 @dataclass
 class Walk:
-    """An episode: its number, the states met and the actions taken between them, and the stake that was put on it."""
+    """An episode: its number, where it started, its moves, and what was wagered on it."""
 
     number: int
-    states: list[int]
-    actions: list[int]
-    stake: float
+    start: int
+    wagers: dict[str, Wager]
+    moves: list[Move] = field(default_factory=list)
+    skipped: list[tuple[int, int]] = field(default_factory=list)
+    over: bool = False
 
     @property
     def step(self) -> int:
         """How many steps were made."""
-        return len(self.actions)
+        return len(self.moves)
+
+    @property
+    def states(self) -> list[int]:
+        """The states met, one more than there are actions."""
+        return [self.start, *(move[3] for move in self.moves)]
+
+    @property
+    def actions(self) -> list[int]:
+        """The actions taken."""
+        return [move[2] for move in self.moves]
 
 
 @dataclass
-class Opinion:
-    """What a person said about a state: the answers in their order, the step of the first, the number of the last."""
+class Votes:
+    """What a person said about a state, in order; `since` is the episode and step from which the standing answer stands.
+
+    `last_answer` is the number of the last answer. A vote that was put right is `settled` and not asked about again.
+    """
 
     votes: list[int] = field(default_factory=list)
-    step: int = 0
+    since: tuple[int, int] = (0, 0)
     last_answer: int = 0
     settled: bool = False
     skipped: int = 0
@@ -66,228 +79,128 @@ class Opinion:
         return len(ranked) == 2 and ranked[0][1] == ranked[1][1]
 
 
-@dataclass(frozen=True, eq=False)
-class Tallies:
-    """What was seen and said, as it was written down; `visits [H, S', A]` may have room for more states or fewer."""
-
-    n_states: int
-    visits: IntArray
-    moves: dict[tuple[int, int, int], int]
-    starts: dict[int, int]
-    answers: list[tuple[int, int, int]]
-
-    def counts(self) -> Counts:
-        """The same as the learner wants it."""
-        horizon, room, n_actions = self.visits.shape
-        shape = (horizon, self.n_states, n_actions)
-        visits, answers = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        width = min(self.n_states, room)
-        visits[:, :width] = self.visits[:, :width]
-        for place in self.answers:
-            answers[place] = 1
-        starts = np.zeros(self.n_states, dtype=np.int64)
-        for state, times in self.starts.items():
-            starts[state] = times
-        moves = [((s * n_actions + a) * self.n_states + t, times) for (s, a, t), times in self.moves.items()]
-        keys, times_each = np.array(sorted(moves), dtype=np.int64).reshape(-1, 2).T
-        return Counts(True, visits, answers, starts, keys, times_each)
-
-
 class History:
-    """Opinions, counts and the wealth of the bets on the person's route, kept up to date event by event.
+    """Votes and episodes, kept up to date event by event.
 
-    An episode is on the route for as long as it meets states about which the person's answer was known before the
-    episode began, *and still stands today*. An answer that was taken back or put right was wrong when it was given, so
-    whether it was right at the time is no question of luck, and the bets remain fair; but what was won with its help
-    has to be counted again. `stale` says that this is due: `standing_at_the_end` of the new count is today's.
+    An answer that was taken back or put right was wrong when it was given. So an episode knows a state from the time on
+    at which its standing answer came to stand *for good*: what was won with the help of another one does not count.
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        target: float,
-        *,
-        starts: tuple[int, ...] | None,
-        end: int | None,
-        standing_at_the_end: dict[int, int | None] | None = None,
-    ) -> None:
-        self.horizon, self.n_actions = shape
-        self.starts_known, self.end = starts, end
-        self.final = standing_at_the_end
-        self.opinions: dict[int, Opinion] = {}
-        self.answers = self.skips = self.repeats = self.contradictions = self.episodes = self.samples = 0
+    def __init__(self) -> None:
+        self.votes: dict[int, Votes] = {}
+        self.answers = self.skips = self.repeats = self.contradictions = self.samples = 0
         self.last_repeat = 0
-        self.episodes_since_deed = 0
-        self.wealth = Wealth.of_beginners(target, self.n_actions)
-        self.walk: Walk | None = None
+        self.episodes_since_user_action = 0
+        self.walks: list[Walk] = []
         self.names: list[str] = []
-        self.stale = False
         self.met: Counter[int] = Counter()
-        self._first_met: dict[int, tuple[int, int]] = {}
-        self._fresh: set[int] = set()
-        self._worst = 1.0
-        self._skipped: set[tuple[int, int]] = set()
-        self._visits = np.zeros((self.horizon, 1, self.n_actions), dtype=np.int64)
-        self._starts: Counter[int] = Counter()
-        self._moves: Counter[tuple[int, int, int]] = Counter()
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> History:
+        """The history that a log tells; what was undone is left out, and the episodes stay."""
+        history = cls()
+        for event in effective(events):
+            history.apply(event)
+        return history
+
+    @property
+    def walk(self) -> Walk | None:
+        """The last episode; None if there is none yet."""
+        return self.walks[-1] if self.walks else None
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes are over."""
+        return len(self.walks) - (self.walk is not None and not self.walk.over)
 
     def standing(self, state: int) -> int | None:
         """The answer that counts in a state; None if there is none."""
-        opinion = self.opinions.get(state)
-        return opinion.standing if opinion else None
+        votes = self.votes.get(state)
+        return votes.standing if votes else None
 
-    def open(self, state: int) -> bool:
-        """Whether the person may still say what they would do in a state."""
-        opinion = self.opinions.get(state)
-        return opinion is None or (opinion.standing is None and opinion.skipped < MAX_SKIPS)
+    def may_ask(self, state: int) -> bool:
+        """Whether the person may still say what they would do in a state that they have not answered."""
+        votes = self.votes.get(state)
+        return votes is None or (votes.standing is None and votes.skipped < MAX_SKIPS)
 
     def known(self) -> dict[int, int]:
         """The answers that count, by state."""
-        found = {state: opinion.standing for state, opinion in self.opinions.items()}
+        found = {state: votes.standing for state, votes in self.votes.items()}
         return {state: action for state, action in found.items() if action is not None}
 
-    def skipped_in(self, episode: int, state: int) -> bool:
-        """Whether the person said in this episode that they do not know what they would do in a state."""
-        return (episode, state) in self._skipped
+    def recorded(self) -> list[Recorded]:
+        """All episodes, the one under way too, each with the answers that have stood for good since it."""
+        answers: dict[int, list[tuple[int, int, int]]] = {}
+        for state, action in self.known().items():
+            episode, step = self.votes[state].since
+            answers.setdefault(episode, []).append((step, state, action))
+        return [
+            Recorded(
+                Episode(walk.start, tuple(walk.moves), tuple(answers.get(walk.number, ())), tuple(walk.skipped)),
+                walk.wagers,
+            )
+            for walk in self.walks
+        ]
 
-    def over(self) -> bool:
-        """Whether no step is left in the episode."""
-        walk = self.walk
-        return walk is None or walk.step >= self.horizon or walk.states[-1] == self.end
-
-    def apply(self, event: Event) -> None:
-        """Take in one event; undone ones are not to be given."""
+    def apply(self, event: Event) -> bool:
+        """Take in one event that counts; whether it changed an answer that stood before."""
         match event["event"]:
             case "answer":
-                self._answer(event["state"], event["step"], event["action"])
+                return self._answer(event["state"], event["step"], event["action"])
             case "skip":
-                self._skip(event["state"])
+                self._skip(event["state"], event["step"])
             case "correct":
-                self._correct(event["state"], event["action"])
+                return self._correct(event["state"], event["action"])
             case "walk":
                 self._walk_on(event)
+        return False
 
-    def _answer(self, state: int, step: int, action: int) -> None:
-        opinion = self.opinions.setdefault(state, Opinion(step=step))
-        before = opinion.standing
-        if before is None:
-            opinion.step = step
-        else:
+    def _answer(self, state: int, step: int, action: int) -> bool:
+        votes = self.votes.setdefault(state, Votes())
+        before = votes.standing
+        if before is not None:
             self.repeats += 1
             self.contradictions += action != before
             self.last_repeat = self.answers + 1
-        opinion.votes.append(action)
+        votes.votes.append(action)
         self.answers += 1
-        opinion.last_answer = self.answers
-        self._changed(state, before, opinion.standing)
+        votes.last_answer = self.answers
+        return self._changed(votes, before, step)
 
-    def _skip(self, state: int) -> None:
+    def _skip(self, state: int, step: int) -> None:
         assert self.walk is not None
-        self.opinions.setdefault(state, Opinion()).skipped += 1
+        self.votes.setdefault(state, Votes()).skipped += 1
         self.skips += 1
-        self._skipped.add((self.walk.number, state))
-        self.episodes_since_deed = 0
+        self.walk.skipped.append((step, state))
+        self.episodes_since_user_action = 0
 
-    def _correct(self, state: int, action: int) -> None:
-        opinion = self.opinions.setdefault(state, Opinion())
-        before = opinion.standing
-        opinion.votes, opinion.settled = [action], True
-        self._changed(state, before, action)
+    def _correct(self, state: int, action: int) -> bool:
+        votes = self.votes.setdefault(state, Votes())
+        before = votes.standing
+        votes.votes, votes.settled = [action], True
+        return self._changed(votes, before, 0)
 
-    def _changed(self, state: int, before: int | None, now: int | None) -> None:
-        self.episodes_since_deed = 0
-        if before != now:
-            self._fresh.add(state)
-            self.stale |= before is not None
+    def _changed(self, votes: Votes, before: int | None, step: int) -> bool:
+        self.episodes_since_user_action = 0
+        if votes.standing != before:
+            votes.since = (self.walk.number if self.walk else 0, step)
+        return before is not None and votes.standing != before
 
     def _walk_on(self, event: Event) -> None:
-        """`path` is a part of an episode: states and actions in turn; the first has the stake."""
+        """`path` is a part of an episode: states and actions in turn; the first part has the stakes."""
         self.names.extend(event.get("names", ()))
-        path = event["path"]
-        states, actions = path[0::2], path[1::2]
-        if "stake" in event:
-            self._begin(Walk(event["episode"], [states[0]], [], event["stake"]))
-        assert self.walk is not None
-        first = self.walk.step
-        self.walk.states.extend(states[1:])
-        self.walk.actions.extend(actions)
-        self._count(first, states, actions)
-        if self.over():
-            self._finish(self.walk)
-
-    def _begin(self, walk: Walk) -> None:
-        self.walk = walk
-        self._fresh.clear()
-        self._skipped.clear()
-        self._starts[walk.states[0]] += 1
-        self._worst = self.worst_next()
-
-    def _on_route(self, state: int) -> bool:
-        """Whether the answer in a state was known before the episode, and is still the one that counts."""
-        standing = self.standing(state)
-        if standing is None or state in self._fresh:
-            return False
-        return self.final is None or self.final.get(state) == standing
-
-    def _finish(self, walk: Walk) -> None:
-        self.episodes += 1
-        self.episodes_since_deed += 1
-        for step, state in enumerate(walk.states[: walk.step]):
-            self._first_met.setdefault(state, (walk.number, step))
-        self.met.update(set(walk.states[: walk.step]))
-        exits = np.zeros(self.horizon + 1, dtype=np.int64)
-        exits[self._first_exit(walk)] = 1
-        self.wealth = self.wealth.after(0, Bet(walk.stake, self._worst, 0.0), exits)
-
-    def _first_exit(self, walk: Walk) -> int:
-        for step, (state, action) in enumerate(zip(walk.states, walk.actions, strict=False)):
-            if not self._on_route(state):
-                return step
-            if action != self.standing(state):
-                return step + 1
-        return self.horizon
-
-    def _count(self, first: int, states: list[int], actions: list[int]) -> None:
+        states, actions = event["path"][0::2], event["path"][1::2]
+        if "stakes" in event:
+            wagers = {kind: Wager(stake) for kind, stake in event["stakes"].items()}
+            self.walks.append(Walk(event["episode"], states[0], wagers))
+        walk = self.walks[-1]
+        for here, action, there in zip(states[:-1], actions, states[1:], strict=True):
+            walk.moves.append((walk.step, here, action, there))
         self.samples += len(actions)
-        largest = max(states)
-        if largest >= self._visits.shape[1]:
-            more = max(largest + 1, 2 * self._visits.shape[1]) - self._visits.shape[1]
-            self._visits = np.pad(self._visits, ((0, 0), (0, more), (0, 0)))
-        for offset, (state, action) in enumerate(zip(states, actions, strict=False)):
-            self._visits[first + offset, state, action] += 1
-            self._moves[state, action, states[offset + 1]] += 1
-
-    def tallies(self, n_states: int) -> Tallies:
-        """A copy of all observations and of the answers that count, for a problem of that many states."""
-        said = [(self.opinions[state].step, state, action) for state, action in self.known().items()]
-        return Tallies(n_states, self._visits.copy(), dict(self._moves), dict(self._starts), said)
-
-    def forecast(self) -> Forecast:
-        """What the next episode is expected to do on the person's route, judging by those before.
-
-        A state that one episode alone has met would have been new to it, had it come last: about as often as past
-        episodes have such a state will the next one meet something unknown (Good and Turing). StateIndex about which the
-        person has nothing to say are met as often as they were. Half an episode that leaves at once is added, since
-        even a long row of good ones proves little.
-        """
-        strays: dict[int, int] = {}
-        law = np.zeros(self.horizon + 1)
-        law[0] = 0.5
-        for state, times in self.met.items():
-            episode, step = self._first_met[state]
-            if self.standing(state) is None:
-                law[step] += times
-            elif times == 1:
-                strays[episode] = min(step, strays.get(episode, step))
-        for step in strays.values():
-            law[step] += 1
-        law[-1] = max(0.0, self.episodes + 1 - law[:-1].sum())
-        return Forecast(np.zeros((self.horizon, 1)), law / law.sum(), self.worst_next())
-
-    def worst_next(self) -> float:
-        """The largest share of the next episode that can be lost: less than all, if all possible starts are known."""
-        known = self.starts_known is not None and all(self._on_route(state) for state in self.starts_known)
-        return 1 - 1 / self.horizon if known else 1.0
+        if event.get("over"):
+            walk.over = True
+            self.episodes_since_user_action += 1
+            self.met.update({move[1] for move in walk.moves})
 
     def expected_questions(self) -> int | None:
         """About how many states the person will still be asked about; None before there are episodes to compare.
@@ -300,22 +213,23 @@ class History:
         once = sum(times == 1 for times in self.met.values())
         twice = sum(times == 2 for times in self.met.values())
         unseen = (1 - 1 / self.episodes) * once * (once - 1) / (2 * (twice + 1))
-        return round(unseen) + sum(self.open(state) for state in self.met)
+        return round(unseen) + sum(self.may_ask(state) for state in self.met)
 
 
-def effective(events: Iterable[Event]) -> tuple[list[Event], int]:
-    """The events that count, with what was undone taken out; and how many deeds there were, undoing included."""
+def effective(events: Iterable[Event]) -> list[Event]:
+    """The events that count: all but what was undone, and the undoing. What the agent did meanwhile stays."""
     kept: list[Event] = []
-    deeds: list[int] = []
-    turns = 0
+    done: list[int] = []
     for event in events:
-        kind = event["event"]
-        if kind == "undo":
-            turns += 1
-            del kept[deeds.pop() :]
-        else:
-            if kind in DEEDS:
-                turns += 1
-                deeds.append(len(kept))
-            kept.append(event)
-    return kept, turns
+        if event["event"] == "undo":
+            kept[done.pop()] = {"event": "undone"}
+            continue
+        if event["event"] in USER_ACTIONS:
+            done.append(len(kept))
+        kept.append(event)
+    return kept
+
+
+def last_user_action(events: Iterable[Event]) -> Event | None:
+    """What an undo would take back; None if there is nothing."""
+    return next((event for event in reversed(effective(events)) if event["event"] in USER_ACTIONS), None)

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aceirl.web.log import replace_file
+from aceirl.files import disk, replace
 
 TOKEN_FILE = "token"
 MAX_BODY = 4096
@@ -40,7 +40,8 @@ def lasting_token(folder: Path) -> str:
         if len(kept) >= 32:
             return kept
     token = secrets.token_urlsafe(24)
-    replace_file(path, token.encode(), private=True)
+    with disk(path):
+        replace(path, token.encode(), private=True)
     return token
 
 

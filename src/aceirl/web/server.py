@@ -23,9 +23,14 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from aceirl.collect import Streams
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.protocols import GrowingEnvironment
-from aceirl.web import learning
+from aceirl.experts import PolicyExpert
+from aceirl.loop import learn
+from aceirl.settings import Settings
+from aceirl.turns import Turn
 from aceirl.web.film import film, replay
 from aceirl.web.security import Guard
 from aceirl.web.session import PUBLIC_FILES, Interview, StaleError
@@ -96,36 +101,48 @@ class Conductor:
             await asyncio.sleep(REFLECTION)
             if turn != self.interview.turn:
                 continue
-            learnt = await loop.run_in_executor(self.thinking, learning.learn, self.interview.snapshot())
-            self.interview.adopt(learnt)
+            version, glance = self.interview.version, self.interview.glance()
+            await loop.run_in_executor(self.thinking, work_out, glance)
+            self.interview.adopt(glance, version)
 
     def _has_news(self) -> bool:
-        interview, learnt = self.interview, self.interview.learnt
+        interview = self.interview
         if not interview.history.answers:
             return False
-        if learnt is None or learnt.version[0] != interview.turn:
+        if interview.learned is None or interview.learned_version[0] != interview.turn:
             return True
-        return interview.phase == "done" and learnt.version != interview.version
+        return interview.phase == "done" and interview.learned_version != interview.version
 
     async def replay(self) -> list[dict[str, Any]]:
         """The episode up to now, picture by picture."""
         interview, walk = self.interview, self.interview.history.walk
         if walk is None:
             return []
-        rng, actions = interview.episode_generator(walk.number), list(walk.actions)
+        rng, actions = Streams.of(interview.source.seed, walk.number).environment, walk.actions
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.filming, replay, interview.source, rng, actions)
 
     async def film(self, number: int) -> list[dict[str, Any]]:
         """An episode of what was learnt; another one for each number."""
-        interview, learnt = self.interview, self.interview.learnt
-        if learnt is None:
+        interview, learned = self.interview, self.interview.learned
+        if learned is None:
             return []
-        environment = interview.environment
-        names = environment.names if isinstance(environment, GrowingEnvironment) else ()
         rng = interview.generator(FILM, number)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.filming, film, interview.source, rng, learnt.policy, names)
+        return await loop.run_in_executor(self.filming, film, interview.source, rng, learned.policy, learned.names)
+
+
+def work_out(turn: Turn) -> None:
+    """Infer the reward and the policy of a turn, which keeps them."""
+    _ = turn.mean_reward
+
+
+def prepare() -> None:
+    """Work out a tiny problem, so that all compiled parts are ready before somebody waits for them."""
+    problem = make("gridworld", seed=0, horizon=2)
+    settings = Settings(strategy="advice", max_samples=4, epsilon=1e-9)
+    for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
+        work_out(turn)
 
 
 def application(interview: Interview, token: str, port: int, *, public: bool = False) -> ASGIApp:

@@ -1,7 +1,8 @@
-"""An interview without a page: what to ask next, what to do with an answer. No thread ever waits for a person."""
+"""An interview without a page: a person drives the engine, and a log remembers. No thread ever waits for a person."""
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -10,20 +11,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from aceirl.certificates import place
+from aceirl.collect import Answers, Episode, Question, Reply
+from aceirl.counts import ExpertKind
+from aceirl.engine import Engine
 from aceirl.errors import InputError
-from aceirl.protocols import EndingEnvironment, GrowingEnvironment
+from aceirl.files import Event, Log, disk, replace
+from aceirl.settings import Settings
 from aceirl.sources import Source
-from aceirl.web import learning
-from aceirl.web.history import History, Walk, effective
-from aceirl.web.learning import Learnt, Snapshot
-from aceirl.web.log import Event, Log, replace_file
-from aceirl.web.slips import slips
-from aceirl.web.stage import open_stage
+from aceirl.turns import Turn
+from aceirl.web.answer_errors import answer_errors
+from aceirl.web.environment_view import open_view
+from aceirl.web.history import USER_ACTIONS, History, last_user_action
 
 CONFIGURATION, ANSWERS, REWARD, RESULT = "interview.json", "answers.jsonl", "reward.npz", "result.json"
 PUBLIC_FILES = (CONFIGURATION, ANSWERS, REWARD, RESULT)
-FORMAT = 1
+FORMAT = 2
 
 # The first question that comes twice comes after so many answers, and the next ones after some number in the range.
 FIRST_REPEAT, LATER_REPEATS = 6, (9, 15)
@@ -34,8 +36,13 @@ REST, MAX_VOTES = 4, 3
 # So many episodes in a row without a question, and nothing is left to ask.
 QUIET_EPISODES = 300
 
-# What a stream of chance is for, in the name of its seed.
-EPISODE, GUESS, REPEAT = 0, 1, 2
+# A reward is inferred when there are a quarter more samples than the last time; in between the page shows a glance.
+INFER_AFTER_GROWTH = 0.25
+
+# A stream of randomness of the interview's own: when a question comes twice.
+REPEAT = 2
+
+PERSON = ExpertKind(deterministic=True, stationary=True)
 
 Phase = Literal["asking", "walking", "done"]
 
@@ -45,7 +52,7 @@ class StaleError(Exception):
 
 
 @dataclass(frozen=True)
-class Terms:
+class Accuracy:
     """What is asked of the certificate: a loss of at most a share `epsilon`, with confidence `1 - delta`."""
 
     epsilon: float = 0.1
@@ -66,12 +73,24 @@ class Interview:
     passed, so of two answers to one question only the first counts.
     """
 
-    def __init__(self, folder: Path, source: Source, terms: Terms) -> None:
-        self.folder, self.source, self.terms = folder, source, terms
-        self.stage = open_stage(source)
-        self.environment = self.stage.environment
+    def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
+        self.folder, self.source, self.accuracy = folder, source, accuracy
+        self.view = open_view(source)
+        self.environment = self.view.environment
+        self.settings = Settings(
+            strategy="advice",
+            epsilon=accuracy.epsilon * self.environment.horizon,
+            delta=accuracy.delta,
+            max_samples=10**9,
+            infer_after_growth=INFER_AFTER_GROWTH,
+            seed=source.seed,
+        )
         self.log = Log(folder / ANSWERS)
-        self.learnt: Learnt | None = None
+        self.learned: Turn | None = None
+        self.learned_version = (0, 0)
+        self._unwritten: list[Event] = []
+        self._question: Question | None = None
+        self._reopened: Question | None = None
         try:
             self._rebuild()
         except BaseException:
@@ -79,9 +98,9 @@ class Interview:
             raise
 
     @classmethod
-    def open(cls, folder: Path, source: Source, terms: Terms) -> Interview:
+    def open(cls, folder: Path, source: Source, accuracy: Accuracy) -> Interview:
         """The interview in a folder that exists, begun if there is none."""
-        wanted = {"format": FORMAT, "source": asdict(source), "terms": asdict(terms)}
+        wanted = {"format": FORMAT, "source": asdict(source), "accuracy": asdict(accuracy)}
         wanted = json.loads(json.dumps(wanted))
         path = folder / CONFIGURATION
         if path.exists():
@@ -92,10 +111,11 @@ class Interview:
             if found != wanted:
                 raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
         else:
-            if any(folder.iterdir()):
+            if any(name.name != ".lock" for name in folder.iterdir()):
                 raise InputError(f"{folder} has files but no interview; choose another folder with --out")
-            replace_file(path, json.dumps(wanted, indent=2).encode())
-        return cls(folder, source, terms)
+            with disk(path):
+                replace(path, json.dumps(wanted, indent=2).encode())
+        return cls(folder, source, accuracy)
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -105,14 +125,25 @@ class Interview:
 
     def answer(self, turn: int, action: int) -> None:
         """What the person would do in the current situation."""
-        walk = self._asked(turn)
+        question = self._asked(turn)
         self._check_action(action)
-        self._do({"event": "answer", "state": walk.states[-1], "step": walk.step, "action": action})
+        event: Event = {"event": "answer", "state": question.state, "step": question.step, "action": action}
+        if self._do(event) or self._reopened is not None:
+            self._rebuild()
+        else:
+            standing = self.history.standing(question.state)
+            assert standing is not None
+            self.engine.tell(standing)
+        self._reopened = self._question = None
 
     def skip(self, turn: int) -> None:
         """The person does not know; the agent does something, and goes on."""
-        walk = self._asked(turn)
-        self._do({"event": "skip", "state": walk.states[-1], "step": walk.step})
+        question = self._asked(turn)
+        self._do({"event": "skip", "state": question.state, "step": question.step})
+        if self._reopened is None:
+            self.engine.tell(Reply.SKIP)
+            self._question = None
+        self._reopened = None
 
     def correct(self, turn: int, state: int, action: int) -> None:
         """What the person really would do in a state about which they said different things."""
@@ -121,204 +152,202 @@ class Interview:
         if self.history.standing(state) is None:
             raise InputError(f"state {state} was never answered, so there is nothing to put right")
         self._do({"event": "correct", "state": state, "action": action})
+        self._rebuild()
 
     def undo(self, turn: int) -> None:
-        """Take back the last thing the person did: everything is again as it was when they did it."""
+        """Take back the last thing the person did, and ask about it once more; the episodes stay as they were.
+
+        To play an episode again that had a surprise in it would make the promise unsound.
+        """
         self._check_turn(turn)
-        if not self.deeds:
+        taken_back = last_user_action(self.log)
+        if taken_back is None:
             raise InputError("there is no answer to take back")
         self.log.append([{"event": "undo"}])
         self._rebuild()
+        if taken_back["event"] != "correct" and self.history.standing(taken_back["state"]) is None:
+            self._reopened = Question(taken_back["step"], taken_back["state"], (), np.random.default_rng(0))
 
     # What the agent does
 
     @property
+    def question(self) -> Question | None:
+        """What the person is asked now; one that was taken back comes before all others."""
+        return self._reopened or self._question
+
+    @property
+    def reopened(self) -> bool:
+        """Whether the question is one whose answer was taken back, and not about where the agent is now."""
+        return self._reopened is not None
+
+    @property
     def phase(self) -> Phase:
         """Whether the person is asked, the agent acts on its own, or the interview is over."""
-        history = self.history
-        if self.certified or history.episodes_since_deed >= QUIET_EPISODES:
+        if self._reopened is not None:
+            return "asking"
+        if self.certified or self.history.episodes_since_user_action >= QUIET_EPISODES:
             return "done"
-        if history.over():
-            return "walking"
-        assert history.walk is not None
-        return "asking" if self._wants_answer(history.walk.number, history.walk.states[-1]) else "walking"
+        return "asking" if self._question is not None else "walking"
 
     def walk_on(self, seconds: float) -> None:
         """Let the agent act on its own until the person is needed, all is done, or the time is up."""
+        self._write()
         deadline = time.perf_counter() + seconds
-        events: list[Event] = []
         while self.phase == "walking" and time.perf_counter() < deadline:
-            event = self._stretch()
-            events.append(event)
-            self.history.apply(event)
-        # No answer is in these events, and from the same answers they would come out the same.
-        self.log.append(events, wait=False)
+            step = self.engine.ask()
+            if isinstance(step, Question):
+                self._question = step
+                self._note(Episode(step.walk[0][1] if step.walk else step.state, tuple(step.walk)))
+            else:
+                self._note(step.episodes[0], over=True)
+        self._write()
 
     # What is known
 
     @property
     def certified_share(self) -> float:
         """The certified loss against the person, as a share of the most an episode can be worth."""
-        return self.history.wealth.certified(0, self.terms.delta)
+        belief = self.engine.belief
+        return belief.certificates["policy"].value(belief) / belief.shape[0]
 
     @property
     def certified(self) -> bool:
         """Whether the policy certificate is as good as was asked."""
-        return self.certified_share <= self.terms.epsilon * (1 + 1e-9)
+        return self.engine.belief.certified("policy")
 
     @property
     def version(self) -> tuple[int, int]:
         """The moment: what the person and the agent have done so far."""
         return self.turn, self.history.samples
 
-    def snapshot(self) -> Snapshot:
-        """A copy of what is known now, to learn from."""
-        warm = None if self.learnt is None else self.learnt.parameters
-        return Snapshot.of(self.environment, self.history, self.version, self.terms.delta, warm)
+    def glance(self) -> Turn:
+        """What is known now, as a turn from which nothing has been worked out yet."""
+        walk = self.history.walk
+        if walk is None or walk.over:
+            return self.engine.last_turn
+        return self.engine.glance(self.history.recorded()[-1].episode)
 
-    def adopt(self, learnt: Learnt) -> None:
-        """Take over what was learnt from a snapshot, and leave it in the folder if it is the last word."""
-        self.learnt = learnt
-        if self.phase == "done" and learnt.version == self.version:
-            for name, content in learning.as_files(learnt, self.summary()).items():
-                replace_file(self.folder / name, content)
+    def adopt(self, turn: Turn, version: tuple[int, int]) -> None:
+        """Take over what was worked out, and leave it in the folder if it is the last word."""
+        self.learned, self.learned_version = turn, version
+        if self.phase == "done" and version == self.version:
+            with disk(self.folder):
+                replace(self.folder / REWARD, _arrays(turn))
+                replace(self.folder / RESULT, json.dumps(self.summary(), indent=2, ensure_ascii=False).encode())
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values."""
         history = self.history
-        erring = slips(history.repeats, history.contradictions)
         return {
             "environment": self.source.environment,
             "certified": self.certified,
             "certified_loss_share": self.certified_share,
-            "asked_loss_share": self.terms.epsilon,
-            "confidence": 1 - self.terms.delta,
+            "asked_loss_share": self.accuracy.epsilon,
+            "confidence": 1 - self.accuracy.delta,
             "answers": history.answers,
             "skipped": history.skips,
             "episodes": history.episodes,
             "steps": history.samples,
-            "greedy_policy_agrees_with_answers": self.learnt is not None and self.learnt.agrees,
-            "slips": asdict(erring),
-            "slack": None if self.learnt is None else self.learnt.slack,
+            "answer_errors": asdict(answer_errors(history.repeats, history.contradictions)),
             "answers_by_state": {
-                self.stage.name(state): self.stage.actions[action].name for state, action in history.known().items()
+                self.view.name(state): self.view.actions[action].name for state, action in history.known().items()
             },
             "contradictions": {
-                self.stage.name(state): [self.stage.actions[vote].name for vote in opinion.votes]
-                for state, opinion in history.opinions.items()
-                if opinion.contradictory
+                self.view.name(state): [self.view.actions[vote].name for vote in votes.votes]
+                for state, votes in history.votes.items()
+                if votes.contradictory
             },
         }
 
-    def episode_generator(self, number: int) -> np.random.Generator:
-        """All the chance of an episode, as it was when the episode was played."""
-        return self.generator(EPISODE, number)
-
     def generator(self, *name: int) -> np.random.Generator:
-        """A stream of chance of that name; the same whenever it is asked for."""
-        return np.random.default_rng(np.random.SeedSequence(self.source.seed, spawn_key=name))
+        """A stream of randomness of that name; the same whenever it is asked for."""
+        return np.random.default_rng(np.random.SeedSequence([self.source.seed, *name]))
 
     def _check_turn(self, turn: int) -> None:
         if turn != self.turn:
             raise StaleError
 
-    def _asked(self, turn: int) -> Walk:
+    def _asked(self, turn: int) -> Question:
         self._check_turn(turn)
-        if self.phase != "asking" or self.history.walk is None:
+        if self.phase != "asking" or self.question is None:
             raise StaleError
-        return self.history.walk
+        return self.question
 
     def _check_action(self, action: int) -> None:
         if not 0 <= action < self.environment.n_actions:
             raise InputError(f"action {action} is not one of 0 to {self.environment.n_actions - 1}")
 
-    def _do(self, event: Event) -> None:
+    def _do(self, event: Event) -> bool:
+        """Log what the person did, and take it in; whether an answer that stood before has changed."""
+        self._write()
         self.log.append([event])
-        self.history.apply(event)
         self.turn += 1
-        self.deeds += 1
-        if self.history.stale:
-            self._rebuild()
+        return self.history.apply(event)
 
-    def _wants_answer(self, episode: int, state: int) -> bool:
-        if self.history.open(state):
-            return not self.history.skipped_in(episode, state)
-        return self._is_due_again(state)
+    def _note(self, episode: Episode, *, over: bool = False) -> None:
+        """Take in the part of an episode that is not in the history yet; it is written with the next events."""
+        walk, history = self.history.walk, self.history
+        begins = walk is None or walk.over
+        first = 0 if begins or walk is None else walk.step
+        number = 0 if walk is None else walk.number + begins
+        new = episode.walk[first:]
+        path = [new[0][1] if new else walk.states[-1] if walk and not begins else episode.start]
+        path += [value for _, _, action, there in new for value in (action, there)]
+        event: Event = {"event": "walk", "episode": number, "step": first, "path": path}
+        if begins:
+            event["stakes"] = {kind: wager.stake for kind, wager in self.engine.wagers.items()}
+        if over:
+            event["over"] = True
+        names = self.engine.access.names
+        if len(names) > len(history.names):
+            event["names"] = list(names[len(history.names) :])
+        if begins or over or new:
+            history.apply(event)
+            self._unwritten.append(event)
 
-    def _is_due_again(self, state: int) -> bool:
-        history, opinion = self.history, self.history.opinions[state]
-        if opinion.settled or not 0 < len(opinion.votes) < MAX_VOTES or history.answers - opinion.last_answer < REST:
+    def _write(self) -> None:
+        """Hand over what the agent did; no answer is in it, and from the same answers it would come out the same."""
+        if self._unwritten:
+            self.log.append(self._unwritten, wait=False)
+            self._unwritten = []
+
+    def _wanted(self, step: int, state: int, answered: bool) -> bool:
+        """Whether the person shall be asked, perhaps once more, to see how often they err."""
+        history = self.history
+        if not answered:
+            return history.may_ask(state)
+        votes = history.votes[state]
+        if votes.settled or not 0 < len(votes.votes) < MAX_VOTES or history.answers - votes.last_answer < REST:
             return False
-        if opinion.tied:
+        if votes.tied:
             return True
         low, high = LATER_REPEATS
         number = history.repeats
         gap = FIRST_REPEAT if number == 0 else int(self.generator(REPEAT, number).integers(low, high + 1))
         return history.answers - history.last_repeat >= gap
 
-    def _stretch(self) -> Event:
-        """Go on by the known answers to the next question or the end of the episode; begin one if there is none."""
-        environment, walk = self.environment, self.history.walk
-        event: Event = {"event": "walk"}
-        if walk is None or self.history.over():
-            number, first = (0 if walk is None else walk.number + 1), 0
-            event["stake"] = place(self.history.forecast(), self.terms.epsilon).stake
-            path = [environment.reset(self.episode_generator(number))]
-        else:
-            number, first = walk.number, walk.step
-            path = [walk.states[-1], *self._step(number, first, walk.states[-1])]
-        end = environment.end if isinstance(environment, EndingEnvironment) else None
-        while (step := first + len(path) // 2) < environment.horizon and path[-1] != end:
-            if self._wants_answer(number, path[-1]):
-                break
-            path += self._step(number, step, path[-1])
-        event |= {"episode": number, "step": first, "path": path}
-        if isinstance(environment, GrowingEnvironment) and environment.n_states > len(self.history.names):
-            event["names"] = list(environment.names[len(self.history.names) :])
-        return event
-
-    def _step(self, number: int, step: int, state: int) -> tuple[int, int]:
-        """One step by the answer that counts, or any action where there is none: `(action, next state)`."""
-        action = self.history.standing(state)
-        if action is None:
-            action = int(self.generator(GUESS, number, step).integers(self.environment.n_actions))
-        return action, self.environment.step(action)
-
     def _rebuild(self) -> None:
         """Compute everything from the log again, and bring the environment back to where the log ends."""
-        events, self.turn = effective(self.log)
-        self.deeds = sum(event["event"] != "walk" for event in events)
-        self.history = self._replayed(events, None)
-        if self.history.stale:
-            final = {state: opinion.standing for state, opinion in self.history.opinions.items()}
-            self.history = self._replayed(events, final)
-        if isinstance(self.environment, GrowingEnvironment):
-            self.environment.recall(tuple(self.history.names))
-        if not self.history.over():
-            assert self.history.walk is not None
-            self._walk_again(self.history.walk)
+        self._write()
+        events = list(self.log)
+        self.turn = sum(event["event"] in (*USER_ACTIONS, "undo") for event in events)
+        self.history = History.of(events)
+        recorded = self.history.recorded()
+        self.engine = Engine(self.environment, Answers(PERSON, wanted=self._wanted), self.settings)
+        under_way = self.history.walk is not None and not self.history.walk.over
+        self.engine.take(recorded[:-1] if under_way else recorded, tuple(self.history.names))
+        if under_way:
+            self.engine.take_up(recorded[-1])
+        self._question = self._reopened = None
 
-    def _replayed(self, events: list[Event], final: dict[int, int | None] | None) -> History:
-        environment = self.environment
-        initial = environment.initial
-        history = History(
-            (environment.horizon, environment.n_actions),
-            self.terms.epsilon,
-            starts=None if initial is None else tuple(int(state) for state in np.flatnonzero(initial)),
-            end=environment.end if isinstance(environment, EndingEnvironment) else None,
-            standing_at_the_end=final,
-        )
-        for event in events:
-            history.apply(event)
-        if final is not None:
-            history.final, history.stale = None, False
-        return history
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is anything to take back."""
+        return self.history.answers + self.history.skips > 0 or any(v.settled for v in self.history.votes.values())
 
-    def _walk_again(self, walk: Walk) -> None:
-        states = [self.environment.reset(self.episode_generator(walk.number))]
-        states += [self.environment.step(action) for action in walk.actions]
-        if states != walk.states:
-            raise InputError(
-                f"episode {walk.number} of {self.folder} went differently when it was played again; "
-                "the environment must take all its chance from the seed"
-            )
+
+def _arrays(turn: Turn) -> bytes:
+    """What an interview leaves behind for programs."""
+    arrays = io.BytesIO()
+    np.savez_compressed(arrays, reward=turn.belief.recovered.reward, policy=turn.policy, mean_reward=turn.mean_reward)
+    return arrays.getvalue()

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from aceirl.protocols import EndingEnvironment, GrowingEnvironment
+import numpy as np
+
+from aceirl.web.answer_errors import AnswerErrors, answer_errors
+from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Walk
 from aceirl.web.session import Interview
-from aceirl.web.slips import Slips, slips
-from aceirl.web.stage import Stage
 
 # How many of the steps before a question are told in words.
-TOLD_STEPS = 4
+NARRATED_STEPS = 4
 
 
 def about(interview: Interview) -> dict[str, Any]:
     """What never changes: the environment, its actions and their keys."""
-    stage = interview.stage
+    shown = interview.view
     return {
         "environment": interview.source.environment,
-        "brief": stage.brief,
-        "shape": stage.shape,
+        "brief": shown.brief,
+        "shape": shown.shape,
         "horizon": interview.environment.horizon,
-        "actions": [{"name": a.name, "direction": a.direction, "key": a.key} for a in stage.actions],
+        "actions": [{"name": a.name, "direction": a.direction, "key": a.key} for a in shown.actions],
     }
 
 
 def tag(interview: Interview) -> str:
     """Changes whenever the page has something new to show."""
-    learnt = interview.learnt
-    known = "-" if learnt is None else ".".join(map(str, learnt.version))
+    known = "-" if interview.learned is None else ".".join(map(str, interview.learned_version))
     return f"{interview.turn}.{interview.history.samples}.{interview.phase}.{known}"
 
 
 def view(interview: Interview) -> dict[str, Any]:
     """All that the page shows now."""
     phase: str = interview.phase
-    if phase == "done" and (interview.learnt is None or interview.learnt.version != interview.version):
+    if phase == "done" and (interview.learned is None or interview.learned_version != interview.version):
         phase = "thinking"
     return {
         "tag": tag(interview),
@@ -45,52 +46,46 @@ def view(interview: Interview) -> dict[str, Any]:
         "question": _question(interview) if phase == "asking" else None,
         "progress": _progress(interview),
         "gauge": _gauge(interview),
-        "slips": _slips_in_words(interview),
+        "answer_errors": _answer_errors_in_words(interview),
         "belief": _belief(interview),
         "contradictions": _contradictions(interview),
-        "can_undo": interview.deeds > 0,
+        "can_undo": interview.can_undo,
         "outcome": _outcome(interview) if phase == "done" else None,
-        "slack": _slack_in_words(interview) if phase == "done" else None,
     }
 
 
 def _question(interview: Interview) -> dict[str, Any]:
-    walk, stage = interview.history.walk, interview.stage
+    question, walk, shown = interview.question, interview.history.walk, interview.view
+    assert question is not None
     assert walk is not None
-    state = walk.states[-1]
-    name = stage.name(state)
+    name = shown.name(question.state)
     return {
-        "state": state,
+        "state": question.state,
         "where": name[0].upper() + name[1:],
-        "step": walk.step,
+        "step": question.step,
         "episode": walk.number + 1,
-        "path": walk.states,
-        "told": told(stage, walk),
-        "alone": interview.history.episodes_since_deed,
-        "picture": stage.picture(),
+        "path": walk.states if not interview.reopened else [question.state],
+        "narrative": [] if interview.reopened else narrative(shown, walk),
+        "reopened": interview.reopened,
+        "alone": interview.history.episodes_since_user_action,
+        "picture": None if interview.reopened else shown.picture(),
     }
 
 
-def told(stage: Stage, walk: Walk) -> list[str]:
+def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
     """The last steps of an episode in words; its beginning, if that is not long ago."""
-    first = max(0, walk.step - TOLD_STEPS)
-    sentences = [] if first else [f"It started in {stage.name(walk.states[0])}."]
-    for step in range(first, walk.step):
-        before, after = walk.states[step], walk.states[step + 1]
-        action = stage.actions[walk.actions[step]].name
-        reached = "stayed where it was" if before == after else f"got to {stage.name(after)}"
-        sentences.append(f"It did “{action}” and {reached}.")
+    first = max(0, walk.step - NARRATED_STEPS)
+    sentences = [] if first else [f"It started in {shown.name(walk.start)}."]
+    for _, before, action, after in walk.moves[first:]:
+        reached = "stayed where it was" if before == after else f"got to {shown.name(after)}"
+        sentences.append(f"It did “{shown.actions[action].name}” and {reached}.")
     return sentences
 
 
 def _progress(interview: Interview) -> dict[str, Any]:
-    history, environment = interview.history, interview.environment
-    possible: int | None = environment.n_states
-    if isinstance(environment, GrowingEnvironment):
-        possible = environment.possible_states
-    if possible is not None and isinstance(environment, EndingEnvironment):
-        possible -= 1
-    left = None if possible is None else possible - len(history.known())
+    history, access = interview.history, interview.engine.access
+    possible = access.shape[1] if access.possible_states is None else access.possible_states
+    left = None if math.isinf(possible) else int(possible) - (access.end is not None) - len(history.known())
     expected = history.expected_questions()
     if interview.phase == "done":
         words = "No more are needed."
@@ -109,36 +104,31 @@ def _progress(interview: Interview) -> dict[str, Any]:
 
 
 def _gauge(interview: Interview) -> dict[str, Any]:
-    share, terms = interview.certified_share, interview.terms
-    confidence = _percent(1 - terms.delta)
+    share, asked = interview.certified_share, interview.accuracy
+    confidence = _percent(1 - asked.delta)
     loses = f"acting on what it learnt loses at most {_percent(share)} of the most an episode can be worth"
     if share >= 1:
         words = "Nothing can be promised yet. That changes once it has walked whole episodes on your answers alone."
     elif interview.certified:
         words = f"Promised, with {confidence} confidence: compared with you, {loses}."
     else:
-        words = f"With {confidence} confidence: compared with you, {loses}. It stops at {_percent(terms.epsilon)}."
-    return {"sure": 1 - share, "target": 1 - terms.epsilon, "reached": interview.certified, "words": words}
+        words = f"With {confidence} confidence: compared with you, {loses}. It stops at {_percent(asked.epsilon)}."
+    return {"sure": 1 - share, "target": 1 - asked.epsilon, "reached": interview.certified, "words": words}
 
 
-def _slips_in_words(interview: Interview) -> str:
+def _answer_errors_in_words(interview: Interview) -> str:
     history = interview.history
-    found = slips(history.repeats, history.contradictions)
+    found = answer_errors(history.repeats, history.contradictions)
     if not found.repeated:
-        return "Everybody slips now and then, so a few questions come twice on purpose."
+        return "Everybody errs now and then, so a few questions come twice on purpose."
     range_ = f"{_percent(found.low)} to {_percent(found.high)}" if found.low else f"at most {_percent(found.high)}"
     return (
-        f"{_times(found)}. About {_percent(found.guess)} of your answers may be slips ({range_}, with 90 % confidence)."
+        f"{_times(found)}. About {_percent(found.guess)} of your answers may be errors "
+        f"({range_}, with 90 % confidence)."
     )
 
 
-def _slack_in_words(interview: Interview) -> str:
-    assert interview.learnt is not None
-    share = _percent(interview.learnt.slack / interview.environment.horizon)
-    return f"To allow for them, rewards under which your answers lose up to {share} of an episode remain possible."
-
-
-def _times(found: Slips) -> str:
+def _times(found: AnswerErrors) -> str:
     asked = "One question came twice" if found.repeated == 1 else f"{found.repeated} questions came twice"
     if not found.contradicted:
         return f"{asked}, and you said the same"
@@ -148,72 +138,65 @@ def _times(found: Slips) -> str:
 
 
 def _belief(interview: Interview) -> dict[str, Any]:
-    """The states on the sheet that the current one lies on, with what is thought of them."""
-    stage, walk, learnt = interview.stage, interview.history.walk, interview.learnt
-    here = None if walk is None else stage.place(walk.states[-1])
-    if here is None and walk is not None:
-        here = next((place for state in reversed(walk.states) if (place := stage.place(state))), None)
+    """The states on the map panel that the current one lies on, with what is thought of them."""
+    shown, walk, learned = interview.view, interview.history.walk, interview.learned
+    here = None
+    if walk is not None:
+        met = [walk.states[-1], *reversed(walk.states)] if interview.question is None else [interview.question.state]
+        here = next((cell for state in met if (cell := shown.map_cell(state))), None)
     known = interview.history.known()
+    earned = np.zeros(0) if learned is None else learned.mean_reward
     states = []
     for state in range(interview.environment.n_states):
-        place = stage.place(state)
-        if place is None or (here and (place.sheet, place.scene) != (here.sheet, here.scene)):
+        cell = shown.map_cell(state)
+        if cell is None or (here and (cell.panel, cell.scene) != (here.panel, here.scene)):
             continue
-        row: dict[str, Any] = {"state": state, "x": place.x, "y": place.y, "name": stage.name(state)}
-        row["ahead"] = place.ahead
+        row: dict[str, Any] = {"state": state, "x": cell.x, "y": cell.y, "name": shown.name(state)}
+        row["ahead"] = cell.ahead
         if state in known:
             row["said"] = known[state]
-        if learnt is not None and state < len(learnt.worth):
-            row["worth"] = round(float(learnt.worth[state]), 3)
-            row["guess"] = int(learnt.policy[0, state])
+        if learned is not None and state < len(earned):
+            row["reward"] = round(float(earned[state]), 3)
+            row["guess"] = int(learned.policy[0, state])
         states.append(row)
-    sheet = "" if here is None else here.sheet[:1].upper() + here.sheet[1:]
+    panel = "" if here is None else here.panel[:1].upper() + here.panel[1:]
     return {
-        "ready": learnt is not None,
-        "sheet": sheet,
+        "ready": learned is not None,
+        "panel": panel,
         "states": states,
         "list": [] if states else _listed(interview),
     }
 
 
 def _listed(interview: Interview) -> list[dict[str, Any]]:
-    """For environments without a map: the states that are worth most, in words."""
-    stage, learnt = interview.stage, interview.learnt
-    if learnt is None:
+    """For environments without a map: the states with the largest rewards, in words."""
+    shown, learned = interview.view, interview.learned
+    if learned is None:
         return []
-    known = interview.history.known()
-    ranked = sorted((-float(learnt.worth[s]), s) for s in known if s < len(learnt.worth))
+    known, earned = interview.history.known(), learned.mean_reward
+    ranked = sorted((-float(earned[s]), s) for s in known if s < len(earned))
     return [
-        {"name": stage.name(s), "worth": round(-least, 3), "action": stage.actions[known[s]].name}
+        {"name": shown.name(s), "reward": round(-least, 3), "action": shown.actions[known[s]].name}
         for least, s in ranked[:8]
     ]
 
 
 def _contradictions(interview: Interview) -> list[dict[str, Any]]:
     return [
-        {
-            "state": state,
-            "name": interview.stage.name(state),
-            "votes": opinion.votes,
-            "standing": opinion.standing,
-        }
-        for state, opinion in sorted(interview.history.opinions.items())
-        if opinion.contradictory
+        {"state": state, "name": interview.view.name(state), "votes": votes.votes, "standing": votes.standing}
+        for state, votes in sorted(interview.history.votes.items())
+        if votes.contradictory
     ]
 
 
 def _outcome(interview: Interview) -> dict[str, Any]:
-    history, learnt = interview.history, interview.learnt
-    assert learnt is not None
-    agrees = "does what you said wherever you said something" if learnt.agrees else "differs from some of your answers"
+    history, learned = interview.history, interview.learned
+    assert learned is not None
     worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
-    lines = [
-        f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all.",
-        f"A reward was found whose best policy {agrees}.",
-    ]
-    if not isinstance(interview.environment, EndingEnvironment):
-        best = max(history.known(), key=lambda state: learnt.worth[state])
-        lines.append(f"You get most of it in {interview.stage.name(best)}.")
+    lines = [f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all."]
+    if interview.engine.access.end is None:
+        best = max(history.known(), key=lambda state: learned.mean_reward[state])
+        lines.append(f"You get most of it in {interview.view.name(best)}.")
     if not interview.certified:
         lines.append("More could not be promised: in some situations you did not say what you would do.")
     return {"certified": interview.certified, "lines": lines}

@@ -59,7 +59,7 @@
     return element;
   }
 
-  function sheet(states) {
+  function mapPanel(states) {
     const xs = states.map((s) => s.x), ys = states.map((s) => s.y);
     const left = Math.min(...xs) - 0.6, right = Math.max(...xs) + 0.6;
     const low = Math.min(...ys) - 0.6, high = Math.max(...ys) + 0.6;
@@ -78,7 +78,7 @@
   // The cells, a way through them, and the agent at its end.
   function drawScene(target, way) {
     const states = now.belief.states;
-    const svg = sheet(states);
+    const svg = mapPanel(states);
     const spot = way[way.length - 1];
     for (const state of states) svg.append(cell(state, state === spot ? "cell here" : "cell"));
     if (way.length > 1) svg.append(shape("polyline", { class: "way", points: way.map((s) => `${s.x},${-s.y}`).join(" ") }));
@@ -103,24 +103,24 @@
   }
 
   function drawBelief(target, legend) {
-    const { states, list, ready, sheet: title } = now.belief;
+    const { states, list, ready, panel: title } = now.belief;
     if (list.length) return drawList(target, legend, list);
     if (!states.length || !now.progress.answers) {
       legend.textContent = "";
       target.replaceChildren(note("A picture comes with your first answers."));
       return;
     }
-    const most = Math.max(...states.map((s) => s.worth || 0), 1e-9);
-    const svg = sheet(states);
+    const most = Math.max(...states.map((s) => s.reward || 0), 1e-9);
+    const svg = mapPanel(states);
     for (const state of states) {
-      const level = ready && state.worth ? Math.round(8 * state.worth / most) : 0;
+      const level = ready && state.reward ? Math.round(8 * state.reward / most) : 0;
       svg.append(cell(state, `cell w${level}`));
       const action = state.said ?? (ready ? state.guess : undefined);
-      if (action !== undefined && (state.said !== undefined || state.worth)) svg.append(mark(state, about.actions[action], level, state.said === undefined));
+      if (action !== undefined && (state.said !== undefined || state.reward)) svg.append(mark(state, about.actions[action], level, state.said === undefined));
     }
     target.replaceChildren(svg);
-    const best = [...states].sort((a, b) => (b.worth || 0) - (a.worth || 0))[0];
-    target.setAttribute("aria-label", ready && best.worth ? `A map. Worth most: ${best.name}.` : "A map without rewards yet.");
+    const best = [...states].sort((a, b) => (b.reward || 0) - (a.reward || 0))[0];
+    target.setAttribute("aria-label", ready && best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards yet.");
     target.removeAttribute("aria-labelledby");
     const ramp = document.createElement("span");
     ramp.className = "ramp";
@@ -150,7 +150,7 @@
       const line = body.insertRow();
       line.insertCell().textContent = row.name;
       line.insertCell().textContent = row.action;
-      line.insertCell().textContent = row.worth.toFixed(2);
+      line.insertCell().textContent = row.reward.toFixed(2);
     }
     const head = table.createTHead().insertRow();
     for (const words of ["Situation", "You", "Reward"]) {
@@ -161,7 +161,7 @@
     }
     target.setAttribute("role", "group");
     target.replaceChildren(table);
-    legend.textContent = "The situations worth most.";
+    legend.textContent = "The situations with the most reward.";
   }
 
   function note(words) {
@@ -190,11 +190,13 @@
     if (!question || before.turn !== now.turn) replaying += 1;
     if (question) {
       $("where").textContent = `${question.where}. What would you do?`;
-      $("why").textContent = question.alone > 1
+      $("why").textContent = question.reopened
+        ? "You took your answer back. The agent has walked on meanwhile, and goes on from where it is."
+        : question.alone > 1
         ? `Since your last answer the agent walked ${question.alone} episodes on its own. Here it met something it does not know.`
         : `Episode ${question.episode}, step ${question.step + 1} of ${about.horizon}.`;
       drawNow();
-      $("told").replaceChildren(...(question.told.length ? question.told : ["The episode has just begun."]).map((words) => {
+      $("narrative").replaceChildren(...(question.narrative.length || question.reopened ? question.narrative : ["The episode has just begun."]).map((words) => {
         const item = document.createElement("li");
         item.textContent = words;
         return item;
@@ -203,7 +205,7 @@
     } else {
       $("where").textContent = now.phase === "thinking" ? "Putting it all together …" : "The agent is walking on your answers …";
       $("why").textContent = `${now.progress.episodes} episodes so far. It comes back when it meets something it does not know.`;
-      $("told").replaceChildren();
+      $("narrative").replaceChildren();
     }
     for (const button of [...$("actions").children, $("skip"), $("replay")]) button.disabled = !question;
     $("undo").disabled = !now.can_undo;
@@ -238,7 +240,7 @@
     $("expected").textContent = progress.words;
     const skipped = progress.skipped ? `, and ${progress.skipped} times you did not know` : "";
     $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
-    $("slips").textContent = now.slips;
+    $("answer-errors").textContent = now.answer_errors;
     drawBelief($("belief"), $("legend"));
   }
 
@@ -258,7 +260,7 @@
     }));
     $("final-promise").textContent = now.gauge.words;
     $("final-promise").className = now.outcome.certified ? "promise" : "";
-    $("final-slips").textContent = `${now.slips} ${now.slack}`;
+    $("final-answer-errors").textContent = now.answer_errors;
     drawBelief($("final-belief"), $("final-legend"));
     showContradictions();
     if (before.phase !== "done" || !player.frames.length) {

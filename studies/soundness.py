@@ -1,16 +1,11 @@
 """How often a certificate's promise is broken, against the truth, on processes made to break it.
 
 Every run is followed through many times at which one might look; a promise broken at any of them is broken. A kind
-passes if its broken promises are no more than `δ` allows, by a one-sided binomial test. `coverage.py` prints the table,
-the tests run a part of it.
+passes if its broken promises are no more than `δ` allows, by a one-sided binomial test. `benchmarks/coverage.py` prints
+the table, the tests run a part of it.
 """
 
 from __future__ import annotations
-
-import os
-
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -19,18 +14,24 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from aceirl.bounds import error_bound
-from aceirl.certificates import Terms, Wealth, forecast, place, transfer_certificate, transfer_policy
-from aceirl.certificates.kinds import next_first_action, reward_value, set_value
-from aceirl.collect import Plan, collect, known_route
-from aceirl.confidence import FAMILIES, Radii
+from aceirl.belief import Belief, Inference, Knowledge, Plan, Target
+from aceirl.certificates import transfer_certificate, transfer_policy
+from aceirl.certificates.e_process import EProcess
+from aceirl.certificates.reward import Reward
+from aceirl.certificates.reward_set import RewardSet
+from aceirl.confidence import FAMILIES, Family, Radii
 from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
+from aceirl.engine import Engine
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.irl import Recovered, action_values, made_feasible
-from aceirl.irl.feasible_point import feasible_point
-from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
+from aceirl.irl import reproducing_answers
+from aceirl.loop import answers_of
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.rewards import Recovered, action_values
+from aceirl.settings import Settings
+from aceirl.turns import Turn
+from studies.collecting import collected, watched_actions
 
 DELTA = 0.1
 PROMISES = ("rows", "set", "reward", "transfer")
@@ -107,7 +108,7 @@ def tied_case(rng: np.random.Generator) -> Case:
 
 
 def stochastic_case(rng: np.random.Generator) -> Case:
-    """An expert who draws among one, two or three actions, the least likely just as likely as it says."""
+    """A stochastic expert with one, two or three actions, the least likely just as likely as it says."""
     mdp = MDP.from_dense(rng.dirichlet(np.ones(3), (3, 3)), initial=rng.dirichlet(np.ones(3)), horizon=3)
     least, ranks = 0.2, rng.permuted(np.broadcast_to(np.arange(3), mdp.shape), axis=2)
     width = rng.integers(1, 4, mdp.shape[:2])[:, :, None]
@@ -126,43 +127,64 @@ CASES: dict[str, Callable[[np.random.Generator], Case]] = {
 }
 
 
-def lost_share(case: Case, route: IntArray) -> float:
-    """Exactly what an episode on a route loses on average, as a share of it: the certified quantity."""
-    dense, here, lost = case.mdp.dense(), case.mdp.initial, 0.0
+def lost_share(case: Case, watched: IntArray) -> float:
+    """Exactly what an episode that follows known actions loses on average, as a share of it: the certified quantity."""
+    dense, here, lost = case.mdp.transitions.dense(), case.mdp.initial, 0.0
     for h in range(case.mdp.horizon):
-        outside = route[h] < 0
+        outside = watched[h] < 0
         lost += here[outside].sum() * (1 - h / case.mdp.horizon)
         here = np.where(outside, 0.0, here)
-        here = here @ dense[np.arange(case.mdp.n_states), np.maximum(route[h], 0)]
+        here = here @ dense[np.arange(case.mdp.n_states), np.maximum(watched[h], 0)]
     return lost
 
 
-def broken_bets(case: Case, kind: str, rng: np.random.Generator, *, batch: int) -> tuple[bool, int]:
+def broken_wagers(case: Case, kind: str, rng: np.random.Generator, *, batch: int) -> tuple[bool, int]:
     """Whether `policy` or `criterion` ever promised too much, and the samples until it fired (0 if it never did)."""
-    environment, expert, shape = Simulator(case.mdp), case.expert, case.mdp.shape
-    horizon, n_states, n_actions = shape
-    terms = Terms(0.1 * horizon, DELTA, 1.0, "none")
-    counts, wealth = Counts.empty(shape), Wealth.of_beginners(0.1, n_actions)
-    follow, uniform = np.ones((horizon, n_states), dtype=np.bool_), np.full(shape, 1 / n_actions)
-    bettors, delta = ([0], DELTA) if kind == "policy" else (range(1, 1 + n_actions), DELTA / n_actions)
-    broken = False
-    for iteration in range(EPISODES * len(bettors) // batch):
-        first = None if kind == "policy" else next_first_action(wealth, iteration, horizon, terms)
-        known = Estimate.of(counts, kind=ExpertKind(), delta=DELTA, initial=case.mdp.initial)
-        route = known_route(expert, counts, first)
-        assert route is not None
-        seen = collect(environment, expert, Plan(uniform, follow, first_action=first), batch, counts, rng)
-        wealth = wealth.after(0 if first is None else 1 + first, place(forecast(known, route), 0.1), seen.exits)
-        counts = counts + seen.counts
-        for bettor in bettors:
-            promised = wealth.certified(bettor, delta)
+    horizon, _, n_actions = case.mdp.shape
+    processes = 1 if kind == "policy" else n_actions
+    settings = Settings(
+        strategy="advice",
+        irl="feasible-point",
+        certify=kind,
+        delta=DELTA,
+        episodes_per_iteration=batch,
+        max_samples=EPISODES * processes // batch * batch * horizon,
+        seed=int(rng.integers(2**62)),
+    )
+    engine, broken = Engine(Simulator(case.mdp), answers_of(case.expert, settings), settings), False
+    while True:
+        turn = engine.ask()
+        assert isinstance(turn, Turn)
+        for first_action, process in e_processes(turn.belief, kind).items():
+            promised = process.certified(DELTA / processes)
             if promised < 1:
-                now = known_route(expert, counts, None if bettor == 0 else bettor - 1)
-                assert now is not None
-                broken |= lost_share(case, now) > promised + 1e-9
-        if max(wealth.certified(bettor, delta) for bettor in bettors) <= 0.1:
-            return broken, counts.samples
-    return broken, 0
+                watched = watched_actions(case.kind, turn.counts, first_action)
+                assert watched is not None
+                broken |= lost_share(case, watched) > promised + 1e-9
+        if turn.stopped:
+            return broken, turn.counts.samples if turn.stopped == "certificate" else 0
+
+
+def e_processes(belief: Belief, kind: str) -> dict[int | None, EProcess]:
+    """What became of the wagers of a run, by the first action that was imposed (None for `policy`)."""
+    memory = belief.evidence.get(kind, {})
+    if kind == "policy":
+        return {None: EProcess(**memory)} if memory else {}
+    imposed = {int(name.partition(".")[0]) for name in memory}
+    return {
+        action: EProcess(*(memory[f"{action}.{name}"] for name in ("levels", "now", "peak")))
+        for action in sorted(imposed)
+    }
+
+
+def belief_of(
+    known: Estimate, family: Family, recovered: Recovered | None = None, target: Target | None = None, episodes: int = 1
+) -> Belief:
+    """What is believed outside a run: an estimate, radii for it and a reward, if one was recovered."""
+    target = target or Target(0.1 * known.mdp.horizon, DELTA, 1.0)
+    knowledge = Knowledge(known, family, target.rmax, target.delta)
+    inference = Inference.of(recovered or Recovered.nothing(known.mdp.shape), knowledge.bound.value)
+    return Belief(knowledge, inference, target, episodes)
 
 
 def explored(case: Case, rng: np.random.Generator) -> Iterator[Estimate]:
@@ -172,7 +194,7 @@ def explored(case: Case, rng: np.random.Generator) -> Iterator[Estimate]:
     before = 0
     for look in LOOKS:
         plan = Plan(policy=rng.dirichlet(np.full(shape[2], 0.7), shape[:2]))
-        counts = counts + collect(environment, expert, plan, look - before, counts, rng).counts
+        counts = counts + collected(environment, expert, plan, look - before, counts, rng).counts
         before = look
         yield Estimate.of(counts, kind=case.kind, delta=DELTA / 3, initial=case.mdp.initial)
 
@@ -182,18 +204,17 @@ def event_broken(case: Case, known: Estimate, radii: Radii) -> bool:
 
     Every proof rests on this not happening.
     """
-    truth, guess = case.mdp.dense(), known.mdp.dense()
+    truth, guess = case.mdp.transitions.dense(), known.mdp.transitions.dense()
     seen = known.row_visits[0] > 0
-    spread = np.abs(truth - guess).sum(axis=2) / 2
-    unseen = np.where(guess > 0, 0.0, truth).sum(axis=2)
+    distance = np.abs(truth - guess).sum(axis=2) / 2
+    missing = np.where(guess > 0, 0.0, truth).sum(axis=2)
     mistaken = known.expert_known & ((known.expert_policy > 0) != case.used).any(axis=2)
-    return bool(
-        mistaken.any() or (seen & ((spread > radii.spread[0] + 1e-9) | (unseen > radii.unseen[0] + 1e-9))).any()
-    )
+    outside = (distance > radii.tv_radius[0] + 1e-9) | (missing > radii.unseen_mass[0] + 1e-9)
+    return bool(mistaken.any() or (seen & outside).any())
 
 
 def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
-    """The largest gap found between the values of a policy under a reward of the expert's and under its partner."""
+    """The largest gap found between the values of a policy under a reward of the expert's and under its match."""
     reward = np.where(case.used, 1.0, rng.choice([0.0, rng.random()], case.mdp.shape))
     true_q, true_v = optimal_values(case.mdp, reward)
     advantage = true_v[:, :, None] - true_q
@@ -202,32 +223,30 @@ def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
 
 
 def recovered_reward(known: Estimate, rng: np.random.Generator) -> Recovered:
-    """A random reward made feasible, as an IRL algorithm might return it."""
-    start = feasible_point(known, 1.0)
-    drawn = Recovered(rng.random(known.mdp.shape), 0.5, 0.0, start.parameters, 0, 0.0)
-    return made_feasible(known, drawn, 1.0)
+    """A random reward that reproduces the answers, as an IRL algorithm might return it."""
+    return reproducing_answers(known, Recovered(rng.random(known.mdp.shape), 0.5, 0.0), 1.0)
 
 
-def partner(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`(reward, advantage, believed advantage)`: the true partner of a recovered reward, and how both see an action."""
+def matched_reward(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`(reward, advantage, believed advantage)`: the true match of a recovered reward, and how both see an action."""
     q = action_values(known, recovered.reward, recovered.unknown_step_reward)
     v = q.max(axis=2)
     believed = v[:, :, None] - q
     advantage = np.where(case.used, 0.0, believed)
     later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
-    reward = v[:, :, None] - advantage - np.einsum("san,hn->hsa", case.mdp.dense(), later)
+    reward = v[:, :, None] - advantage - np.einsum("san,hn->hsa", case.mdp.transitions.dense(), later)
     return reward, advantage, believed
 
 
 def reward_gap(case: Case, known: Estimate, recovered: Recovered, slack: float, rng: np.random.Generator) -> float:
-    """As `set_gap`, for the recovered reward and its partner, over the policies it calls good."""
-    _, advantage, believed = partner(case, known, recovered)
+    """As `set_gap`, for the recovered reward and its match, over the policies it calls good."""
+    _, advantage, believed = matched_reward(case, known, recovered)
     return _disagreement(case, known, advantage, believed, slack, rng)
 
 
 def transfer_regret(case: Case, known: Estimate, recovered: Recovered, target: MDP) -> float:
-    """Exactly what planning with the recovered reward loses in a target, under its partner."""
-    reward, _, _ = partner(case, known, recovered)
+    """Exactly what planning with the recovered reward loses in a target, under its match."""
+    reward, _, _ = matched_reward(case, known, recovered)
     planned = np.eye(target.n_actions)[transfer_policy(recovered, target)]
     best, own = optimal_values(target, reward)[1][0], evaluate(target, reward, planned)[1][0]
     return float(target.initial @ (best - own))
@@ -252,8 +271,8 @@ def _disagreement(
     actions = np.array(begins[rng.integers(3)])
     true, guess = losses(actions)
     best = abs(true - guess) if guess <= slack else 0.0
-    for place_ in rng.permutation(horizon * n_states)[:CHANGES]:
-        h, s = divmod(int(place_), n_states)
+    for entry in rng.permutation(horizon * n_states)[:CHANGES]:
+        h, s = divmod(int(entry), n_states)
         kept = actions[h, s]
         for a in range(n_actions):
             actions[h, s] = a
@@ -275,30 +294,30 @@ def radii_run(case: Case, rng: np.random.Generator) -> dict[tuple[str, str], boo
         gaps = set_gap(case, known, rng), reward_gap(case, known, recovered, slack, rng)
         regret = transfer_regret(case, known, recovered, target)
         for family in FAMILIES:
-            terms, radii = Terms(slack, DELTA, 1.0, family), FAMILIES[family](known, 1.0, DELTA)
+            belief = belief_of(known, FAMILIES[family], recovered)
             promised = (
-                set_value(known, radii, error_bound(known.mdp, radii)),
-                reward_value(known, radii, recovered, terms),
-                transfer_certificate(known, radii, recovered, target, terms).value,
+                RewardSet().value(belief),
+                Reward().value(belief),
+                transfer_certificate(belief, target).value,
             )
-            broken["rows", family] |= event_broken(case, known, radii)
+            broken["rows", family] |= event_broken(case, known, belief.radii)
             for promise, found, value in zip(PROMISES[1:], (*gaps, regret), promised, strict=True):
                 broken[promise, family] |= found > value + 1e-9
     return broken
 
 
-BETS = {"policy": ("policy", 1), "policy, N_E = 20": ("policy", 20), "criterion": ("criterion", 1)}
+WAGERS = {"policy": ("policy", 1), "policy, N_E = 20": ("policy", 20), "criterion": ("criterion", 1)}
 
 
 def broken_promises(name: str, seed: int) -> dict[tuple[str, str], bool]:
     """One run of a case: which promises were broken, by promise and family."""
-    streams = iter(np.random.default_rng([seed, list(CASES).index(name)]).spawn(1 + len(BETS)))
+    streams = iter(np.random.default_rng([seed, list(CASES).index(name)]).spawn(1 + len(WAGERS)))
     broken = {}
-    for label, (kind, batch) in BETS.items():
+    for label, (kind, batch) in WAGERS.items():
         rng = next(streams)
         case = CASES[name](rng)
-        if case.kind.deterministic:  # nobody promises to do what is drawn
-            broken[label, "–"] = broken_bets(case, kind, rng, batch=batch)[0]
+        if case.kind.deterministic:  # a stochastic expert has no known actions to promise
+            broken[label, "–"] = broken_wagers(case, kind, rng, batch=batch)[0]
     rng = next(streams)
     return broken | radii_run(CASES[name](rng), rng)
 
@@ -308,24 +327,42 @@ def p_value(broken: int, runs: int) -> float:
     return float(binom.sf(broken - 1, runs, DELTA))
 
 
-def print_table(runs: int, workers: int) -> None:
+@dataclass(frozen=True)
+class Tally:
+    """How often a promise was broken with a family of radii, in so many runs of each case."""
+
+    promise: str
+    family: str
+    runs: int
+    broken: dict[str, int]
+
+    @property
+    def worst(self) -> str:
+        """The case in which it was broken most often."""
+        return max(self.broken, key=lambda name: self.broken[name])
+
+    @property
+    def p_value(self) -> float:
+        """That of the worst case."""
+        return p_value(self.broken[self.worst], self.runs)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the promise is kept as often as it says."""
+        return "not guaranteed" if self.family == "hoeffding" else "passes" if self.p_value > 0.01 else "FAILS"
+
+
+def tallies(runs: int, workers: int) -> list[Tally]:
     """All promises, `runs` times on each of the cases."""
     names = [name for name in CASES for _ in range(runs)]
     with ProcessPoolExecutor(workers) as pool:
         outcomes = list(pool.map(broken_promises, names, list(range(runs)) * len(CASES), chunksize=5))
-    print("| promise | radii | runs | broken | most often | p-value there | |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    found = []
     for promise, family in outcomes[0]:
-        tally = {
+        broken = {
             name: sum(outcome[promise, family] for outcome in outcomes[n * runs : (n + 1) * runs])
             for n, name in enumerate(CASES)
             if (promise, family) in outcomes[n * runs]
         }
-        worst = max(tally, key=lambda name: tally[name])
-        total, made = sum(tally.values()), runs * len(tally)
-        chance = p_value(tally[worst], runs)
-        verdict = "not guaranteed" if family == "hoeffding" else "passes" if chance > 0.01 else "FAILS"
-        print(
-            f"| {promise} | {family} | {made} | {total} ({100 * total / made:.2g} %) "
-            f"| {worst}: {100 * tally[worst] / runs:.2g} % | {chance:.2g} | {verdict} |"
-        )
+        found.append(Tally(promise, family, runs, broken))
+    return found

@@ -13,8 +13,8 @@ PRIOR_REPEATS, PRIOR_CONTRADICTIONS = 10, 1
 
 
 @dataclass(frozen=True)
-class Slips:
-    """How often a single answer is a slip: a guess, and an interval that holds it with 90 % confidence."""
+class AnswerErrors:
+    """How often a single answer is an error: a guess, and an interval that holds it with 90 % confidence."""
 
     repeated: int
     contradicted: int
@@ -23,10 +23,10 @@ class Slips:
     high: float
 
 
-def slips(repeated: int, contradicted: int) -> Slips:
+def answer_errors(repeated: int, contradicted: int) -> AnswerErrors:
     """From `repeated` questions asked again, of which `contradicted` were answered differently.
 
-    Two answers disagree if one of them is a slip, so with a rate of `e` they do with probability `1 - (1-e)²`. The
+    Two answers disagree if one of them is an error, so with a rate of `e` they do with probability `1 - (1-e)²`. The
     interval for that probability is the exact one for a binomial (Clopper and Pearson). The guess starts from what
     people are like, so that a single repeat does not swing it from never to always.
     """
@@ -34,7 +34,7 @@ def slips(repeated: int, contradicted: int) -> Slips:
     low = float(betaincinv(contradicted, repeated - contradicted + 1, tail)) if contradicted else 0.0
     high = float(betaincinv(contradicted + 1, repeated - contradicted, 1 - tail)) if contradicted < repeated else 1.0
     guess = (contradicted + PRIOR_CONTRADICTIONS) / (repeated + PRIOR_REPEATS)
-    return Slips(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
+    return AnswerErrors(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
 
 
 def _per_answer(disagreement: float) -> float:

@@ -1,4 +1,4 @@
-"""Gymnasium environments as people see them: places, words and pictures."""
+"""Gymnasium environments as people see them: words, maps and pictures."""
 
 from __future__ import annotations
 
@@ -14,23 +14,11 @@ from typer.testing import CliRunner
 
 from aceirl.cli import app
 from aceirl.envs import Layout
+from aceirl.envs.described import LONGEST, action_names, description, map_cell, state_words, words
+from aceirl.envs.description import EnvironmentDescription, Frame, MapCell
 from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.map_layout import MOST_PANELS, layout, rendered, turned
 from aceirl.envs.observations import StateIndex
-from aceirl.envs.scenery import (
-    LONGEST,
-    MOST_SHEETS,
-    Frame,
-    Place,
-    Scenery,
-    action_names,
-    layout,
-    place,
-    rendered,
-    scenery,
-    state_words,
-    turned,
-    words,
-)
 from aceirl.show import maps
 from aceirl.sources import Source, rendering_env
 from aceirl.sources import layout as layout_of
@@ -59,7 +47,7 @@ def walked(environment: GymEnvironment, episodes: int = 30) -> None:
 
 
 def drawn_layout(env: gymnasium.Env[Any, Any], environment: GymEnvironment) -> Layout:
-    return layout(env, environment.states, [environment.action(n) for n in range(environment.n_actions)])
+    return layout(env, environment.states, environment.actions)
 
 
 LAKE = ["SFFFFFFFFFF", "FFFFFFFFFFF", "FFFFFFFFFFG"]  # 512 pixels cannot be divided by its columns
@@ -78,20 +66,20 @@ LAKE = ["SFFFFFFFFFF", "FFFFFFFFFFF", "FFFFFFFFFFG"]  # 512 pixels cannot be div
     ],
 )
 def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str, parameters: dict[str, Any]) -> None:
-    """The other route to a place: the pixels that change when the environment is moved there."""
+    """Another way to find the map cell: the pixels that change when the environment is moved there."""
     env, environment = opened(name, **parameters)
     walked(environment)
     found = drawn_layout(env, environment)
-    pose, inner = scenery(env).pose, env.unwrapped
-    assert len(found.drawn) == environment.n_states - 1 or len(found.sheets) == MOST_SHEETS
-    sheets = {sheet.title: sheet for sheet in found.sheets}
+    pose, inner = description(env).pose, env.unwrapped
+    assert len(found.drawn) == environment.n_states - 1 or len(found.panels) == MOST_PANELS
+    panels = {panel.title: panel for panel in found.panels}
     checked = 0
-    for title, sheet in sheets.items():
-        members = [int(s) for s in found.drawn if _inside(found.positions[s], sheet.extent)]
+    for title, panel in panels.items():
+        members = [int(s) for s in found.drawn if _inside(found.positions[s], panel.extent)]
         assert members, title
-        left, right, _, top = sheet.extent
-        assert sheet.pixels is not None
-        unit = sheet.pixels.shape[1] / (right - left)
+        left, right, _, top = panel.extent
+        assert panel.pixels is not None
+        unit = panel.pixels.shape[1] / (right - left)
         for state in members[1:4]:
             pose(inner, environment.observation(members[0]))
             before = rendered(env)
@@ -100,8 +88,8 @@ def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str, parame
             assert before is not None
             assert after is not None
             rows, columns = np.nonzero((before != after).any(axis=2))
-            places = [((x - left) * unit, (top - y) * unit) for x, y in found.positions[[members[0], state]]]
-            near = [(np.abs(columns - x) < 0.8 * unit) & (np.abs(rows - y) < 0.8 * unit) for x, y in places]
+            middles = [((x - left) * unit, (top - y) * unit) for x, y in found.positions[[members[0], state]]]
+            near = [(np.abs(columns - x) < 0.8 * unit) & (np.abs(rows - y) < 0.8 * unit) for x, y in middles]
             assert all(area.any() for area in near), (title, state)
             assert (near[0] | near[1]).mean() > 0.95, (title, state)
             checked += 1
@@ -121,14 +109,14 @@ def test_arrows_turn_with_whoever_walks() -> None:
     np.testing.assert_allclose(turned(arrows, (0.0, -1.0)), [[1, 0], [-1, 0], [0, -1]])
 
 
-def test_a_turning_agent_has_a_sheet_for_each_way_it_faces() -> None:
+def test_a_turning_agent_has_a_panel_for_each_way_it_faces() -> None:
     env, environment = opened("MiniGrid-Empty-5x5-v0")
     walked(environment)
     found = drawn_layout(env, environment)
-    assert [sheet.title for sheet in found.sheets] == [f"facing {way}" for way in ("down", "left", "right", "up")]
+    assert [panel.title for panel in found.panels] == [f"facing {way}" for way in ("down", "left", "right", "up")]
     names = action_names(env, list(range(7)))
     for state in range(1, environment.n_states):
-        scenery(env).pose(env.unwrapped, environment.observation(state))
+        description(env).pose(env.unwrapped, environment.observation(state))
         before = np.array(env.unwrapped.agent_pos)  # type: ignore[attr-defined]
         env.unwrapped.step(names.index("forward"))
         moved = np.array(env.unwrapped.agent_pos) - before  # type: ignore[attr-defined]
@@ -141,20 +129,20 @@ def test_a_thing_that_moved_makes_another_scene_and_is_drawn_where_it_is() -> No
     for seed in (1, 2, 3):
         observation, _ = env.reset(seed=seed)
         taken = {**observation, "image": np.where(observation["image"][:, :, :1] == 5, (1, 0, 0), observation["image"])}
-        with_key, without = place(env, observation), place(env, taken)
+        with_key, without = map_cell(env, observation), map_cell(env, taken)
         assert with_key is not None
         assert without is not None
-        assert (with_key.x, with_key.y, with_key.sheet) == (without.x, without.y, without.sheet)
+        assert (with_key.x, with_key.y, with_key.panel) == (without.x, without.y, without.panel)
         assert with_key.scene != without.scene
         assert "yellow key at" in words(env, observation)
         assert "key" not in words(env, taken)
         env.unwrapped.highlight = False  # type: ignore[attr-defined]
         own = rendered(env)
         env.reset(seed=seed + 10)
-        scenery(env).pose(env.unwrapped, observation)
+        description(env).pose(env.unwrapped, observation)
         np.testing.assert_array_equal(rendered(env), own)
     walked(environment)
-    titles = [sheet.title for sheet in drawn_layout(env, environment).sheets]
+    titles = [panel.title for panel in drawn_layout(env, environment).panels]
     assert len(set(titles)) == len(titles)
     assert titles[0] == "facing down, scene 1"
 
@@ -181,14 +169,14 @@ def test_what_is_not_known_is_not_drawn(make: Callable[[], gymnasium.Env[Any, An
 
 
 class Drawn(Corridor):
-    """A corridor that draws itself, and whose scenery has mistakes."""
+    """A corridor that draws itself, and whose description has mistakes."""
 
-    def __init__(self, scenery: Scenery) -> None:
+    def __init__(self, description: EnvironmentDescription) -> None:
         super().__init__()
         self.render_mode = "rgb_array"
-        type(self).scenery = scenery
+        type(self).description = description
 
-    scenery = Scenery()
+    description = EnvironmentDescription()
 
     def render(self) -> Any:
         return np.zeros((10, 40, 3), dtype=np.uint8)
@@ -198,16 +186,28 @@ CELLS = Frame((5.0, 5.0), (10.0, 10.0))
 
 
 @pytest.mark.parametrize(
-    ("scenery", "message"),
+    ("described", "message"),
     [
-        (Scenery(place=lambda env, room: Place(room, 0.0), pose=lambda env, room: env.nothing), "failed: Attribute"),
-        (Scenery(place=lambda env, room: Place(room, 0.0), frame=lambda env, shape: env.nothing), "failed: Attribute"),
-        (Scenery(place=lambda env, room: Place(0.0, room), frame=lambda env, shape: CELLS), "outside the rendering"),
-        (Scenery(place=lambda env, room: Place(room, 0.0), actions=("on",)), "1 names for 2 actions"),
+        (
+            EnvironmentDescription(map_cell=lambda env, room: MapCell(room, 0.0), pose=lambda env, room: env.nothing),
+            "failed: Attribute",
+        ),
+        (
+            EnvironmentDescription(map_cell=lambda env, room: MapCell(room, 0.0), frame=lambda env, shape: env.nothing),
+            "failed: Attribute",
+        ),
+        (
+            EnvironmentDescription(map_cell=lambda env, room: MapCell(0.0, room), frame=lambda env, shape: CELLS),
+            "outside the rendering",
+        ),
+        (
+            EnvironmentDescription(map_cell=lambda env, room: MapCell(room, 0.0), actions=("on",)),
+            "1 names for 2 actions",
+        ),
     ],
 )
-def test_mistakes_in_a_scenery_are_said(scenery: Scenery, message: str) -> None:
-    env = Drawn(scenery)
+def test_mistakes_in_a_description_are_said(described: EnvironmentDescription, message: str) -> None:
+    env = Drawn(described)
     environment = GymEnvironment(env, horizon=10)
     walked(environment)
     with pytest.warns(UserWarning, match=message):
@@ -216,28 +216,28 @@ def test_mistakes_in_a_scenery_are_said(scenery: Scenery, message: str) -> None:
 
 
 def test_cells_lie_on_a_rendering_of_ones_own() -> None:
-    env = Drawn(Scenery(place=lambda env, room: Place(room, 0.0), frame=lambda env, shape: CELLS))
+    env = Drawn(EnvironmentDescription(map_cell=lambda env, room: MapCell(room, 0.0), frame=lambda env, shape: CELLS))
     environment = GymEnvironment(env, horizon=10)
     walked(environment)
     found = drawn_layout(env, environment)
-    assert found.sheets[0].extent == (0.0, 4.0, -1.0, 0.0)
+    assert found.panels[0].extent == (0.0, 4.0, -1.0, 0.0)
     np.testing.assert_allclose(sorted(found.positions[1:, 0]), [0.5, 1.5, 2.5, 3.5])
     np.testing.assert_allclose(found.positions[1:, 1], -0.5)
 
 
 class Broken(Corridor):
-    """A corridor whose scenery does not work."""
+    """A corridor whose description does not work."""
 
-    scenery = Scenery(
+    description = EnvironmentDescription(
         words=lambda env, observation: observation["room"],
-        place=lambda env, observation: Place(float("nan"), 0.0),
+        map_cell=lambda env, observation: MapCell(float("nan"), 0.0),
     )
 
 
-def test_a_scenery_that_fails_costs_the_map_and_nothing_else() -> None:
+def test_a_description_that_fails_costs_the_map_and_nothing_else() -> None:
     environment = GymEnvironment(Broken(), horizon=10)
     walked(environment)
-    with pytest.warns(UserWarning, match="the scenery of Broken failed"):
+    with pytest.warns(UserWarning, match="the description of Broken failed"):
         found = drawn_layout(Broken(), environment)
     assert not len(found.drawn)
     assert found.state_names[1] == "the observation 0"
@@ -246,35 +246,35 @@ def test_a_scenery_that_fails_costs_the_map_and_nothing_else() -> None:
 def test_long_observations_are_cut_and_numbered() -> None:
     partial = opened("MiniGrid-Empty-5x5-v0")[0].unwrapped
     seen, _ = partial.reset(seed=0)
-    assert place(partial, seen) is None
+    assert map_cell(partial, seen) is None
     assert len(words(partial, seen)) <= LONGEST + 2
     states = StateIndex(partial.observation_space)
     states.number(seen)
     assert state_words(partial, states)[1].startswith("state 1: the observation")
 
 
-def test_the_taxi_has_a_sheet_for_each_errand() -> None:
+def test_the_taxi_has_a_panel_for_each_errand() -> None:
     env, environment = opened(TAXI)
     walked(environment)
     found = drawn_layout(env, environment)
-    assert "at red, to green" in {sheet.title for sheet in found.sheets}
+    assert "at red, to green" in {panel.title for panel in found.panels}
     assert len({tuple(position) for position in found.positions[1:].tolist()}) == environment.n_states - 1
 
 
 class Terrace(Corridor):
     """A corridor of one's own that says where its rooms are, and draws nothing."""
 
-    scenery = Scenery(
+    description = EnvironmentDescription(
         actions=("left", "right"),
         words=lambda env, observation: f"room {observation} of {env.rooms}",
-        place=lambda env, observation: Place(observation, 0.0, "downstairs" if observation < 2 else "upstairs"),
+        map_cell=lambda env, observation: MapCell(observation, 0.0, "downstairs" if observation < 2 else "upstairs"),
     )
 
 
 class Crowd(Corridor):
-    """All rooms in one place: that is no map."""
+    """All rooms in one cell: that is no map."""
 
-    scenery = Scenery(place=lambda env, observation: Place(0.0, 0.0))
+    description = EnvironmentDescription(map_cell=lambda env, observation: MapCell(0.0, 0.0))
 
 
 def test_an_environment_of_ones_own_takes_part() -> None:
@@ -283,8 +283,8 @@ def test_an_environment_of_ones_own_takes_part() -> None:
     walked(environment)
     found = drawn_layout(env, environment)
     assert found.state_names[:2] == ("the end", "room 0 of 4")
-    assert [sheet.title for sheet in found.sheets] == ["downstairs", "upstairs"]
-    assert all(sheet.pixels is None for sheet in found.sheets)
+    assert [panel.title for panel in found.panels] == ["downstairs", "upstairs"]
+    assert all(panel.pixels is None for panel in found.panels)
     np.testing.assert_allclose(found.directions(1), [[-1, 0], [1, 0]])
     states = {found.state_names[s]: found.positions[s] for s in found.drawn}
     np.testing.assert_allclose(states["room 1 of 4"] - states["room 0 of 4"], [1, 0])
@@ -292,7 +292,7 @@ def test_an_environment_of_ones_own_takes_part() -> None:
 
 
 @pytest.mark.parametrize("env", [Crowd(), Corridor()])
-def test_without_places_there_is_no_map(env: Corridor) -> None:
+def test_without_map_cells_there_is_no_map(env: Corridor) -> None:
     environment = GymEnvironment(env, horizon=10)
     walked(environment)
     found = drawn_layout(env, environment)

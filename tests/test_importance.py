@@ -1,4 +1,4 @@
-"""What the expert's answers are worth, against playing without each of them."""
+"""The importance of the expert's answers, against acting without each of them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,28 @@ import numpy as np
 import pytest
 
 from aceirl import Settings
+from aceirl.dynamic_programming import evaluate
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.irl import answer_importance
-from aceirl.dynamic_programming import evaluate
-from aceirl.loop import estimate, learn
+from aceirl.loop import learn
+from aceirl.mdp import steps_after
+from aceirl.rewards import answer_importance
 
 
 @pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize("name", ["gridworld", "double-chain"])
-def test_an_answer_is_worth_what_a_guess_instead_of_it_costs(name: str, stationary: bool) -> None:
+def test_an_answer_is_as_important_as_a_guess_instead_of_it_is_costly(name: str, stationary: bool) -> None:
     problem = make(name, 3, horizon=6)
     environment = Simulator(problem.mdp)
     table = problem.expert[0] if stationary else problem.expert
     expert = PolicyExpert(table, problem.mdp.shape, stationary=stationary)
     settings = Settings(strategy="random", episodes_per_iteration=5, max_samples=120, seed=1)
     *_, turn = learn(environment, expert, settings)
-    known, recovered, policy = (
-        estimate(environment, expert, settings, turn.state.counts),
-        turn.state.recovered,
-        turn.state.policy,
-    )
-    assert recovered is not None
+    known, recovered, policy = turn.belief.estimate, turn.belief.recovered, turn.policy
     assert policy is not None
     horizon, n_states, n_actions = known.mdp.shape
-    after_unknown = recovered.unknown_step_reward * np.arange(horizon - 1, -1, -1.0)
+    after_unknown = recovered.unknown_step_reward * steps_after(horizon)
     answered = known.kind.pooled(known.counts.answers).any(axis=2)
 
     def value(table: np.ndarray) -> float:

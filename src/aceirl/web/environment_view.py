@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Protocol
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
-from aceirl.envs.scenery import COMPASS, Place, action_names, place, rendered, scenery, words
+from aceirl.envs.described import action_names, description, map_cell, words
+from aceirl.envs.description import COMPASS, MapCell
+from aceirl.envs.map_layout import rendered
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
 from aceirl.sources import Source, rendering_env
@@ -24,7 +26,7 @@ class Action:
     key: str
 
 
-class Stage(Protocol):
+class EnvironmentView(Protocol):
     """An environment as a person sees it."""
 
     @property
@@ -39,16 +41,16 @@ class Stage(Protocol):
     def name(self, state: int) -> str:
         """A state in a few words."""
 
-    def place(self, state: int) -> Place | None:
-        """Where a state is drawn; None if it has no place."""
+    def map_cell(self, state: int) -> MapCell | None:
+        """Where a state is drawn; None if it is not on the map."""
 
     def picture(self) -> str | None:
         """The environment as it is now, as a data URL; None if it is drawn from its places."""
 
 
-def open_stage(source: Source) -> Stage:
+def open_view(source: Source) -> EnvironmentView:
     """The environment that a source names, ready to be looked at."""
-    return BuiltinStage(source) if source.environment in ENVIRONMENTS else GymStage(source)
+    return BuiltinView(source) if source.environment in ENVIRONMENTS else GymView(source)
 
 
 BRIEFS = {
@@ -59,7 +61,7 @@ BRIEFS = {
 }
 
 
-class BuiltinStage:
+class BuiltinView:
     """One of our own environments, drawn from its layout."""
 
     def __init__(self, source: Source) -> None:
@@ -81,16 +83,16 @@ class BuiltinStage:
         arms = {"l": "left", "u": "upper", "r": "right", "d": "lower"}
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
-    def place(self, state: int) -> Place:
+    def map_cell(self, state: int) -> MapCell:
         """Where the layout has it."""
         x, y = self.layout.positions[state].tolist()
-        return Place(x, y)
+        return MapCell(x, y)
 
     def picture(self) -> None:
         """The layout is drawn instead."""
 
 
-class GymStage:
+class GymView:
     """A Gymnasium environment, shown by its own rendering."""
 
     def __init__(self, source: Source) -> None:
@@ -99,7 +101,7 @@ class GymStage:
         self._env = rendering_env(source)
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
         self.shape = "grid"
-        self.brief = scenery(self._env).brief
+        self.brief = description(self._env).brief
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -113,9 +115,9 @@ class GymStage:
             return "the end of the episode"
         return words(self._env, self.environment.observation(state))
 
-    def place(self, state: int) -> Place | None:
+    def map_cell(self, state: int) -> MapCell | None:
         """A cell of the map, for environments that have one."""
-        return None if state == self.environment.end else place(self._env, self.environment.observation(state))
+        return None if state == self.environment.end else map_cell(self._env, self.environment.observation(state))
 
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from aceirl.mdp import MDP, FloatArray
-
-cp: Any = pytest.importorskip("cvxpy")
 
 
 def flow_matrix(mdp: MDP) -> tuple[sp.csr_matrix, FloatArray]:
@@ -25,7 +23,7 @@ def flow_matrix(mdp: MDP) -> tuple[sp.csr_matrix, FloatArray]:
     horizon, n_states, n_actions = mdp.shape
     size = n_states * n_actions
     out = sp.kron(sp.eye(horizon * n_states), np.ones((1, n_actions)), format="csr")
-    dense = np.broadcast_to(mdp.dense(), (horizon, n_states, n_actions, n_states))
+    dense = np.broadcast_to(mdp.transitions.dense(), (horizon, n_states, n_actions, n_states))
     moves = [sp.csr_matrix((n_states, horizon * size))]
     for h in range(horizon - 1):
         left, right = sp.csr_matrix((n_states, h * size)), sp.csr_matrix((n_states, (horizon - h - 1) * size))
@@ -119,6 +117,7 @@ def conic_saddle(
     `n`, which makes counts of 10⁸ and of 1 alike, and the objective by its value without exploration. `options` go to
     Clarabel.
     """
+    cp: Any = import_module("cvxpy")
     flow, start = flow_matrix(mdp)
     plain = best_value(mdp, weight / np.sqrt(counts) + fixed)
     assert plain is not None

@@ -1,0 +1,153 @@
+"""Descriptions of the environments that many people use: Gymnasium's toy text and MiniGrid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aceirl.envs.description import COMPASS, EnvironmentDescription, Frame, MapCell
+
+LIBRARIES = ("gymnasium", "minigrid")
+
+
+def _numbered_grid(
+    shape: Callable[[Any], tuple[int, int]], actions: tuple[str, ...], brief: str
+) -> EnvironmentDescription:
+    """A map whose cells are numbered row by row."""
+
+    def words(env: Any, observation: Any) -> str:
+        row, column = divmod(int(observation), shape(env)[1])
+        return f"row {row + 1}, column {column + 1}"
+
+    def map_cell(env: Any, observation: Any) -> MapCell:
+        row, column = divmod(int(observation), shape(env)[1])
+        return MapCell(column, -row)
+
+    return EnvironmentDescription(
+        actions, brief, words, map_cell, _toy_text_pose, lambda env, _: Frame.from_corner(*env.cell_size)
+    )
+
+
+def _toy_text_pose(env: Any, observation: Any) -> None:
+    """Toy-text environments keep their state as a number."""
+    env.s = int(observation)
+
+
+STANDS = ("the red stand", "the green stand", "the yellow stand", "the blue stand")
+
+
+def _taxi_words(env: Any, observation: int) -> str:
+    row, column, passenger, destination = env.decode(observation)
+    where = "in the taxi" if passenger == 4 else f"waiting at {STANDS[passenger]}"
+    taxi = f"the taxi in row {row + 1}, column {column + 1}"
+    return f"{taxi}, the passenger {where}, bound for {STANDS[destination]}"
+
+
+def _taxi_cell(env: Any, observation: int) -> MapCell:
+    row, column, passenger, destination = env.decode(observation)
+    whence = "in the taxi" if passenger == 4 else f"at {STANDS[passenger].split()[1]}"
+    return MapCell(column, -row, f"{whence}, to {STANDS[destination].split()[1]}")
+
+
+def _taxi_frame(env: Any, shape: tuple[int, ...]) -> Frame:
+    (x, y), (right, _), (_, below) = (env.get_surf_loc(cell) for cell in ((0, 0), (0, 1), (1, 0)))
+    width, height = env.cell_size
+    return Frame((x + width / 2, y + height / 2), (right - x, below - y))
+
+
+def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
+    total, dealer, ace = (int(part) for part in observation)
+    return f"a hand of {total}{' with a usable ace' if ace else ''} against the dealer's {dealer}"
+
+
+# MiniGrid's encoding of a cell: its kind, colour and state.
+EMPTY, AGENT = 1, 10
+MOVABLE = {5: "key", 6: "ball", 7: "box", 4: "door"}
+COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
+DOORS = ("open", "closed", "locked")
+FACING = ("right", "down", "left", "up")
+
+
+def _minigrid_agent(env: Any, observation: Any) -> tuple[int, int, int] | None:
+    """Column, row and direction of the agent, if the whole grid is observed."""
+    image = observation.get("image") if isinstance(observation, dict) else None
+    if image is None or image.shape[:2] != (env.width, env.height):
+        return None
+    found = np.argwhere(image[:, :, 0] == AGENT)
+    if len(found) != 1:
+        return None
+    column, row = found[0].tolist()
+    return column, row, int(image[column, row, 2])
+
+
+def _minigrid_things(observation: Any) -> str:
+    """The movable things of a grid in words; empty if there are none."""
+    things = []
+    for column, row in np.argwhere(np.isin(observation["image"][:, :, 0], list(MOVABLE))).tolist():
+        kind, colour, state = observation["image"][column, row].tolist()
+        how = f" {DOORS[state]}" if MOVABLE[kind] == "door" else ""
+        things.append(f"{COLOURS[colour]} {MOVABLE[kind]}{how} at {row + 1},{column + 1}")
+    return ", ".join(things)
+
+
+def _minigrid_words(env: Any, observation: Any) -> str:
+    agent = _minigrid_agent(env, observation)
+    if agent is None:
+        return EnvironmentDescription().words(env, observation)
+    column, row, direction = agent
+    things = _minigrid_things(observation)
+    return f"row {row + 1}, column {column + 1}, facing {FACING[direction]}{'; ' + things if things else ''}"
+
+
+def _minigrid_cell(env: Any, observation: Any) -> MapCell | None:
+    agent = _minigrid_agent(env, observation)
+    if agent is None:
+        return None
+    column, row, direction = agent
+    rest = observation["image"].copy()
+    rest[column, row] = (EMPTY, 0, 0)
+    return MapCell(column, -row, f"facing {FACING[direction]}", COMPASS[FACING[direction]], rest.tobytes())
+
+
+def _minigrid_pose(env: Any, observation: Any) -> None:
+    """Put the agent and all things where they are seen."""
+    agent = _minigrid_agent(env, observation)
+    if agent is not None:
+        column, row, env.agent_dir = agent
+        env.agent_pos, env.highlight = (column, row), False
+        env.grid, _ = type(env.grid).decode(observation["image"])
+
+
+# By the name of the environment's class.
+DESCRIPTIONS = {
+    "FrozenLakeEnv": _numbered_grid(
+        lambda env: env.desc.shape,
+        ("left", "down", "right", "up"),
+        "A frozen lake with holes in it. You may want to get to the flag, and not to fall in; the ice is slippery.",
+    ),
+    "CliffWalkingEnv": _numbered_grid(
+        lambda env: env.shape,
+        ("up", "right", "down", "left"),
+        "A path along a cliff. You may want to get to the other side, and not to fall.",
+    ),
+    "TaxiEnv": EnvironmentDescription(
+        ("south", "north", "east", "west", "pick up", "drop off"),
+        "A taxi and its passenger. You may want to take them to the coloured stand they are bound for.",
+        _taxi_words,
+        _taxi_cell,
+        _toy_text_pose,
+        _taxi_frame,
+    ),
+    "BlackjackEnv": EnvironmentDescription(
+        ("stick", "hit"), "A game of Blackjack. You may want to win it.", _blackjack_words
+    ),
+    "MiniGridEnv": EnvironmentDescription(
+        words=_minigrid_words,
+        map_cell=_minigrid_cell,
+        pose=_minigrid_pose,
+        frame=lambda env, shape: Frame.from_corner(shape[1] / env.width, shape[0] / env.height),
+        understands_wrappers=True,
+    ),
+}

@@ -1,0 +1,126 @@
+"""Sparse linear programmes over rewards and further unknowns; HiGHS solves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from aceirl.errors import InputError
+from aceirl.mdp import FloatArray
+
+# HiGHS's dual simplex; its interior point is asked when that gives up.
+METHODS = ("highs-ds", "highs-ipm")
+
+
+class EmptySetError(InputError):
+    """No reward satisfies what was asked of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Programme:
+    """Minimise `⟨cost, x⟩` with `low ≤ rows·x ≤ high` and `lower ≤ x ≤ upper`.
+
+    Shapes for `n` unknowns and `m` rows: `cost`, `lower`, `upper [n]`, `rows [m, n]` sparse, `low`, `high [m]`.
+    """
+
+    cost: FloatArray
+    rows: Any
+    low: FloatArray
+    high: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    def solve(self) -> Solution:
+        """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
+        tied = self.low == self.high
+        below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
+        rows = sparse.csr_array(self.rows)
+        for method in METHODS:
+            answer = linprog(
+                self.cost,
+                A_ub=sparse.vstack([rows[below], -rows[above]], format="csr"),
+                b_ub=np.concatenate([self.high[below], -self.low[above]]),
+                A_eq=rows[tied],
+                b_eq=self.low[tied],
+                bounds=np.column_stack([self.lower, self.upper]),
+                method=method,
+            )
+            if answer.status in (0, 2):
+                break
+        if answer.status == 2:
+            raise EmptySetError("no reward satisfies all constraints")
+        if answer.status != 0:
+            raise RuntimeError(f"the linear programme was not solved: {answer.message}")
+        return Solution(answer.x, float(answer.fun), int(answer.nit), method)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The unknowns `x [n]` at the optimum, the objective there, and the work it took."""
+
+    x: FloatArray
+    objective: float
+    iterations: int
+    method: str
+
+
+def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
+    """The rewards `r` that satisfy the base with the least `Σ |r - target|`.
+
+    Solved for `r = t + p - q` with `p, q ≥ 0`, where `t` is the target moved into the bounds: who is within them has
+    to make that move anyway. The unknowns `r` become `p`, and `q` is added at the end.
+    """
+    n = target.size
+    lower, upper = base.lower[:n], base.upper[:n]
+    inside = np.clip(target.ravel(), lower, upper)
+    rows = sparse.csr_array(base.rows)
+    reached = np.asarray(rows[:, :n] @ inside)
+    solution = Programme(
+        cost=np.concatenate([np.ones(n), np.zeros(base.cost.size - n), np.ones(n)]),
+        rows=sparse.hstack([rows, -rows[:, :n]]),
+        low=base.low - reached,
+        high=base.high - reached,
+        lower=np.concatenate([np.zeros(n), base.lower[n:], np.zeros(n)]),
+        upper=np.concatenate([upper - inside, base.upper[n:], inside - lower]),
+    ).solve()
+    x = solution.x[: base.cost.size].copy()
+    x[:n] += inside - solution.x[base.cost.size :]
+    moved = float(np.abs(target.ravel() - inside).sum())
+    return replace(solution, x=x, objective=solution.objective + moved)
+
+
+def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
+    """The rewards `r` that satisfy the base with the least `z`, `target - z ≤ r ≤ target + z`."""
+    n = target.size
+    each = sparse.eye_array(n, base.cost.size)
+    one = sparse.csr_array(np.ones((n, 1)))
+    never = np.full(n, np.inf)
+    return Programme(
+        cost=np.append(np.zeros_like(base.cost), 1.0),
+        rows=sparse.block_array([[base.rows, None], [each, -one], [each, one]]),
+        low=np.concatenate([base.low, -never, target.ravel()]),
+        high=np.concatenate([base.high, target.ravel(), never]),
+        lower=np.append(base.lower, 0.0),
+        upper=np.append(base.upper, np.inf),
+    ).solve()
+
+
+def with_most_room(base: Programme, n_rewards: int) -> Programme:
+    """Maximise the room `t`, the last unknown, left in every bound of a reward and every row that is not tied."""
+    each = sparse.eye_array(n_rewards, base.cost.size)
+    one = sparse.csr_array(np.ones((n_rewards, 1)))
+    loose = sparse.csr_array(np.where(base.low == base.high, 0.0, -1.0).reshape(-1, 1))
+    never = np.full(n_rewards, np.inf)
+    lower, upper = base.lower[:n_rewards], base.upper[:n_rewards]
+    return Programme(
+        cost=np.append(np.zeros_like(base.cost), -1.0),
+        rows=sparse.block_array([[base.rows, loose], [each, -one], [each, one]]),
+        low=np.concatenate([base.low, lower, -never]),
+        high=np.concatenate([base.high, never, upper]),
+        lower=np.append(base.lower, 0.0),
+        upper=np.append(base.upper, np.inf),
+    )

@@ -1,0 +1,78 @@
+"""One run in pictures: curves and maps, and a page that holds them all."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aceirl.files import replace
+from aceirl.runs import Run
+from aceirl.show.opened import OpenedRun, opened
+from aceirl.show.words import sentences
+from aceirl.sources import layout
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_SHARES = 12  # of the states whose answers mattered, if they are listed
+
+
+def draw(run: Run) -> list[Path]:
+    """The pictures of a run and a page that holds them all, in the run's own folder."""
+    from aceirl.show import plots
+
+    folder = run.path / "pictures"
+    with opened(run) as found:
+        figures = {**_curves(found), **_maps(found)}
+        folder.mkdir(exist_ok=True)
+        written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
+        return [_page(found, [path for path in written if path.suffix == ".svg"]), *written]
+
+
+def _curves(found: OpenedRun) -> dict[str, Figure]:
+    """What is promised and, where the truth is known, what is lost, over samples."""
+    from aceirl.show import plots
+
+    settings, records = found.run.settings, found.records
+    samples, asked = [record.samples for record in records], settings.certify
+    promised = [record.certificates[asked.name] if asked else record.bound for record in records]
+    epsilon = settings.target(found.state.counts.shape[0]).epsilon
+    # The scale is logarithmic: what is certain altogether is drawn far below what was asked.
+    figures = {"bound": plots.bound_curve(samples, np.maximum(promised, epsilon / 100), epsilon)}
+    if records[-1].regret is not None:
+        regret = [record.regret or 0.0 for record in records]
+        figures["learning"] = plots.learning_curve(samples, regret, settings.until_regret)
+    return figures
+
+
+def _maps(found: OpenedRun) -> dict[str, Figure]:
+    """Visits, reward, policy and importance on a map; without one, the states whose answers mattered most as bars."""
+    from aceirl.show import maps, plots
+
+    counts, source = found.state.counts, found.run.source
+    drawing = None if source is None else layout(source, found.state.names)
+    if drawing is not None and len(drawing.drawn):
+        turn, answered = found.turn, found.answered
+        return {
+            "visits": maps.visits(drawing, counts.visits),
+            "reward": maps.reward(drawing, turn.belief.recovered.reward, counts.visits.any(axis=(0, 2))),
+            "policy": maps.policy(drawing, np.eye(counts.shape[2])[turn.policy], answered),
+            "why-here": maps.importance(drawing, found.importance, answered.any(axis=0)),
+        }
+    if found.task is not None and (most := found.most_important(MOST_SHARES)):
+        return {"why-here": plots.shares([found.names[s] for s in most], found.importance[most])}
+    return {}
+
+
+def _page(found: OpenedRun, pictures: list[Path]) -> Path:
+    from jinja2 import Environment, PackageLoader
+
+    template = Environment(loader=PackageLoader("aceirl.show"), autoescape=True).get_template("run.html")
+    images = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in pictures}
+    folder = found.run.path
+    page = folder / "report.html"
+    replace(page, template.render(title=folder.name, words=sentences(found), images=images).encode())
+    return page

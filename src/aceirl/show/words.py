@@ -1,0 +1,107 @@
+"""One run in words and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aceirl.certificates import KINDS, amount
+from aceirl.runs import Run
+from aceirl.show.opened import OpenedRun, finished, opened
+from aceirl.sources import Task
+
+STOPPED = {
+    "certificate": "It stopped because the certificate that was asked for holds.",
+    "regret": "It stopped because the regret is as low as was asked for.",
+    "budget": "It stopped because the budget of samples is spent.",
+    None: "It was interrupted; `aceirl resume` goes on with it.",
+}
+
+
+def outcome(run: Run) -> dict[str, Any]:
+    """The result of a run as plain values, for one line of JSON."""
+    records, _ = finished(run)
+    last = records[-1]
+    return {
+        "samples": last.samples,
+        "iterations": last.iteration,
+        "answers": last.answers,
+        "regret": last.regret,
+        "stopped": last.stopped,
+        "bound": last.bound,
+        "certificates": last.certificates,
+        "seconds": sum(record.seconds for record in records),
+        "directory": str(run.path),
+    }
+
+
+def in_words(run: Run, task: Task | None = None) -> str:
+    """What a run found, for someone who was not there. A `task` that is open already is not opened again."""
+    with opened(run, task) as found:
+        return "\n".join(sentences(found))
+
+
+def sentences(found: OpenedRun) -> list[str]:
+    """What a run found, a line each."""
+    run, last = found.run, found.records[-1]
+    lines = [
+        f"{run.source.environment if run.source else 'A run from Python'}, strategy {run.settings.named('strategy')}: "
+        f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
+        STOPPED[last.stopped],
+    ]
+    if not last.answers:
+        lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
+    elif found.task is not None:
+        lines.append(_where_the_reward_is(found))
+    if found.task is not None and (most := found.most_important(3)):
+        listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
+        lines.append(
+            f"The answers that mattered most, by what a guess there would cost, as a share of it all: {listed}."
+        )
+    if found.task is not None and last.answers and (silent := _silent(found)):
+        lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
+    if last.regret is not None:
+        lines.append(
+            f"Acting on it loses {last.regret:.1%} of what lies between the best and the worst behaviour "
+            "(measured against the truth, which the software did not see)."
+        )
+    if found.task is not None:
+        lines += _what_is_certain(found, found.task)
+    return lines
+
+
+def _where_the_reward_is(found: OpenedRun) -> str:
+    """Where the recovered reward is largest on average over steps, among states that were visited, by name."""
+    by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
+    by_state = np.where(found.state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
+    best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
+    names = "; ".join(found.names[s] for s in best[:4])
+    others = "; and others" if len(best) > 4 else ""
+    return (
+        f"The recovered reward is largest in {names}{others}. It is one of many that explain the answers, and need not "
+        "lie where the expert's goal does."
+    )
+
+
+def _silent(found: OpenedRun) -> int:
+    """How many states were visited and never answered for, by an expert who was asked everywhere."""
+    limit, counts = found.run.settings.max_answers, found.state.counts
+    if limit is not None and counts.questions >= limit:
+        return 0
+    return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
+
+
+def _what_is_certain(found: OpenedRun, task: Task) -> list[str]:
+    """The certificate that was asked for in full; the others, where they hold, in a line each."""
+    settings = found.run.settings
+    asked = settings.certify.name if settings.certify else None
+    certificates = [found.turn.certificate(kind) for kind in KINDS]
+    lines = [certificate.in_words(found.names) for certificate in certificates if certificate.kind == asked]
+    low, high = task.reward_range or (0.0, settings.rmax)
+    if asked == "policy" and not 0 <= low <= high <= settings.rmax:
+        value = (high - low) / settings.rmax * certificates[0].value
+        lines.append(
+            f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {amount(value)}."
+        )
+    return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != asked]

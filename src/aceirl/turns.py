@@ -1,0 +1,175 @@
+"""What a turn of learning came to: in numbers, as a state to go on from, and with the belief it ended with."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aceirl.belief import Belief, Memory
+from aceirl.certificates import Certificate, CertificateKind
+from aceirl.collect import Episode, Streams
+from aceirl.counts import Counts
+from aceirl.dynamic_programming import greedy_actions, occupancy
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards import Recovered, action_values
+from aceirl.settings import Settings
+
+
+@dataclass(frozen=True)
+class Record:
+    """One iteration, in numbers. `regret` is None where no truth is known; `stopped` is None while the run goes on.
+
+    `certificates` has the value of the kind that the run shall stop on and, in the last record, of all kinds.
+    """
+
+    iteration: int
+    samples: int
+    episodes: int
+    answers: int
+    bound: float
+    certificates: dict[str, float]
+    regret: float | None
+    infeasibility: float
+    planner_gap: float | None
+    planning_seconds: float
+    inferring_seconds: float
+    seconds: float
+    stopped: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, ready for a line of JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """All that the next turn depends on, besides environment, expert and settings.
+
+    Randomness is not part of it: iteration `k` draws from streams named by `(seed, k)`, so a run can go on from any
+    state. `recovered` and `accuracy` are what was inferred last, when `inferred_at` samples had been seen. `memory` is
+    the strategy's, `evidence` that of each kind of certificate. `names` are the states in their order, where the
+    environment numbers them as it meets them.
+    """
+
+    iteration: int
+    counts: Counts
+    recovered: Recovered
+    accuracy: float
+    inferred_at: int = 0
+    memory: Memory = field(default_factory=dict)
+    evidence: Mapping[str, Memory] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """What a turn came to: the belief it ended with and, worked out when first asked for, all that follows from it.
+
+    `names` are the states in their order, where the environment numbers them; `episodes` those that were walked step by
+    step. `planner_evidence` is what the
+    planner could say of its plan; `began` is when the turn did, by the clock of `time.perf_counter`.
+    """
+
+    belief: Belief
+    settings: Settings
+    names: tuple[str, ...] = ()
+    measure: Callable[[IntArray], float] | None = None
+    episodes: tuple[Episode, ...] = ()
+    inferred_at: int = 0
+    planner_evidence: Mapping[str, float] = field(default_factory=dict)
+    planning_seconds: float = 0.0
+    began: float = 0.0
+
+    @property
+    def iteration(self) -> int:
+        """How many turns there were, this one included."""
+        return self.belief.iteration
+
+    @property
+    def counts(self) -> Counts:
+        """Everything observed so far."""
+        return self.belief.estimate.counts
+
+    @cached_property
+    def policy(self) -> IntArray:
+        """`[H, S]`: what the expert is known to do, and elsewhere what is best under the recovered reward."""
+        estimate, recovered = self.belief.estimate, self.belief.recovered
+        q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
+        allowed = estimate.expert_uses | ~estimate.expert_uses.any(axis=2, keepdims=True)
+        ties = Streams.of(self.settings.seed, self.iteration - 1).ties
+        return greedy_actions(np.where(allowed, q, -np.inf), ties)
+
+    @cached_property
+    def mean_reward(self) -> FloatArray:
+        """`[S]`: the reward of what the policy does, averaged as often as it is there; zero where it never is."""
+        mdp = self.belief.estimate.mdp
+        there = occupancy(mdp, np.eye(mdp.n_actions)[self.policy])
+        visits = there.sum(axis=(0, 2))
+        earned = (there * self.belief.recovered.reward).sum(axis=(0, 2))
+        return np.asarray(np.divide(earned, visits, out=np.zeros_like(visits), where=visits > 1e-9))
+
+    @cached_property
+    def regret(self) -> float | None:
+        """What the policy loses by the truth; None if no truth is known."""
+        return None if self.measure is None else self.measure(self.policy)
+
+    @cached_property
+    def stopped(self) -> str | None:
+        """Why the run ends here: `certificate`, `regret` or `budget`; None if it goes on."""
+        settings, counts = self.settings, self.counts
+        if settings.certify is not None and self.belief.certified(settings.certify.name):
+            return "certificate"
+        if settings.until_regret is not None and self.regret is not None and self.regret < settings.until_regret:
+            return "regret"
+        if counts.samples >= settings.max_samples or counts.questions >= (settings.max_answers or math.inf):
+            return "budget"
+        return None
+
+    def certificate(self, kind: str) -> Certificate:
+        """The certificate of a kind as it stands, with all that is to be said about it."""
+        found = self.belief.certificates[kind]
+        assert isinstance(found, CertificateKind)
+        return found.explain(self.belief)
+
+    @cached_property
+    def record(self) -> Record:
+        """The turn in numbers."""
+        belief, counts, asked = self.belief, self.counts, self.settings.certify
+        kinds = belief.certificates if self.stopped and asked else [asked.name] if asked else []
+        certificates = {kind: belief.certificates[kind].value(belief) for kind in kinds}
+        return Record(
+            iteration=self.iteration,
+            samples=counts.samples,
+            episodes=self.iteration * self.settings.episodes_per_iteration,
+            answers=counts.questions,
+            bound=belief.accuracy,
+            certificates=certificates,
+            regret=self.regret,
+            infeasibility=belief.recovered.infeasibility,
+            planner_gap=self.planner_evidence.get("gap"),
+            planning_seconds=self.planning_seconds,
+            inferring_seconds=belief.inference.seconds,
+            seconds=time.perf_counter() - self.began,
+            stopped=self.stopped,
+        )
+
+    @cached_property
+    def state(self) -> RunState:
+        """What a later turn can go on from."""
+        belief = self.belief
+        return RunState(
+            iteration=self.iteration,
+            counts=self.counts,
+            recovered=belief.inference.recovered,
+            accuracy=belief.accuracy,
+            inferred_at=self.inferred_at,
+            memory=belief.memory,
+            evidence=belief.evidence,
+            names=self.names,
+        )
