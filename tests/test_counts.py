@@ -145,7 +145,7 @@ def test_counts_that_grow_keep_what_was_seen(some: Counts, more: int) -> None:
 
 
 def test_what_follows_the_end_is_certain_without_being_seen() -> None:
-    estimate = Estimate.of(Counts.empty((3, 2, 2)), kind=ExpertKind(), delta=0.1, end=1)
+    estimate = Estimate.of(Counts.empty((3, 2, 2)), kind=ExpertKind(), delta=0.1, terminal={1})
     np.testing.assert_array_equal(estimate.mdp.transitions.dense()[1], [[0.0, 1.0]] * 2)
     np.testing.assert_array_equal(estimate.expert_known, [[False, True]] * 3)
     assert not estimate.mdp.known[:, 0].any()

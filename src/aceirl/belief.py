@@ -13,8 +13,8 @@ import numpy as np
 from aceirl.bounds import ErrorBound, error_bound, plausible_error, plausible_policies
 from aceirl.confidence import Family, Radii
 from aceirl.counts import Estimate
-from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards import InverseReinforcement, Recovered
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -24,15 +24,18 @@ Memory = Mapping[str, FloatArray]
 class Plan:
     """Where to collect next.
 
-    `policy [H, S, A]` says how to act; where `follow [H, S]` is true, the expert's answer is taken instead. A plan for
-    a generative model has an `allocation [H, S, A]` of samples and needs neither. A `first_action` is taken at the
-    first step of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false.
+    `policy [H, S, A]` says how to act; with the probability `follow [H, S]`, the expert's answer is taken instead, and
+    with the probability `follow_new` in a state that is met only now, where any other action is as likely as another;
+    by default it is followed there if it is followed anywhere. A plan for a generative model has an `allocation [H, S, A]` of samples and needs none of these. A `first_action` is
+    taken at the first step of every episode, whatever else is said. The expert is asked in the states visited unless
+    `ask` is false.
     `memory` are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say
     of the plan's quality.
     """
 
     policy: FloatArray | None = None
-    follow: BoolArray | None = None
+    follow: FloatArray | None = None
+    follow_new: float | None = None
     first_action: int | None = None
     allocation: IntArray | None = None
     ask: bool = True
@@ -86,8 +89,14 @@ class Inference:
     The next inference starts from this one, so a chain of them comes out the same whenever each is worked out.
     """
 
-    def __init__(self, knowledge: Knowledge, algorithm: InverseReinforcement, before: Inference | None) -> None:
-        self._knowledge, self._algorithm, self._before = knowledge, algorithm, before
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        algorithm: InverseReinforcement,
+        space: RewardSpace | None,
+        before: Inference | None,
+    ) -> None:
+        self._knowledge, self._algorithm, self._space, self._before = knowledge, algorithm, space, before
         self.seconds = 0.0
 
     @classmethod
@@ -114,7 +123,7 @@ class Inference:
         estimate = knowledge.estimate
         began = time.perf_counter()
         warm = {} if before is None else before.recovered.parameters
-        recovered = self._algorithm(estimate, knowledge.rmax, warm)
+        recovered = self._algorithm(estimate, knowledge.rmax, warm, self._space)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
         last = 0.1 * estimate.mdp.horizon * knowledge.rmax if before is None else before.accuracy

@@ -172,7 +172,8 @@ def _batched(
     assert plan.policy is not None
     policy = plan.policy
     if plan.follow is not None:
-        policy = np.where(plan.follow[:, :, None], answers.table, policy)
+        follow = plan.follow[:, :, None]
+        policy = follow * answers.table + (1 - follow) * policy
     if plan.first_action is not None:
         policy = np.concatenate(
             (np.broadcast_to(np.eye(policy.shape[2])[plan.first_action], policy[:1].shape), policy[1:])
@@ -185,7 +186,7 @@ def _batched(
     if plan.follow is not None and not answers.kind.deterministic:
         # A stochastic expert who was followed gave exactly the actions that were taken; one who was overruled did not.
         overruled = (np.arange(len(policy)) == 0) & (plan.first_action is not None)
-        given = np.where((plan.follow & ~overruled[:, None])[:, :, None], new.visits, given)
+        given = np.where(((plan.follow == 1) & ~overruled[:, None])[:, :, None], new.visits, given)
     none = np.zeros(so_far.shape[0] + 1, dtype=np.int64)
     return Collected(new.with_answers(given), none if moves.first_deviations is None else moves.first_deviations)
 
@@ -281,7 +282,7 @@ class _Walk:
 
     def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Reply, None]:
         """Begin so many episodes and walk them to their ends; the first one along the beginning it has, if any."""
-        parallel, horizon, end = self.access.parallel, self.access.shape[0], self.access.end
+        parallel, horizon = self.access.parallel, self.access.shape[0]
         draws = self.streams.actions.random((number, horizon))
         starts = parallel.begin(number, self.streams.environment)
         here, walks = list(starts), [[] for _ in starts]  # type: tuple[list[int], list[list[Move]]]
@@ -289,9 +290,9 @@ class _Walk:
         if begun is not None:
             self._again(begun, here, walks)
         for step in range(len(walks[0]) if begun is not None else 0, horizon):
-            chosen = {}
+            chosen, terminal = {}, self.access.terminal
             for episode, state in enumerate(here):
-                if state != end:
+                if state not in terminal:
                     answer = yield from self.questions.answer(step, state, walks[episode])
                     chosen[episode] = _action(self.plan, step, state, answer, draws[episode, step])
             if not chosen:
@@ -350,18 +351,22 @@ def _first_deviation(watched: IntArray, walk: Sequence[Move]) -> int:
 
 
 def _action(plan: Plan, step: int, state: int, answer: int | None, draw: float) -> int:
-    """What the plan says, by a uniform `draw`, or the expert where it is followed.
-
-    In a state met only now a plan that follows the expert anywhere follows it too, and any other takes any action.
-    """
+    """What the plan says, or the expert, as a uniform `draw` decides."""
     assert plan.policy is not None
     if step == 0 and plan.first_action is not None:
         return plan.first_action
     _, n_states, n_actions = plan.policy.shape
     planned = state < n_states
-    followed = plan.follow is not None and (plan.follow[step, state] if planned else plan.follow.any())
-    if followed and answer is not None:
+    if planned:
+        follow = 0.0 if plan.follow is None else float(plan.follow[step, state])
+    elif plan.follow_new is not None:
+        follow = plan.follow_new
+    else:
+        follow = float(plan.follow is not None and plan.follow.any())
+    if answer is not None and draw < follow:
         return answer
+    if answer is not None:
+        draw = (draw - follow) / (1 - follow)
     action = int(
         np.searchsorted(np.cumsum(plan.policy[step, state]), draw, side="right") if planned else draw * n_actions
     )

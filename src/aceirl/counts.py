@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -226,15 +227,15 @@ class Estimate:
     never asked is not assumed to act in any way.
 
     `kind` is what is assumed of the expert, `delta` how often what is settled of a stochastic one may be wrong. The
-    start `initial [S]` is given where the learner is told it. `end` is the state in which episodes that are over stay;
-    it needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
+    start `initial [S]` is given where the learner is told it. `terminal` are the states in which episodes that are over
+    stay; that needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
     """
 
     counts: Counts
     kind: ExpertKind
     delta: float
     initial: FloatArray | None
-    end: int | None
+    terminal: frozenset[int]
     possible_states: float
 
     @classmethod
@@ -245,16 +246,22 @@ class Estimate:
         kind: ExpertKind,
         delta: float,
         initial: FloatArray | None = None,
-        end: int | None = None,
+        terminal: Collection[int] = (),
         possible_states: float | None = None,
     ) -> Estimate:
         """From counts and assumptions; by default there are no states but those of the counts."""
-        return cls(counts, kind, delta, initial, end, counts.shape[1] if possible_states is None else possible_states)
+        possible = counts.shape[1] if possible_states is None else possible_states
+        return cls(counts, kind, delta, initial, frozenset(terminal), possible)
 
     @property
     def start_known(self) -> bool:
         """Whether the learner was told the start."""
         return self.initial is not None
+
+    @cached_property
+    def over(self) -> IntArray:
+        """The terminal states, in order."""
+        return np.array(sorted(self.terminal), dtype=np.int64)
 
     @cached_property
     def mdp(self) -> MDP:
@@ -263,10 +270,9 @@ class Estimate:
         horizon, n_states, n_actions = counts.shape
         n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
         keys, times = counts.move_keys, counts.move_counts
-        if self.end is not None:
-            step = np.arange(1 if counts.stationary else horizon)[:, None]
-            row = (step * n_states + self.end) * n_actions + np.arange(n_actions)
-            staying = (row * n_states + self.end).ravel()
+        if self.terminal:
+            step, over = np.arange(1 if counts.stationary else horizon)[:, None, None], self.over[:, None]
+            staying = (((step * n_states + over) * n_actions + np.arange(n_actions)) * n_states + over).ravel()
             keys, times = _merge(np.concatenate((keys, staying)), np.concatenate((times, np.ones_like(staying))))
         row = keys // n_states
         transitions = Transitions(
@@ -283,10 +289,10 @@ class Estimate:
     @cached_property
     def step_visits(self) -> IntArray:
         """`[H, S, A]`: observations made at that very step; as good as certain where episodes are over."""
-        if self.end is None:
+        if not self.terminal:
             return self.counts.visits
         visits = self.counts.visits.copy()
-        visits[:, self.end] += CERTAIN // visits.shape[0]
+        visits[:, self.over] += CERTAIN // visits.shape[0]
         return visits
 
     @cached_property
@@ -303,9 +309,10 @@ class Estimate:
 
     @cached_property
     def expert_known(self) -> BoolArray:
-        """`[H, S]`: whether the actions that the expert uses are known; at the end there is nothing to know."""
-        settled = self.kind.settled(self.counts.answers, self.delta, self.possible_states)
-        return settled if self.end is None else settled | (np.arange(settled.shape[1]) == self.end)
+        """`[H, S]`: whether the actions that the expert uses are known; after the end there is nothing to know."""
+        settled = self.kind.settled(self.counts.answers, self.delta, self.possible_states).copy()
+        settled[:, self.over] = True
+        return settled
 
     @cached_property
     def expert_policy(self) -> FloatArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
 from aceirl.protocols import Access, Environment
-from aceirl.rewards import Recovered
+from aceirl.rewards import AutoReward, FeatureReward, Recovered
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -139,7 +140,7 @@ class Engine:
         before = self.belief
         counts = before.estimate.counts.grown(self.access.shape[1]) + self._counted([begun])
         knowledge = self._knowledge(counts)
-        inference = Inference(knowledge, self.settings.irl, before.inference if before.iteration else None)
+        inference = self._inference(knowledge, before.inference if before.iteration else None)
         belief = self._belief(knowledge, inference, before.iteration + 1, before.evidence, before.memory)
         return replace(self.last_turn, belief=belief)
 
@@ -205,7 +206,7 @@ class Engine:
         counts = before.estimate.counts.grown(new.shape[1]) + new
         knowledge, inference = self._knowledge(counts), before.inference
         if self._is_time_to_infer(counts.samples):
-            inference = Inference(knowledge, self.settings.irl, inference if self._inferred_at else None)
+            inference = self._inference(knowledge, inference if self._inferred_at else None)
             self._inferred_at = counts.samples
         kept = before.memory if memory is None else memory
         self.belief = self._belief(knowledge, inference, iteration, evidence, kept)
@@ -234,6 +235,13 @@ class Engine:
             began=began,
         )
 
+    def _inference(self, knowledge: Knowledge, before: Inference | None) -> Inference:
+        space = self.settings.reward
+        if not hasattr(space, "over"):  # features of observations, asked for again as states are met
+            space = features_of(self.access.environment, space)
+        chosen = None if isinstance(space, AutoReward) else space
+        return Inference(knowledge, self.settings.irl, chosen, before)
+
     def _knowledge(self, counts: Counts) -> Knowledge:
         """What the counts say, under what the settings assume."""
         settings = self.settings
@@ -242,7 +250,7 @@ class Engine:
             kind=self.answers.kind,
             delta=settings.delta / 3,
             initial=self.access.environment.initial,
-            end=self.access.end,
+            terminal=self.access.terminal,
             possible_states=self.access.possible_states,
         )
         return Knowledge(estimate, settings.confidence, settings.rmax, settings.delta)
@@ -299,3 +307,14 @@ def _learn_answers(watched: IntArray, episode: Episode, *, stationary: bool) -> 
     for step, state, action in episode.answers:
         entries = watched[:, state] if stationary else watched[step : step + 1, state]
         entries[entries < 0] = action
+
+
+def features_of(environment: Environment, features: Callable[[Any], Any]) -> FeatureReward:
+    """The features of all states met so far, by a function of their observations."""
+    observation = getattr(environment, "observation", None)
+    if observation is None:
+        raise InputError("features are a function of observations, and this environment has none; give an array")
+    seen = [observation(state) for state in range(environment.n_states)]
+    rows = [None if one is None else np.atleast_1d(np.asarray(features(one), dtype=np.float64)) for one in seen]
+    width = next((len(row) for row in rows if row is not None), 1)
+    return FeatureReward(np.array([np.zeros(width) if row is None else row for row in rows]))

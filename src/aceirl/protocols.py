@@ -56,11 +56,11 @@ class Environment(Protocol):
 class EndingEnvironment(Protocol):
     """An environment whose episodes may be over before the horizon.
 
-    They then stay in the state `end`, whatever is done; nothing is observed there and nobody is asked.
+    They then stay in one of the states `terminal`, those met so far, whatever is done; nobody is asked there.
     """
 
     @property
-    def end(self) -> int: ...
+    def terminal(self) -> frozenset[int]: ...
 
 
 @runtime_checkable
@@ -206,9 +206,9 @@ class Access:
         return environment.horizon, environment.n_states, environment.n_actions
 
     @property
-    def end(self) -> int | None:
-        """The state of episodes that are over; None if they never are before the horizon."""
-        return None if self.ending is None else self.ending.end
+    def terminal(self) -> frozenset[int]:
+        """The states met so far in which episodes are over."""
+        return frozenset() if self.ending is None else self.ending.terminal
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from aceirl.errors import InputError
 from aceirl.files import alone, disk, replace
 from aceirl.loop import learn
 from aceirl.protocols import Environment, Expert
-from aceirl.rewards import Recovered
+from aceirl.rewards import Explanation, Recovered
 from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Record, RunState, Turn
@@ -129,11 +129,15 @@ class Run:
 def _packed(state: RunState) -> dict[str, Any]:
     """A state as named arrays; nothing in it needs pickling."""
     recovered = {field.name: getattr(state.recovered, field.name) for field in fields(Recovered)}
-    parameters = recovered.pop("parameters")
+    parameters, explanation = recovered.pop("parameters"), recovered.pop("explanation")
+    told = (
+        {} if explanation is None else {field.name: getattr(explanation, field.name) for field in fields(Explanation)}
+    )
     groups = {
         "counts": {field.name: getattr(state.counts, field.name) for field in fields(Counts)},
         "recovered": recovered,
         "parameters": parameters,
+        "explanation": told,
         "memory": state.memory,
         **{f"evidence.{kind}": memory for kind, memory in state.evidence.items()},
     }
@@ -161,7 +165,11 @@ def _unpacked(arrays: dict[str, Any]) -> RunState:
     return RunState(
         iteration=int(arrays["iteration"]),
         counts=Counts(**plain("counts")),
-        recovered=Recovered(**plain("recovered"), parameters=group("parameters")),
+        recovered=Recovered(
+            **plain("recovered"),
+            parameters=group("parameters"),
+            explanation=Explanation(**plain("explanation")) if "explanation.space" in arrays else None,
+        ),
         accuracy=float(arrays["accuracy"]),
         inferred_at=int(arrays["inferred_at"]),
         memory=group("memory"),

@@ -13,11 +13,16 @@ from aceirl.certificates import KINDS, CertificateKind
 from aceirl.confidence import FAMILIES, Family
 from aceirl.errors import InputError, unknown_name
 from aceirl.explore import STRATEGIES, Guided, Strategy
-from aceirl.irl import ALGORITHMS, MaxCausalEntropy
+from aceirl.irl import ALGORITHMS, SparseLikelihood
 from aceirl.named import read, write
-from aceirl.rewards import InverseReinforcement
+from aceirl.rewards import SPACES, AutoReward, InverseReinforcement, RewardSpace
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Features = Callable[[Any], Any]
+"""Features `[K]` of an observation."""
+
+REWARD_SPACE = "reward space"
 
 
 class _Named:
@@ -38,6 +43,8 @@ class _Named:
             return read(value, self.kind, self.known)
         if value is None and self.kind == "certificate":
             return None
+        if self.kind == REWARD_SPACE and callable(value) and not isinstance(value, type):
+            return value
         if isinstance(value, type) or not callable(getattr(value, self.verb, None)):
             wanted = "something to call" if self.verb == "__call__" else f"an object with a method `{self.verb}`"
             raise InputError(f"{self.kind} must be a name or {wanted}, got {value!r}")
@@ -47,8 +54,9 @@ class _Named:
 class Settings(BaseModel):
     """The choices that, with environment, expert and seed, determine a run.
 
-    Strategy, IRL algorithm, confidence family and certificate are given by name, with parameters as in
-    `"ace:tolerance=0.05"`, or as objects of your own. `epsilon` is the accuracy asked of the certificate in units of
+    Strategy, IRL algorithm, reward space, confidence family and certificate are given by name, with parameters as in
+    `"ace:tolerance=0.05"`, or as objects of your own; a function of an observation is a reward space too, that of the
+    features it returns. `epsilon` is the accuracy asked of the certificate in units of
     reward summed over an episode; None stands for a tenth of the most an episode can earn, `0.1·H·rmax`. The run stops
     when the certificate `certify` is that accurate; None stands for no certificate. A reward is inferred again when the
     number of samples has grown by the share `infer_after_growth`; 0 is after every iteration.
@@ -57,7 +65,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Guided()
-    irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = MaxCausalEntropy()
+    irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = SparseLikelihood()
+    reward: Annotated[RewardSpace | Features, _Named(REWARD_SPACE, {**SPACES, "auto": AutoReward}, "over")] = (
+        AutoReward()
+    )
     confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = FAMILIES["kl"]
     episodes_per_iteration: Annotated[int, Field(ge=1)] = 1
     certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = KINDS["policy"]()
@@ -69,7 +80,7 @@ class Settings(BaseModel):
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = None
     stationary_dynamics: bool = True
     least_probability: Annotated[float, Field(gt=0, le=1)] | None = None
-    infer_after_growth: Annotated[float, Field(ge=0)] = 0.0
+    infer_after_growth: Annotated[float, Field(ge=0)] = 0.1
     seed: Annotated[int, Field(ge=0)] = 0
 
     def __init__(self, **values: Any) -> None:

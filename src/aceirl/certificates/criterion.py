@@ -9,7 +9,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
-from aceirl.certificates.e_process import EProcess, Wager, Watched, forecast, kelly_wager
+from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
 from aceirl.certificates.policy import outlook, require_deterministic, watched_certificate
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
@@ -39,9 +39,10 @@ class Criterion(CertificateKind):
 
     def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
         """A wager on episodes that take the imposed action first and then may follow the expert."""
-        if watched is None or plan.first_action is None:
+        if watched is None or plan.policy is None or plan.first_action is None:
             return None
-        return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
+        expected = forecast(belief.estimate, watched, chance_taken(plan, watched))
+        return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process of the imposed action after the batch."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aceirl.belief import Plan
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, frozen
@@ -49,8 +50,10 @@ class Forecast:
         return 1 - np.arange(len(self.law)) / (len(self.law) - 1)
 
 
-def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
+def forecast(estimate: Estimate, known_actions: IntArray, taken: FloatArray | None = None) -> Forecast:
     """What happens on the expert's `known_actions [H, S]` (-1 where there is none), by the estimated process.
+
+    `taken [H, S]` is how likely an episode takes the known action; always, if nothing is said.
 
     A row, and a start that is estimated, are trusted up to the share of their observations that were seen only once
     (Good and Turing: about that likely is something new). That share goes to a state that was never met, where there
@@ -60,8 +63,8 @@ def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
     deviations = np.zeros(known_actions.shape)
     if not mdp.initial.any():
         return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], 1.0)
-    if estimate.end is not None:
-        known_actions = np.where(np.arange(mdp.n_states) == estimate.end, 0, known_actions)  # nobody deviates any more
+    known_actions = known_actions.copy()
+    known_actions[:, estimate.over] = 0  # nobody deviates any more
     rows = mdp.transitions
     row = counts.move_keys // mdp.n_states
     once = np.bincount(row, weights=counts.move_counts == 1, minlength=rows.n_rows)
@@ -70,11 +73,23 @@ def forecast(estimate: Estimate, known_actions: IntArray) -> Forecast:
     new_start = 0.0 if estimate.start_known else float((counts.starts == 1).sum() / counts.starts.sum())
     unmet = np.zeros(mdp.horizon + 1)
     all_met = estimate.possible_states <= mdp.n_states
+    always = np.ones(known_actions.shape) if taken is None else taken
     stays = _follow(
-        *rows.rows, mdp.n_actions, mdp.initial, new_start, known_actions, novelty, all_met, deviations, unmet
+        *rows.rows, mdp.n_actions, mdp.initial, new_start, known_actions, always, novelty, all_met, deviations, unmet
     )
     law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
     return Forecast(deviations, law, largest_loss(estimate.initial, known_actions))
+
+
+def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
+    """`[H, S]`: how likely a plan takes the known action; an imposed first action is always taken."""
+    assert plan.policy is not None
+    follow = np.zeros(watched.shape) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    own = np.take_along_axis(plan.policy, np.maximum(watched, 0)[:, :, None], axis=2)[:, :, 0]
+    taken = follow + (1 - follow) * own
+    if plan.first_action is not None:
+        taken[0] = 1.0
+    return taken
 
 
 def largest_loss(initial: FloatArray | None, known_actions: IntArray) -> float:
@@ -93,6 +108,7 @@ def _follow(
     start: FloatArray,
     new_start: float,
     known_actions: IntArray,
+    taken: FloatArray,
     novelty: FloatArray,
     all_met: bool,
     deviations: FloatArray,
@@ -100,7 +116,7 @@ def _follow(
 ) -> float:
     """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
 
-    What goes to states that were never met is written to `unmet [H+1]`, by the step at which it gets there.
+    What takes another action, or goes to states that were never met, is written to `unmet [H+1]`, by the step after.
     """
     horizon, n_states = known_actions.shape
     here = start * (1.0 - new_start)
@@ -118,14 +134,16 @@ def _follow(
                 deviations[h, s] = here[s]
                 continue
             row = h * stride + s * n_actions + known_actions[h, s]
-            anywhere += here[s] * novelty[row]
+            mass = here[s] * taken[h, s]
+            unmet[h + 1] += here[s] - mass
+            anywhere += mass * novelty[row]
             for k in range(indptr[row], indptr[row + 1]):
-                after[successors[k]] += here[s] * (1.0 - novelty[row]) * probabilities[k]
+                after[successors[k]] += mass * (1.0 - novelty[row]) * probabilities[k]
         if all_met:
             here = after + anywhere / n_states
         else:
             here = after
-            unmet[h + 1] = anywhere
+            unmet[h + 1] += anywhere
     return float(here.sum())
 
 

@@ -17,7 +17,7 @@ from aceirl.certificates.base import (
     largest_entry,
     of_expert,
 )
-from aceirl.certificates.e_process import EProcess, Wager, Watched, forecast, kelly_wager
+from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
 from aceirl.counts import ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
@@ -38,9 +38,10 @@ class Policy(CertificateKind):
 
     def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
         """A wager on episodes that may follow the expert from the first step on."""
-        if watched is None or plan.first_action is not None:
+        if watched is None or plan.policy is None or plan.first_action is not None:
             return None
-        return kelly_wager(forecast(belief.estimate, watched), belief.target.share(belief.shape[0]))
+        expected = forecast(belief.estimate, watched, chance_taken(plan, watched))
+        return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process after the batch."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from aceirl.envs.description import EnvironmentDescription, MapCell
 from aceirl.envs.families import is_wrapped, library_of
 from aceirl.envs.known_descriptions import DESCRIPTIONS, LIBRARIES
+from aceirl.envs.observations import NOWHERE_NAME
 
 if TYPE_CHECKING:
     from aceirl.envs.observations import StateIndex
@@ -40,7 +41,9 @@ def _observed_otherwise(env: Any) -> bool:
     return env.observation_space != env.unwrapped.observation_space or is_wrapped(env, "ObservationWrapper")
 
 
-def ask_description(env: Any, function: Literal["words", "map_cell", "pose", "frame"], argument: Any) -> Any:
+def ask_description(
+    env: Any, function: Literal["words", "end_words", "map_cell", "pose", "frame"], argument: Any
+) -> Any:
     """What a function of the description says; if it fails, that is a warning, and the default is asked instead."""
     try:
         return getattr(description(env), function)(env.unwrapped, argument)
@@ -50,18 +53,22 @@ def ask_description(env: Any, function: Literal["words", "map_cell", "pose", "fr
         return getattr(EnvironmentDescription(), function)(env.unwrapped, argument)
 
 
-def words(env: Any, observation: Any) -> str:
-    """An observation in a few words; as it is, if those fail."""
-    text = str(ask_description(env, "words", observation))
+def words(env: Any, observation: Any, *, terminal: bool = False) -> str:
+    """An observation in a few words, perhaps one with which an episode ends; as it is, if those fail."""
+    told = ask_description(env, "end_words", observation) if terminal else None
+    text = str(ask_description(env, "words", observation) if told is None else told)
+    if terminal and told is None:
+        text = f"the end in {text}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()} …"
 
 
 def state_words(env: Any, states: StateIndex) -> tuple[str, ...]:
     """The states met so far in words; where those do not tell one from another, with its number."""
-    texts = [words(env, states.observation(number)) for number in range(1, len(states))]
+    numbers = range(1, len(states))
+    texts = [words(env, states.observation(number), terminal=number in states.terminal) for number in numbers]
     often = Counter(texts)
     return (
-        "the end",
+        NOWHERE_NAME,
         *(
             f"state {number}: {text}" if text.endswith("…") or often[text] > 1 else text
             for number, text in enumerate(texts, start=1)
@@ -87,7 +94,10 @@ def map_cell(env: Any, observation: Any) -> MapCell | None:
 
 
 def map_cells(env: Any, states: StateIndex) -> dict[int, MapCell]:
-    """The cells of the states met so far, by their numbers; none, if two states share one: that is no map."""
+    """The cells of the states met so far, by their numbers; none, if two states share one: that is no map.
+
+    A cell may be one to act in at one time, and one in which an episode ends at another.
+    """
     found = {n: cell for n in range(1, len(states)) if (cell := map_cell(env, states.observation(n))) is not None}
-    distinct = {(cell.x, cell.y, cell.panel, cell.scene) for cell in found.values()}
+    distinct = {(cell.x, cell.y, cell.panel, cell.scene, n in states.terminal) for n, cell in found.items()}
     return found if len(distinct) == len(found) else {}

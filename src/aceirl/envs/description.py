@@ -74,9 +74,10 @@ class EnvironmentDescription:
     """What people call things in one kind of environment, and where its states lie.
 
     An environment of your own takes part if its class has one as its attribute `description`. All functions are given
-    the unwrapped environment: `words` and `map_cell` an observation too, `pose` puts the environment where that
-    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. Where a
-    wrapper changes the observations nothing is known of them, unless the functions understand wrapped ones too.
+    the unwrapped environment: `words` and `map_cell` an observation too, `end_words` one with which an episode ended
+    (None: as any other), `pose` puts the environment where that observation is made, so that it can be rendered there,
+    and `frame` is given the shape of the rendering. Where a wrapper changes the observations nothing is known of them,
+    unless the functions understand wrapped ones too.
     """
 
     actions: tuple[str, ...] = ()
@@ -86,3 +87,4 @@ class EnvironmentDescription:
     pose: Callable[[Any, Any], None] = lambda env, observation: None
     frame: Callable[[Any, tuple[int, ...]], Frame | None] = lambda env, shape: None
     understands_wrappers: bool = False
+    end_words: Callable[[Any, Any], str | None] = lambda env, observation: None

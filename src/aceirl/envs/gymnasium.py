@@ -11,18 +11,18 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from aceirl.envs.observations import END, Discretise, StateIndex, read
+from aceirl.envs.observations import Discretise, StateIndex, read
 from aceirl.errors import InputError, cause
 
 
 class GymAdapter(ABC):
     """Gymnasium's observations and actions by number, and the rules for steps: what all adapters share.
 
-    States are numbered as they are met. When an episode terminates, it stays in the state `end` for the steps that are
-    left. Truncation is a limit on patience and not part of the dynamics, so it may come only at the horizon.
+    States are numbered as they are met. An episode that terminates stays in a state of that observation's own for the
+    steps that are left. Truncation is a limit on patience and not part of the dynamics, so it may come only at the
+    horizon.
     """
 
-    end = END
     initial = None
 
     def __init__(
@@ -44,17 +44,22 @@ class GymAdapter(ABC):
 
     @abstractmethod
     def step(self, action: int) -> int:
-        """Take an action and return the state it led to; the end, once the episode is over."""
+        """Take an action and return the state it led to; the terminal one, once the episode is over."""
 
     @property
     def n_states(self) -> int:
-        """How many states were met so far, with the end."""
+        """How many states were met so far."""
         return len(self.states)
 
     @property
     def possible_states(self) -> int | None:
-        """How many states there can be, with the end; None if nobody can say."""
+        """How many states there can be; None if nobody can say."""
         return self.states.possible
+
+    @property
+    def terminal(self) -> frozenset[int]:
+        """The states met so far in which episodes are over."""
+        return self.states.terminal
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ class GymEnvironment(GymAdapter):
     ) -> None:
         super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
         self._env = env
-        self._over = False
+        self._ended_in: int | None = None
 
     def reset(self, rng: np.random.Generator) -> int:
         """Begin an episode and return its state."""
@@ -127,21 +132,21 @@ class GymEnvironment(GymAdapter):
             observation, _ = self._env.reset(seed=seed)
         except Exception as error:
             raise failure(f"reset(seed={seed})", error) from error
-        self._step, self._over = 0, False
+        self._step, self._ended_in = 0, None
         return self.states.number(observation)
 
     def step(self, action: int) -> int:
-        """Take an action and return the state it led to; the end, once the episode is over."""
+        """Take an action and return the state it led to; the terminal one, once the episode is over."""
         self._count_step()
-        if self._over:
-            return self.end
+        if self._ended_in is not None:
+            return self._ended_in
         try:
             observation, _, terminated, truncated, _ = self._env.step(self.actions[action])
         except Exception as error:
             raise failure(f"step {self._step} of an episode, with action {self.actions[action]}", error) from error
-        self._over = bool(terminated)
         if terminated:
-            return self.end
+            self._ended_in = self.states.number(observation, terminal=True)
+            return self._ended_in
         self._check_truncation(truncated)
         return self.states.number(observation)
 

@@ -13,9 +13,12 @@ LIBRARIES = ("gymnasium", "minigrid")
 
 
 def _numbered_grid(
-    shape: Callable[[Any], tuple[int, int]], actions: tuple[str, ...], brief: str
+    shape: Callable[[Any], tuple[int, int]],
+    actions: tuple[str, ...],
+    brief: str,
+    ends: Callable[[Any, int, int], str],
 ) -> EnvironmentDescription:
-    """A map whose cells are numbered row by row."""
+    """A map whose cells are numbered row by row; `ends` says what an episode ends with in a row and column."""
 
     def words(env: Any, observation: Any) -> str:
         row, column = divmod(int(observation), shape(env)[1])
@@ -25,8 +28,18 @@ def _numbered_grid(
         row, column = divmod(int(observation), shape(env)[1])
         return MapCell(column, -row)
 
+    def end_words(env: Any, observation: Any) -> str:
+        row, column = divmod(int(observation), shape(env)[1])
+        return f"{ends(env, row, column)} in row {row + 1}, column {column + 1}"
+
     return EnvironmentDescription(
-        actions, brief, words, map_cell, _toy_text_pose, lambda env, _: Frame.from_corner(*env.cell_size)
+        actions,
+        brief,
+        words,
+        map_cell,
+        _toy_text_pose,
+        lambda env, _: Frame.from_corner(*env.cell_size),
+        end_words=end_words,
     )
 
 
@@ -45,6 +58,10 @@ def _taxi_words(env: Any, observation: int) -> str:
     return f"{taxi}, the passenger {where}, bound for {STANDS[destination]}"
 
 
+def _taxi_end(env: Any, observation: int) -> str:
+    return f"the passenger delivered at {STANDS[list(env.decode(observation))[3]]}"
+
+
 def _taxi_cell(env: Any, observation: int) -> MapCell:
     row, column, passenger, destination = env.decode(observation)
     whence = "in the taxi" if passenger == 4 else f"at {STANDS[passenger].split()[1]}"
@@ -60,6 +77,10 @@ def _taxi_frame(env: Any, shape: tuple[int, ...]) -> Frame:
 def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
     total, dealer, ace = (int(part) for part in observation)
     return f"a hand of {total}{' with a usable ace' if ace else ''} against the dealer's {dealer}"
+
+
+def _blackjack_end(env: Any, observation: tuple[int, int, int]) -> str:
+    return f"the end with {_blackjack_words(env, observation)}"
 
 
 # MiniGrid's encoding of a cell: its kind, colour and state.
@@ -101,6 +122,14 @@ def _minigrid_words(env: Any, observation: Any) -> str:
     return f"row {row + 1}, column {column + 1}, facing {FACING[direction]}{'; ' + things if things else ''}"
 
 
+def _minigrid_end(env: Any, observation: Any) -> str | None:
+    agent = _minigrid_agent(env, observation)
+    thing = None if agent is None else env.grid.get(agent[0], agent[1])
+    if agent is None or thing is None or thing.type == "agent":
+        return None
+    return f"the {thing.type} in row {agent[1] + 1}, column {agent[0] + 1}, facing {FACING[agent[2]]}"
+
+
 def _minigrid_cell(env: Any, observation: Any) -> MapCell | None:
     agent = _minigrid_agent(env, observation)
     if agent is None:
@@ -125,12 +154,14 @@ DESCRIPTIONS = {
     "FrozenLakeEnv": _numbered_grid(
         lambda env: env.desc.shape,
         ("left", "down", "right", "up"),
-        "A frozen lake with holes in it. You may want to get to the flag, and not to fall in; the ice is slippery.",
+        "A frozen lake with holes in it. You may want to get to the flag, and not to fall in.",
+        lambda env, row, column: "the flag" if env.desc[row, column] == b"G" else "the hole",
     ),
     "CliffWalkingEnv": _numbered_grid(
         lambda env: env.shape,
         ("up", "right", "down", "left"),
         "A path along a cliff. You may want to get to the other side, and not to fall.",
+        lambda env, row, column: "the goal",
     ),
     "TaxiEnv": EnvironmentDescription(
         ("south", "north", "east", "west", "pick up", "drop off"),
@@ -139,9 +170,10 @@ DESCRIPTIONS = {
         _taxi_cell,
         _toy_text_pose,
         _taxi_frame,
+        end_words=_taxi_end,
     ),
     "BlackjackEnv": EnvironmentDescription(
-        ("stick", "hit"), "A game of Blackjack. You may want to win it.", _blackjack_words
+        ("stick", "hit"), "A game of Blackjack. You may want to win it.", _blackjack_words, end_words=_blackjack_end
     ),
     "MiniGridEnv": EnvironmentDescription(
         words=_minigrid_words,
@@ -149,5 +181,6 @@ DESCRIPTIONS = {
         pose=_minigrid_pose,
         frame=lambda env, shape: Frame.from_corner(shape[1] / env.width, shape[0] / env.height),
         understands_wrappers=True,
+        end_words=_minigrid_end,
     ),
 }

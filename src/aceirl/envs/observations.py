@@ -16,18 +16,22 @@ from aceirl.errors import InputError
 Key = Callable[[Any], Hashable]
 Discretise = Callable[[Any], Hashable]
 
-# The state after the end of an episode: it comes first, so that it keeps its number while others are met.
-END, END_NAME = 0, "end"
+# A state that is there before any other is met, and in which nothing ever happens.
+NOWHERE, NOWHERE_NAME = 0, "nowhere"
+
+# How the name of a state begins in which episodes are over.
+TERMINAL = "terminal "
 
 # A space with more elements than this says nothing useful about the number of states (an image has 256^pixels).
 COUNTABLE = 1_000_000
 
 
 class StateIndex:
-    """The states met so far, in the order in which they were met; number 0 is the end of an episode.
+    """The states met so far, in the order in which they were met; number 0 is nowhere.
 
     A state is an observation or, with `discretise`, all observations for which that function returns the same. The
-    first observation met stands for its state, in names and in questions to an expert.
+    first observation met stands for its state, in names and in questions to an expert. An observation with which an
+    episode terminates is a state of its own: a goal and a pit are two places, and neither is one to act in.
     """
 
     def __init__(self, space: Space[Any], discretise: Discretise | None = None, names: Iterable[str] = ()) -> None:
@@ -37,11 +41,13 @@ class StateIndex:
 
     def recall(self, names: tuple[str, ...]) -> None:
         """Number the states as these names do, and forget all others. No names: start anew."""
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[tuple[Hashable, bool], int] = {}
         self._observations: list[Any] = [None]
-        self._names = [END_NAME]
+        self._names = [NOWHERE_NAME]
+        self._terminal = frozenset({NOWHERE})
         for name in names[1:]:
-            self.number(read(self.space, json.loads(name)))
+            written = json.loads(name.removeprefix(TERMINAL))
+            self.number(read(self.space, written), terminal=name.startswith(TERMINAL))
 
     def numbered(self, names: Iterable[str]) -> StateIndex:
         """Another index of the same observations, with the states of these names in their order."""
@@ -56,14 +62,19 @@ class StateIndex:
         return tuple(self._names)
 
     @property
-    def possible(self) -> int | None:
-        """How many states there can be, with the end; None if nobody can say."""
-        count = getattr(self.discretise, "count", None) if self.discretise else count_of(self.space)
-        return None if count is None or count > COUNTABLE else count + 1
+    def terminal(self) -> frozenset[int]:
+        """The states in which episodes are over, with nowhere."""
+        return self._terminal
 
-    def number(self, observation: Any) -> int:
+    @property
+    def possible(self) -> int | None:
+        """How many states there can be, terminal ones and nowhere included; None if nobody can say."""
+        count = getattr(self.discretise, "count", None) if self.discretise else count_of(self.space)
+        return None if count is None or count > COUNTABLE else 2 * count + 1
+
+    def number(self, observation: Any, *, terminal: bool = False) -> int:
         """The state's number; a new one if it was never met."""
-        key = self.key(observation)
+        key = (self.key(observation), terminal)
         known = self._numbers.get(key)
         if known is not None:
             return known
@@ -72,12 +83,14 @@ class StateIndex:
         number = len(self._names)
         self._numbers[key] = number
         self._observations.append(observation)
-        self._names.append(json.dumps(plain(observation), separators=(",", ":")))
+        self._names.append(TERMINAL * terminal + json.dumps(plain(observation), separators=(",", ":")))
+        if terminal:
+            self._terminal |= {number}
         return number
 
-    def find(self, observation: Any) -> int | None:
+    def find(self, observation: Any, *, terminal: bool = False) -> int | None:
         """The state's number, or None if it was never met."""
-        return self._numbers.get(self.key(observation))
+        return self._numbers.get((self.key(observation), terminal))
 
     def key(self, observation: Any) -> Hashable:
         """The same for two observations exactly if they are one state."""
@@ -91,7 +104,7 @@ class StateIndex:
             raise wrong_observation(self.space, observation) from error
 
     def observation(self, state: int) -> Any:
-        """The first observation met in a state; None after the end of an episode."""
+        """The first observation met in a state; None for nowhere."""
         return self._observations[state]
 
 

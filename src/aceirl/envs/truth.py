@@ -14,7 +14,7 @@ from scipy.sparse.linalg import spsolve
 from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.families import is_a, is_wrapped
-from aceirl.envs.observations import END, StateIndex
+from aceirl.envs.observations import StateIndex
 from aceirl.envs.problem import from_moves
 from aceirl.envs.search import Row, searched
 from aceirl.errors import InputError
@@ -73,7 +73,7 @@ class ExactModel:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
         n_actions = self.mdp.n_actions
         probabilities = np.full(self.mdp.shape, 1.0 / n_actions)
-        for number in range(1, len(states)):
+        for number in set(range(len(states))) - states.terminal:
             here = self.states.find(states.observation(number))
             if here is not None:
                 probabilities[:, here] = np.eye(n_actions)[policy[:, number]]
@@ -123,17 +123,18 @@ def model_of(
 ) -> ExactModel:
     """The model of these rows and starts.
 
-    Outcomes with one successor add up, whatever terminates goes to the end, and rewards are averaged.
+    Outcomes with one successor add up, episodes that are over stay where they are, and rewards are averaged.
     """
     states = StateIndex(env.observation_space)
-    moves = [(END, action, END, 1.0) for action in range(n_actions)]
+    moves = []
     earned: dict[tuple[int, int], float] = {}
     for observation, action, outcomes in rows:
         state = states.number(observation)
         for probability, successor, reward, terminated in outcomes:
-            moves.append((state, action, END if terminated else states.number(successor), probability))
+            moves.append((state, action, states.number(successor, terminal=terminated), probability))
             earned[state, action] = earned.get((state, action), 0.0) + probability * reward
     begun = [(states.number(observation), probability) for observation, probability in starts]
+    moves += [(state, action, state, 1.0) for state in states.terminal for action in range(n_actions)]
     initial = np.bincount([s for s, _ in begun], weights=[p for _, p in begun], minlength=len(states))
     reward_table = np.zeros((len(states), n_actions))
     for entry, value in earned.items():

@@ -45,7 +45,7 @@ class GymVectorEnvironment(GymAdapter):
         unshared = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
         self._resets_again = unshared and self._autoreset == NEXT_STEP
         self._over_now = np.zeros(self.num_envs, dtype=np.bool_)
-        self._ended: set[int] = set()
+        self._ended: dict[int, int] = {}
         self._pending = False
 
     def reset(self, rng: np.random.Generator) -> int:
@@ -53,7 +53,7 @@ class GymVectorEnvironment(GymAdapter):
         return self.begin(1, rng)[0]
 
     def step(self, action: int) -> int:
-        """Take an action in the first environment and return the state it led to; the end, once the episode is over."""
+        """Take an action in the first environment and return the state it led to."""
         return self.advance({0: action})[0]
 
     def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
@@ -69,11 +69,11 @@ class GymVectorEnvironment(GymAdapter):
             observations, _ = self._vector.reset(seed=seed)
         self._step = 0
         self._over_now[:] = False
-        self._ended = set()
+        self._ended = {}
         return [self._number(observations, index) for index in range(episodes)]
 
     def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
-        """Take an action in each of these episodes and return the states they led to; the end, once one is over."""
+        """Take an action in each of these episodes and return the states they led to."""
         self._count_step()
         batch = self._batch(actions)
         with self._call(f"step {self._step} of an episode, with actions {batch.tolist()}"):
@@ -85,15 +85,15 @@ class GymVectorEnvironment(GymAdapter):
             terminated, truncated = infos[TERMINATED], infos[TRUNCATED]
         arrived = {}
         for index in actions:
-            if index in self._ended or terminated[index]:
-                self._ended.add(index)
-                arrived[index] = self.end
-                continue
-            self._check_truncation(truncated[index])
-            if self._over_now[index] and self._autoreset == SAME_STEP:
-                arrived[index] = self.states.number(_last_observation(infos, index))
+            if index not in self._ended:
+                self._check_truncation(truncated[index] and not terminated[index])
+                replaced = self._over_now[index] and self._autoreset == SAME_STEP
+                last = _last_observation(infos, index) if replaced else _part(self.states.space, observations, index)
+                arrived[index] = self.states.number(last, terminal=bool(terminated[index]))
+                if terminated[index]:
+                    self._ended[index] = arrived[index]
             else:
-                arrived[index] = self._number(observations, index)
+                arrived[index] = self._ended[index]
         return arrived
 
     def close(self) -> None:

@@ -21,6 +21,9 @@ RESULTS_VERSION = 2
 # No run of an experiment ends because something is certain: the curves shall have one length.
 UNCERTIFIED: dict[str, Any] = {"certify": None}
 
+# The paper's reward: a table of steps, states and actions, inferred anew in every iteration.
+PAPER_REWARD: dict[str, Any] = {"irl": "max-causal-entropy", "reward": "any", "infer_after_growth": 0.0}
+
 
 class Frozen(BaseModel):
     """A value that cannot change and knows no fields but its own."""
@@ -143,6 +146,7 @@ def _paper_scenarios(until_regret: float | None, **choices: Any) -> tuple[Scenar
             environment=environment,
             family=family,
             choices={
+                **PAPER_REWARD,
                 "episodes_per_iteration": batch,
                 "max_samples": budget,
                 "until_regret": until_regret,
@@ -164,6 +168,7 @@ def _reward_free_scenarios(batches: Iterable[int], **choices: Any) -> tuple[Scen
             environment="double-chain",
             family="Double Chain",
             choices={
+                **PAPER_REWARD,
                 "episodes_per_iteration": batch,
                 "max_samples": 20 * 20 * batch,
                 "irl": "feasible-point",

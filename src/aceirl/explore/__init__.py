@@ -11,6 +11,7 @@ from aceirl.explore.ace import Ace, AceRF
 from aceirl.explore.advice import Advice
 from aceirl.explore.greedy import Greedy
 from aceirl.explore.guided import Guided
+from aceirl.explore.probe import Probe
 from aceirl.explore.random import Random
 from aceirl.explore.rf_ucrl import RfUcrl
 from aceirl.explore.travel import Travel
@@ -36,6 +37,7 @@ STRATEGIES: dict[str, type[ListedStrategy]] = {
     "advice": Advice,
     "greedy": Greedy,
     "guided": Guided,
+    "probe": Probe,
     "random": Random,
     "rf-ucrl": RfUcrl,
     "travel": Travel,

@@ -23,4 +23,4 @@ class Advice:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, everywhere."""
-        return Plan(policy=uniform_policy(belief.shape), follow=np.ones(belief.shape[:2], dtype=np.bool_))
+        return Plan(policy=uniform_policy(belief.shape), follow=np.ones(belief.shape[:2]))

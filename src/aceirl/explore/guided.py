@@ -1,4 +1,4 @@
-"""`guided`: first the expert's own way, then wherever uncertainty is left."""
+"""`guided`: first near the expert's own way, then along it, then wherever uncertainty is left."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ import numpy as np
 from aceirl.belief import Belief, Plan
 from aceirl.explore.ace import planned
 from aceirl.explore.advice import Advice
+from aceirl.explore.probe import Probe
 
 
 @dataclass(frozen=True)
 class Guided:
-    """Do as the expert says until what it does on its own way is certified; then explore with ACE. The default.
+    """Probe near the expert's way, follow it until that is certified, then explore with ACE. The default.
 
-    The certificate `policy` is about the states the expert meets, and only episodes that do what the expert does bear
-    on it, so until it holds at the accuracy asked for every episode follows the expert. All other certificates are
-    about the dynamics and about states off that way, where following the expert again teaches nothing and (ACE) plans
-    best. The first phase takes as many samples as the policy certificate, a vanishing share of what the others need.
-    A stochastic expert has no such certificate: it is followed in every other iteration.
+    A reward needs to know what the expert declined, and the first `probing_episodes` see most of that: about as many as
+    the policy certificate takes at the very least; later every so many episodes, `probe_every`, see more. The
+    certificate `policy` is about the states the expert meets, and only episodes that do what the expert does bear on
+    it, so until it holds at the accuracy asked for all others follow the expert. All other certificates are about the
+    dynamics and about states off that way, where (ACE) plans best. A stochastic expert has no such certificate: in
+    every other iteration it is probed, and else ACE plans.
     """
 
+    probing_episodes: int = 20
+    probe_every: int = 6
     tolerance: float = 0.01
 
     access: ClassVar = "episodes"
-    summary: ClassVar = "follow the expert until its way is certified, then explore as ace"
+    summary: ClassVar = "probe near the expert's way, follow it until certified, then explore as ace"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
-        """The expert's way, or that of (ACE)."""
-        if belief.estimate.kind.deterministic:
-            follow = not belief.certified("policy")
-        else:
-            follow = belief.iteration % 2 == 0
-        return Advice().plan(belief, rng) if follow else planned(belief, self.tolerance)
+        """The next of the three."""
+        if belief.iteration * belief.episodes < self.probing_episodes:
+            return Probe().plan(belief, rng)
+        if not belief.estimate.kind.deterministic:
+            return Probe().plan(belief, rng) if belief.iteration % 2 == 0 else planned(belief, self.tolerance)
+        if belief.certified("policy"):
+            return planned(belief, self.tolerance)
+        return (Probe() if belief.iteration % self.probe_every == 0 else Advice()).plan(belief, rng)

@@ -3,12 +3,14 @@
 from aceirl.irl.feasible_point import FeasiblePoint, reproducing_answers
 from aceirl.irl.max_causal_entropy import MaxCausalEntropy
 from aceirl.irl.max_margin import MaxMargin
+from aceirl.irl.sparse_likelihood import SparseLikelihood
 from aceirl.rewards import InverseReinforcement
 
 ALGORITHMS: dict[str, type[InverseReinforcement]] = {
     "feasible-point": FeasiblePoint,
     "max-causal-entropy": MaxCausalEntropy,
     "max-margin": MaxMargin,
+    "sparse-likelihood": SparseLikelihood,
 }
 
-__all__ = ["ALGORITHMS", "FeasiblePoint", "MaxCausalEntropy", "MaxMargin", "reproducing_answers"]
+__all__ = ["ALGORITHMS", "FeasiblePoint", "MaxCausalEntropy", "MaxMargin", "SparseLikelihood", "reproducing_answers"]

@@ -12,6 +12,7 @@ from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.recovered import Recovered, action_values, infeasibility
+from aceirl.rewards.spaces import RewardSpace, require_any
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,15 @@ class FeasiblePoint:
     expert collects all there is, so the reward is feasible in the estimated and in the true process alike.
     """
 
-    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
+    def __call__(
+        self,
+        estimate: Estimate,
+        rmax: float,
+        warm: Mapping[str, FloatArray] | None = None,
+        space: RewardSpace | None = None,
+    ) -> Recovered:
         """The point for what is known now."""
+        require_any("feasible-point", space)
         reward = plain_reward(estimate, rmax)
         return Recovered(reward, rmax, infeasibility(estimate, reward, rmax))
 

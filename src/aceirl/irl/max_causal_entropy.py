@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from aceirl.counts import Estimate
-from aceirl.dynamic_programming import occupancy
+from aceirl.dynamic_programming import occupancy, soft_values
 from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.kernels import compiled, push_forward, soft_backward
 from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
+from aceirl.rewards.spaces import AnyReward, RewardSpace
 
 RESIDUAL = 1e-4
 MAX_ITERATIONS = 2000
@@ -37,10 +39,43 @@ class MaxCausalEntropy:
     regularisation: float = 0.01
     reproduce_answers: bool = True
 
-    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
-        """Minimise from where the last answer ended."""
+    def __call__(
+        self,
+        estimate: Estimate,
+        rmax: float,
+        warm: Mapping[str, FloatArray] | None = None,
+        space: RewardSpace | None = None,
+    ) -> Recovered:
+        """Minimise from where the last answer ended; without a space, in `any`."""
+        if space is not None and not isinstance(space, AnyReward):
+            return self._found_in(space, estimate, rmax, (warm or {}).get(f"theta.{space.name}"))
         found = self._found(estimate, rmax, (warm or {}).get("theta"))
         return reproducing_answers(estimate, found, rmax) if self.reproduce_answers else found
+
+    def _found_in(self, space: RewardSpace, estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
+        """The maximiser over the parameters of a space: `Φᵀ(μᴱ - μ_r) - λ·θ` is the gradient then."""
+        mdp, over = estimate.mdp, space.over(estimate.mdp, estimate.over)
+        expert = occupancy(mdp, estimate.expert_policy)
+        after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+
+        def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+            table = over.table(theta)
+            policy, value = soft_values(mdp, table, after)
+            behind = over.adjoint(occupancy(mdp, policy) - expert) + self.regularisation * theta
+            loss = float(mdp.initial @ value[0]) - float(np.vdot(expert, table))
+            return loss + self.regularisation / 2 * float(theta @ theta), behind
+
+        start = np.zeros(over.n_parameters) if warm is None or len(warm) != over.n_parameters else warm
+        answer = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS})
+        reward, unknown = scaled(over.table(answer.x), rmax)
+        return Recovered(
+            reward=reward,
+            unknown_step_reward=unknown,
+            infeasibility=infeasibility(estimate, reward, unknown),
+            parameters={f"theta.{space.name}": answer.x},
+            iterations=int(answer.nit),
+            residual=float(np.linalg.norm(answer.jac)) / max(float(np.linalg.norm(expert)), 1e-300),
+        )
 
     def _found(self, estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
         mdp = estimate.mdp

@@ -15,6 +15,7 @@ from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
 from aceirl.rewards.polytope import polished, programme, unpacked
 from aceirl.rewards.programme import Programme, Solution
 from aceirl.rewards.recovered import Recovered, action_values, infeasibility
+from aceirl.rewards.spaces import RewardSpace, require_any
 
 # What a unit of reward costs, in units of margin. Just above 1: below it a reward can pay for itself where it is given,
 # and the answer tends to the plain feasible point; above it a reward must put the expert ahead elsewhere as well.
@@ -36,8 +37,15 @@ class MaxMargin:
 
     reproduce_answers: bool = True
 
-    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray] | None = None) -> Recovered:
+    def __call__(
+        self,
+        estimate: Estimate,
+        rmax: float,
+        warm: Mapping[str, FloatArray] | None = None,
+        space: RewardSpace | None = None,
+    ) -> Recovered:
         """One linear programme, or two."""
+        require_any("max-margin", space)
         feasible = FeasibleRewardSet.of_estimate(estimate, rmax)
         solution = _programme(feasible, feasible.known).solve()
         recovered = _recovered(estimate, feasible, solution)

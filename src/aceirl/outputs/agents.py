@@ -34,9 +34,9 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
         return self._observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take an action; it is paid by the observation it was taken in."""
+        """Take an action; it is paid by the observation it was taken in, and by the one it ended the episode with."""
         observation, original, terminated, truncated, info = self.env.step(action)
-        reward = self._result(self._observation, action, self._step)
+        reward = self._result(self._observation, action, self._step, observation, terminated=bool(terminated))
         if self._elsewhere is not None and self._result.states.find(self._observation) is None:
             reward = self._elsewhere
         self._observation, self._step = observation, self._step + 1

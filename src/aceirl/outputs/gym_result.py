@@ -13,24 +13,25 @@ import numpy as np
 
 from aceirl.counts import ExpertKind
 from aceirl.envs.gymnasium import GymAdapter
-from aceirl.envs.observations import END, StateIndex, plain
+from aceirl.envs.observations import NOWHERE, TERMINAL, StateIndex, plain
 from aceirl.errors import InputError
 from aceirl.experts import Demonstration
 from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards import Explanation
 from aceirl.turns import Turn
 
 
 @dataclass(frozen=True, eq=False)
 class GymResult:
-    """A recovered reward and its greedy policy, for observations instead of numbers of states.
+    """A recovered reward and the policy of a run, for observations instead of numbers of states.
 
-    `reward [H, S, A]` is the run's, moved so that nothing is earned after the end of an episode: from each step the
-    same is taken everywhere, and as every episode has `H` steps, with those after its end, all policies lose alike.
-    `unknown_step_reward [H]` is what a state that was never met earns.
+    `reward [H, S, A]` is the run's table and `explanation` what it says of the expert. `policy [H, S]` does what the
+    expert is known to do, and elsewhere what is best under the reward.
     """
 
     reward: FloatArray
-    unknown_step_reward: FloatArray
+    unknown_step_reward: float
+    explanation: Explanation | None
     policy: IntArray
     answers: IntArray
     kind: ExpertKind
@@ -43,10 +44,10 @@ class GymResult:
         if not turn.names:
             raise InputError("the run was not made in a Gymnasium environment")
         estimate, recovered = turn.belief.estimate, turn.belief.recovered
-        after_end = recovered.reward[:, END].max(axis=1)
         return cls(
-            reward=recovered.reward - after_end[:, None, None],
-            unknown_step_reward=recovered.unknown_step_reward - after_end,
+            reward=recovered.reward,
+            unknown_step_reward=recovered.unknown_step_reward,
+            explanation=recovered.explanation,
             policy=turn.policy,
             answers=estimate.counts.answers,
             kind=estimate.kind,
@@ -64,12 +65,42 @@ class GymResult:
         """The number of each of the environment's own actions."""
         return {_hashable(action): number for number, action in enumerate(self.actions)}
 
-    def __call__(self, observation: Any, action: Any, step: int) -> float:
-        """The reward of an action; beyond the horizon that of the last step."""
-        step, state = min(step, self.horizon - 1), self.states.find(observation)
-        if state is None:
-            return float(self.unknown_step_reward[step])
-        return float(self.reward[step, state, self.numbers[_hashable(action)]])
+    def __call__(
+        self, observation: Any, action: Any, step: int, next_observation: Any = None, *, terminated: bool = False
+    ) -> float:
+        """The reward of an action, and of the observation it led to if the episode is over then.
+
+        Nothing is earned after the end of an episode: a reward that hurries takes something from every step instead.
+        Beyond the horizon the reward is that of the last step.
+        """
+        state, number = self.states.find(observation), self.numbers[_hashable(action)]
+        end = self.states.find(next_observation, terminal=True) if terminated else None
+        if self._payments is None:
+            return self._paid_from_table(min(step, self.horizon - 1), state, number, end)
+        acting, arriving, hurry = self._payments
+        here = 0.0 if state is None else float(acting[state, number])
+        return here - hurry + (0.0 if end is None else float(arriving[end]))
+
+    @cached_property
+    def _payments(self) -> tuple[FloatArray, FloatArray, float] | None:
+        """`(acting [S, A], arriving [S], hurry)` of a reward in a space of states; None for a table."""
+        told = self.explanation
+        if told is None or told.space not in ("state", "state-action"):
+            return None
+        acting, arriving = np.zeros(self.reward.shape[1:]), np.zeros(self.reward.shape[1])
+        for state, action, value in zip(told.states, told.actions, told.theta, strict=True):
+            if state in self.states.terminal:
+                arriving[state] += value
+            elif state >= 0:
+                acting[state, slice(None) if action < 0 else action] += value
+        return acting, arriving, told.hurry
+
+    def _paid_from_table(self, step: int, state: int | None, action: int, end: int | None) -> float:
+        """What the table has, less what each step after the end is worth at most; an end is paid for at once."""
+        after = self.reward[:, sorted(self.states.terminal)].max(axis=(1, 2))
+        here = self.unknown_step_reward if state is None else self.reward[step, state, action]
+        rest = 0.0 if end is None else float((self.reward[step + 1 :, end, 0] - after[step + 1 :]).sum())
+        return float(here - after[step]) + rest
 
     def act(self, observation: Any, step: int) -> Any:
         """The greedy action; where a state was never met, the first."""
@@ -106,15 +137,25 @@ class GymResult:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def save_table(self, path: Path) -> None:
-        """The reward as a table: step, observation, action, reward, and whether the greedy policy takes it."""
+        """The reward as a table: what each parameter is about, and its value; or step, observation, action, reward."""
+        told = self.explanation
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(("step", "observation", "action", "reward", "greedy"))
-            for step, state, action in np.ndindex(*self.reward.shape):
-                if state != END:
-                    entry = (step, self.states.names[state], plain(self.actions[action]))
-                    greedy = int(self.policy[step, state] == action)
-                    writer.writerow((*entry, f"{self.reward[step, state, action]:.6g}", greedy))
+            if told is None or self._payments is None:
+                writer.writerow(("step", "observation", "action", "reward", "greedy"))
+                for step, state, action in np.ndindex(*self.reward.shape):
+                    if state not in self.states.terminal:
+                        entry = (step, self.states.names[state], plain(self.actions[action]))
+                        chosen = int(self.policy[step, state] == action)
+                        writer.writerow((*entry, f"{self.reward[step, state, action]:.6g}", chosen))
+                return
+            writer.writerow(("observation", "terminal", "action", "reward"))
+            for state, action, value in zip(told.states, told.actions, told.theta, strict=True):
+                if state == NOWHERE:
+                    continue
+                name = "hurry" if state < 0 else self.states.names[state].removeprefix(TERMINAL)
+                over = int(state in self.states.terminal)
+                writer.writerow((name, over, "" if action < 0 else plain(self.actions[action]), f"{value:.6g}"))
 
 
 def _hashable(action: Any) -> Any:

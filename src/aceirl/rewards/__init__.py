@@ -2,6 +2,7 @@
 
 from aceirl.rewards.agreement import Condition, matched_loss, precision, recall, recall_of
 from aceirl.rewards.distances import dard, epic, largest_regret, starc
+from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.feasible import Entry, FeasibleRewardSet
 from aceirl.rewards.importance import answer_importance
 from aceirl.rewards.membership import Membership, compatible, contains, expert_loss
@@ -10,17 +11,36 @@ from aceirl.rewards.programme import EmptySetError
 from aceirl.rewards.queries import Member, Norm, extreme, interval, intervals, least_slack, project, projected
 from aceirl.rewards.recovered import InverseReinforcement, Recovered, action_values
 from aceirl.rewards.samples import sample
+from aceirl.rewards.spaces import (
+    SPACES,
+    AnyReward,
+    AutoReward,
+    FeatureReward,
+    RewardMap,
+    RewardSpace,
+    StateActionReward,
+    StateReward,
+)
 
 __all__ = [
+    "SPACES",
+    "AnyReward",
+    "AutoReward",
     "Condition",
     "EmptySetError",
     "Entry",
+    "Explanation",
     "FeasibleRewardSet",
+    "FeatureReward",
     "InverseReinforcement",
     "Member",
     "Membership",
     "Norm",
     "Recovered",
+    "RewardMap",
+    "RewardSpace",
+    "StateActionReward",
+    "StateReward",
     "action_values",
     "answer_importance",
     "compatible",

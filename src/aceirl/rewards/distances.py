@@ -78,7 +78,7 @@ def dard(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike |
     `P(·|h, s, a)`. As the paper writes it, `S'` follows the very action `A` that the last term rewards.
 
     Differs from the paper: as for `epic`. In particular the paper's invariance is to shaping that depends on the
-    successor; rewards of `(h, s, a)` that differ by shaping in the process are at some distance. `starc` is for those.
+    successor; rewards of `(h, s, a)` that differ by shaping in the process may be far apart. `starc` is for those.
     """
     mdp.require_complete()
     weights = _coverage(coverage, mdp.shape)
@@ -108,7 +108,8 @@ def starc(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike 
     It is 0 exactly if `second` is a positive multiple of `first` plus shaping in this process (or both are mere
     shaping): if they order all policies alike, wherever and at whatever step episodes start. For episodes that start as
     the process says, pass a `coverage` that is positive where they can get and zero elsewhere, such as
-    `occupancy(mdp, policy)` of a policy that tries every action.
+    `occupancy(mdp, policy)` of a policy that tries every action. Where a covered entry may lead, some action must be
+    covered too.
 
     Differs from the paper: the horizon is finite, so that potentials have a step, and there is no discount; rewards do
     not depend on the successor, so that there is nothing to redistribute over successors; half the norm is taken, which
@@ -116,6 +117,7 @@ def starc(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike 
     """
     mdp.require_complete()
     weights = _coverage(coverage, mdp.shape)
+    _require_closed(mdp, weights)
     return _compared(first, second, mdp.shape, lambda reward: unshaped(mdp, reward, weights).ravel(), weights.ravel())
 
 
@@ -200,12 +202,29 @@ def _coverage(coverage: ArrayLike | None, shape: tuple[int, int, int]) -> FloatA
     return np.asarray(weights / weights.sum())
 
 
+def _require_closed(mdp: MDP, weights: FloatArray) -> None:
+    """A potential that nothing covered depends on at its own step could take out more than shaping does."""
+    uncovered = (weights.sum(axis=2) == 0).astype(np.float64)
+    leaving = (weights > 0) & (mdp.transitions.expect(_shifted(uncovered)) > 0)
+    if leaving.any():
+        entry = [int(i) for i in np.argwhere(leaving)[0]]
+        raise InputError(
+            f"coverage{entry} is positive, but no action is covered in some state where this may lead; "
+            "the occupancy of a policy covers what it can reach"
+        )
+
+
 def _shape(first: ArrayLike, second: ArrayLike, horizon: int | None) -> tuple[int, int, int]:
     """`(H, S, A)` from the rewards, with the horizon where neither has steps."""
     shapes = {name: np.shape(reward) for name, reward in (("first", first), ("second", second))}
     for name, shape in shapes.items():
         if len(shape) not in (2, 3) or 0 in shape:
             raise InputError(f"{name} must have shape [H, S, A] or [S, A], none of them 0, got {list(shape)}")
+    if shapes["first"][-2:] != shapes["second"][-2:]:
+        first_shape, second_shape = map(list, shapes.values())
+        raise InputError(
+            f"first and second must have the same states and actions, got {first_shape} and {second_shape}"
+        )
     steps = horizon if horizon is not None else next((shape[0] for shape in shapes.values() if len(shape) == 3), None)
     if steps is None:
         raise InputError("horizon must be given if both rewards have shape [S, A]")

@@ -11,6 +11,8 @@ import numpy as np
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import optimal_values
 from aceirl.mdp import FloatArray, steps_after
+from aceirl.rewards.explanation import Explanation
+from aceirl.rewards.spaces import RewardSpace
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +24,8 @@ class Recovered:
     answer loses in the estimated process under the reward as the algorithm found it; zero means feasible. `parameters`
     are named arrays from which the algorithm may start next time; nobody else looks at them. `residual` is how far it
     was from converging, by its own measure. `blend` is the share of the plain feasible point that was mixed in to make
-    known answers greedy, where that was chosen.
+    known answers greedy, where that was chosen. `explanation` is what the reward says of the expert, if it is one that
+    says something.
     """
 
     reward: FloatArray
@@ -32,6 +35,7 @@ class Recovered:
     iterations: int = 0
     residual: float = 0.0
     blend: float = 0.0
+    explanation: Explanation | None = None
 
     @classmethod
     def nothing(cls, shape: tuple[int, int, int]) -> Recovered:
@@ -48,13 +52,15 @@ class Recovered:
 
 
 class InverseReinforcement(Protocol):
-    """An IRL algorithm: from what is known to a reward. `warm` are the `parameters` of its last answer, if any.
+    """An IRL algorithm: from what is known to a reward in a space; without a space, in whichever it thinks fit.
 
-    In a growing environment the problem may have more states than when they were made; to use them then is its own
-    affair.
+    `warm` are the `parameters` of its last answer, if any. In a growing environment the problem may have more states
+    than when they were made; to use them then is its own affair.
     """
 
-    def __call__(self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray]) -> Recovered: ...
+    def __call__(
+        self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
+    ) -> Recovered: ...
 
 
 def action_values(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:

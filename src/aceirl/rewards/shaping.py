@@ -19,17 +19,19 @@ MAX_ITERATIONS = 10_000
 def unshaped(mdp: MDP, reward: FloatArray, weights: FloatArray) -> FloatArray:
     """`[H, S, A]`: `reward` plus the shaping that makes `Σ weights·r²` least, for `weights [H, S, A] ≥ 0`.
 
+    A state at a step is covered if it has any weight; what an entry with weight may lead to must be covered.
+
     A sparse least-squares problem over potentials, solved by conjugate gradients. Potentials are written as the values
     of the policy `π ∝ weights` for a reward of states, `u`. What `u` adds is `u + Σ_a π·(P·φ) - P·φ`, and under the
     weights the first term is orthogonal to the rest. So, with `u` scaled by the weight of its state, no eigenvalue of
     the problem is below one: few iterations are needed, and the norm of the gradient bounds the distance from the exact
-    answer. (Where a state without weight follows one with weight, that is not a bound.)
+    answer. Weights of neighbouring entries that are orders of magnitude apart take more iterations.
     """
     by_state = weights.sum(axis=2)
     covered = by_state > 0
     policy = np.full(mdp.shape, 1 / mdp.n_actions)
     np.divide(weights, by_state[:, :, None], out=policy, where=covered[:, :, None])
-    scale = 1 / np.sqrt(np.where(covered, by_state, by_state.mean()))
+    scale = 1 / np.sqrt(np.where(covered, by_state, 1.0))
     image, gradient = np.empty(mdp.shape), np.empty(mdp.shape[:2])
 
     left = np.array(reward)
@@ -45,7 +47,10 @@ def unshaped(mdp: MDP, reward: FloatArray, weights: FloatArray) -> FloatArray:
         shape_by_state_reward(*mdp.transitions.rows, policy, scale * direction, image)
         left -= squared / float(np.vdot(weights * image, image)) * image
         before = squared
-    raise RuntimeError(f"shaping was not removed in {MAX_ITERATIONS} iterations; the gradient is {squared**0.5:.1e}")
+    raise RuntimeError(
+        f"shaping was not removed in {MAX_ITERATIONS} iterations, the gradient is {squared**0.5:.1e}; "
+        "weights that differ less between entries make it easier"
+    )
 
 
 @compiled

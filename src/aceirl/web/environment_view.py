@@ -11,6 +11,7 @@ from aceirl.envs import ENVIRONMENTS, Layout, make
 from aceirl.envs.described import action_names, description, map_cell, words
 from aceirl.envs.description import COMPASS, MapCell
 from aceirl.envs.map_layout import rendered
+from aceirl.envs.observations import NOWHERE
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
 from aceirl.sources import Source, rendering_env
@@ -111,13 +112,11 @@ class GymView:
 
     def name(self, state: int) -> str:
         """The state in words."""
-        if state == self.environment.end:
-            return "the end of the episode"
-        return words(self._env, self.environment.observation(state))
+        return words(self._env, self.environment.observation(state), terminal=state in self.environment.terminal)
 
     def map_cell(self, state: int) -> MapCell | None:
         """A cell of the map, for environments that have one."""
-        return None if state == self.environment.end else map_cell(self._env, self.environment.observation(state))
+        return None if state == NOWHERE else map_cell(self._env, self.environment.observation(state))
 
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""

@@ -36,7 +36,7 @@ def film(source: Source, rng: np.random.Generator, policy: IntArray, names: tupl
     state = environment.reset(rng)
     frames = [_frame(view, state, None)]
     for step in range(min(environment.horizon, MOST_FRAMES - 1)):
-        if state == access.end:
+        if state in access.terminal:
             break
         met_before = state < policy.shape[1]
         action = int(policy[step, state]) if met_before else int(rng.integers(environment.n_actions))

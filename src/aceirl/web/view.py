@@ -85,7 +85,7 @@ def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
 def _progress(interview: Interview) -> dict[str, Any]:
     history, access = interview.history, interview.engine.access
     possible = access.shape[1] if access.possible_states is None else access.possible_states
-    left = None if math.isinf(possible) else int(possible) - (access.end is not None) - len(history.known())
+    left = None if math.isinf(possible) else int(possible) - len(access.terminal) - len(history.known())
     expected = history.expected_questions()
     if interview.phase == "done":
         words = "No more are needed."
@@ -194,7 +194,7 @@ def _outcome(interview: Interview) -> dict[str, Any]:
     assert learned is not None
     worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
     lines = [f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all."]
-    if interview.engine.access.end is None:
+    if not interview.engine.access.terminal:
         best = max(history.known(), key=lambda state: learned.mean_reward[state])
         lines.append(f"You get most of it in {interview.view.name(best)}.")
     if not interview.certified:

@@ -1,0 +1,48 @@
+"""`probe`: try what the expert declined, near its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from aceirl.belief import Belief, Plan, uniform_policy
+from aceirl.mdp import IntArray
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Follow the expert, and half of the time, where something was hardly tried, take that instead.
+
+    Following the expert shows what it does, and not what it declined: without the consequences of the declined actions
+    no reward is ruled out. How often the action tried least in a state was tried is that state's level; the states on
+    the lowest levels are probed, as many as make up a `share` of all visits. So water finds its level along the
+    expert's way, from its start to its end, and states that are hardly ever met do not hold the others up. At first
+    that means actions that were never tried. Not in the paper.
+    """
+
+    deviate: float = 0.5
+    share: float = 0.05
+
+    access: ClassVar = "episodes"
+    summary: ClassVar = "follow the expert, and half of the time try what it declined"
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """The expert, or what was hardly tried."""
+        visits = belief.estimate.row_visits
+        level = visits.min(axis=2)
+        probed = level <= self._highest(belief, level)
+        rarest = probed[:, :, None] & (visits == level[:, :, None])
+        uniform = uniform_policy(belief.shape)
+        policy = np.where(probed[:, :, None], rarest / np.maximum(1, rarest.sum(axis=2, keepdims=True)), uniform)
+        return Plan(policy=policy, follow=np.where(probed, 1 - self.deviate, 1.0), follow_new=1 - self.deviate)
+
+    def _highest(self, belief: Belief, level: IntArray) -> int:
+        """The level up to which states are probed."""
+        met = belief.estimate.counts.visits.sum(axis=2)
+        order = np.argsort(level, axis=None, kind="stable")
+        below = np.cumsum(met.ravel()[order])
+        if below[-1] == 0:
+            return 0
+        return int(level.ravel()[order][np.searchsorted(below, self.share * below[-1])])

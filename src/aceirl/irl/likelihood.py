@@ -1,0 +1,234 @@
+"""How likely the expert's answers are under a reward, when the dynamics are only estimated.
+
+The expert takes the best action for the steps that are left, and errs now and then. The learner knows its rows of
+transitions up to an error: a row of `n` observations gives the mean of a value `V` up to `Var(V)/n`. So an action that
+lags behind the best one by less than that may be the best one. The lag of an action at `(h, s)`, in units of its error,
+is
+
+    z(a) = (max Q - Q(a)) / sqrt((ρ·R)² + (1 + log(k-1))·σ²),
+
+where `k` actions were tried in the state, `σ²` adds up the errors of two rows, `R` is the range of the values at the
+next step, and `ρ` is how much of it the expert takes no notice of. The logarithm is what the best of `k-1` wrong
+actions gains by luck. An action that was never tried cannot be compared and is left out. `Q` and `V` are optimal values
+over the actions that were tried. All of it is free of units. The likelihood of an answer is
+
+    (1-e)·exp(-z(a)) / Σ exp(-z(a')) + e/k,
+
+where `e` is how often the expert errs. The answers of one state, at several steps, rest on the same rows and so on the
+same errors: `n` of them count for no more than `1 + log n`, and at most for four.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aceirl.counts import Estimate
+from aceirl.kernels import compiled
+from aceirl.mdp import BoolArray, FloatArray, IntArray
+
+INDIFFERENCE = 0.01
+"""`ρ`: the share of the range of values that an expert takes no notice of."""
+
+ERROR_RATES = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
+"""The rates `e` of answer errors that are told apart."""
+
+ERROR_PRICE = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 4.0])
+"""How many nats an error rate must gain to be believed."""
+
+MOST_WEIGHT = 4.0
+"""What the answers of one state count for at most."""
+
+EXPLAINED = 1.0
+"""An answer is explained if its action lags by at most this many errors."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the answers say of a reward: their `loss` in nats, and its mean and variance if the reward were right."""
+
+    loss: float
+    expected: float
+    variance: float
+    error_rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The answers of an estimate, ready to be judged by rewards `[H, S, A]`, or `[1, S, A]` for all steps alike."""
+
+    estimate: Estimate
+
+    @cached_property
+    def _rows(self) -> tuple[IntArray, NDArray[np.int32], FloatArray, int]:
+        return self.estimate.mdp.transitions.rows
+
+    @cached_property
+    def _answers(self) -> FloatArray:
+        """`[H, S, A]`: what each answer counts for."""
+        answers = np.ascontiguousarray(self.estimate.counts.answers, dtype=np.float64)
+        if not self.estimate.mdp.stationary:
+            return answers
+        given = np.maximum(1.0, answers.sum(axis=(0, 2)))
+        return np.asarray(answers * (np.minimum(1 + np.log(given), MOST_WEIGHT) / given)[None, :, None])
+
+    @cached_property
+    def _visits(self) -> FloatArray:
+        """`[1, S, A]`, or `[H, S, A]` if rows differ from step to step."""
+        visits = self.estimate.row_visits
+        return np.ascontiguousarray(visits[:1] if self.estimate.mdp.stationary else visits, dtype=np.float64)
+
+    def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray | None = None) -> FloatArray:
+        """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
+        sums = np.zeros((n, len(rates)))
+        _sweep(*self._rows, reward, self._answers, self._visits, rates, sums, _NOTHING if lag is None else lag)
+        return sums
+
+    def judged(self, reward: FloatArray) -> Judgement:
+        """How likely the answers are at the likeliest error rate, and how likely they should be."""
+        sums = self._sums(reward, ERROR_RATES, 3)
+        best = int((sums[0] + ERROR_PRICE).argmin())
+        loss, expected, variance = (float(value) for value in sums[:, best])
+        return Judgement(loss + float(ERROR_PRICE[best]), expected, variance, float(ERROR_RATES[best]))
+
+    def loss(self, reward: FloatArray, rate: int | None = None) -> float:
+        """Minus the log-likelihood of all answers, at that error rate or the likeliest, with its price."""
+        chosen = slice(None) if rate is None else slice(rate, rate + 1)
+        return float((self._sums(reward, ERROR_RATES[chosen], 1)[0] + ERROR_PRICE[chosen]).min())
+
+    def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
+        """`[H, S]` each: which answers can be compared at all, and which of these the reward explains."""
+        lag = np.full(self.estimate.mdp.shape[:2], np.nan)
+        self._sums(reward, ERROR_RATES[:1], 1, lag)
+        compared = np.isfinite(lag)
+        return compared, compared & (np.nan_to_num(lag) <= EXPLAINED)
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """`[H, S, A]`: how much more often the expert goes there than someone who takes any action that was tried.
+
+        It tells where to look for a reward: the entries to which the answers lead, and the others do not.
+        """
+        known = np.asarray(self.estimate.mdp.known, dtype=np.float64)
+        anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
+        given = self._answers * known
+        flow = given - given.sum(axis=2)[:, :, None] * anything
+        _push(*self._rows, anything, flow)
+        return np.asarray(flow)
+
+
+_NOTHING: FloatArray = np.zeros((0, 0))
+
+
+@compiled
+def _sweep(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    reward: FloatArray,
+    answers: FloatArray,
+    visits: FloatArray,
+    rates: FloatArray,
+    sums: FloatArray,
+    lag: FloatArray,
+) -> None:
+    """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
+
+    `lag [H, S]`, unless of size zero, becomes that of the worst answer there.
+    """
+    horizon, n_states, n_actions = answers.shape
+    v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
+    q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
+    for h in range(horizon - 1, -1, -1):
+        here, later = v[h % 2], v[(h + 1) % 2]
+        pooled, step = 0 if visits.shape[0] == 1 else h, 0 if alike else h
+        span = max(later.max() - later.min(), reward[step].max() - reward[step].min())
+        for s in range(n_states):
+            best, tried, mean, square, given = -np.inf, 0, 0.0, 0.0, 0.0
+            for a in range(n_actions):
+                row = h * stride + s * n_actions + a
+                first, last = indptr[row], indptr[row + 1]
+                q[a] = -np.inf
+                if first == last:
+                    continue
+                m, m2 = 0.0, 0.0
+                for k in range(first, last):
+                    x = later[successors[k]]
+                    m += probabilities[k] * x
+                    m2 += probabilities[k] * x * x
+                q[a], spread[a] = reward[step, s, a] + m, max(0.0, m2 - m * m)
+                tried += 1
+                mean += m
+                square += m2
+                given += answers[h, s, a]
+                best = max(best, q[a])
+            if tried == 0:
+                here[s] = -np.inf
+                for a in range(n_actions):
+                    here[s] = max(here[s], reward[step, s, a])
+                continue
+            here[s] = best
+            if given == 0.0 or tried == 1:
+                continue
+            # What is not known of a row is guessed from the other actions of the state, as one more observation.
+            mean, square = mean / tried, square / tried
+            elsewhere = max(0.0, square - mean * mean)
+            largest, total = 0.0, 0.0
+            for a in range(n_actions):
+                if q[a] > -np.inf:
+                    n = visits[pooled, s, a]
+                    error = (n * spread[a] + elsewhere) / ((n + 1.0) * n)
+                    total += error
+                    largest = max(largest, error)
+            luck = 1.0 + np.log(max(1.0, tried - 1.0))
+            unit = np.sqrt((INDIFFERENCE * span) ** 2 + luck * (largest + total / tried) + 1e-300)
+            total = 0.0
+            for a in range(n_actions):
+                share[a] = np.exp((q[a] - best) / unit) if q[a] > -np.inf else 0.0
+                total += share[a]
+            for e in range(len(rates)):
+                mean, square = 0.0, 0.0
+                for a in range(n_actions):
+                    if q[a] == -np.inf or (answers[h, s, a] == 0.0 and sums.shape[0] == 1):
+                        continue
+                    likely = (1.0 - rates[e]) * share[a] / total + rates[e] / tried
+                    loss = -np.log(max(likely, 1e-300))
+                    mean += likely * loss
+                    square += likely * loss * loss
+                    sums[0, e] += answers[h, s, a] * loss
+                if sums.shape[0] == 3:
+                    sums[1, e] += given * mean
+                    sums[2, e] += given * (square - mean * mean)
+            if lag.size:
+                for a in range(n_actions):
+                    behind = (best - q[a]) / unit
+                    if answers[h, s, a] > 0.0 and q[a] > -np.inf and not lag[h, s] > behind:
+                        lag[h, s] = behind
+
+
+@compiled
+def _push(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    policy: FloatArray,
+    flow: FloatArray,
+) -> None:
+    """Follow `flow [H, S, A]` forward through a policy `[H, S, A]`, in place: all that comes from it is added."""
+    horizon, n_states, n_actions = policy.shape
+    here = np.zeros(n_states)
+    for h in range(horizon):
+        after = np.zeros(n_states)
+        for s in range(n_states):
+            for a in range(n_actions):
+                flow[h, s, a] += here[s] * policy[h, s, a]
+                if flow[h, s, a] != 0.0:
+                    row = h * stride + s * n_actions + a
+                    for k in range(indptr[row], indptr[row + 1]):
+                        after[successors[k]] += flow[h, s, a] * probabilities[k]
+        here = after

@@ -1,0 +1,268 @@
+"""Sparse likelihood: the reward with the fewest parameters that makes the answers likely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from aceirl.counts import Estimate
+from aceirl.irl.likelihood import ERROR_RATES, Likelihood
+from aceirl.mdp import FloatArray
+from aceirl.rewards.explanation import Explanation
+from aceirl.rewards.recovered import Recovered, infeasibility, scaled
+from aceirl.rewards.spaces import SPACES, AnyReward, RewardMap, RewardSpace
+
+SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
+"""What a parameter may be, of either sign; the largest is of size one."""
+
+NEW_SIZES = (1.0, 0.25)
+"""What a parameter is tried with before its size is adjusted."""
+
+HURRIES = (0.3, 0.1, 0.03, 0.01)
+"""What hurry may be beside the first parameter: without it a goal that is paid for once can wait."""
+
+EQUAL = 0.05
+"""Losses that differ by less, in nats, are the same: the smaller size is taken then."""
+
+FEW = 128
+"""Up to so many parameters, each is tried; of more, those to which the answers lead most."""
+
+LEADING = 12
+"""How many of those are tried for each parameter after the first, or together with hurry."""
+
+MOST = 16
+"""No reward has more parameters than this that are not zero."""
+
+SOUGHT_END, AVOIDED_END = -2.0, 3.0
+"""What is added to the price of a parameter for an end of episodes that is sought, and for one that is avoided."""
+
+Fit = tuple[FloatArray, float]
+
+
+class SparseFit:
+    """Minimise `-log likelihood + penalty·‖θ‖₀` over `θ ∈ [-1, 1]ⁿ`, the largest of size one.
+
+    The parameter that makes the answers likeliest comes first, perhaps with hurry. Then, for as long as it helps,
+    whichever change helps most: one more parameter, one less, one in the place of another; after each the sizes of all
+    are adjusted. The problem is not convex; the search over single parameters is exhaustive where there are few, so
+    that it does not depend on where it begins. An end of episodes that is sought is the likeliest goal, and cheaper.
+    """
+
+    def __init__(self, likelihood: Likelihood, over: RewardMap, penalty: float) -> None:
+        self.likelihood, self.over, self.penalty = likelihood, over, penalty
+        self.ends = np.isin(over.states, likelihood.estimate.over)
+        self.rate = 0
+        self.evaluations = 0
+
+    def loss(self, theta: FloatArray) -> float:
+        """Minus the log-likelihood, at the error rate of the moment."""
+        self.evaluations += 1
+        return self.likelihood.loss(self.over.steps(theta), self.rate)
+
+    def cost(self, theta: FloatArray) -> float:
+        """The loss, and the price of each parameter that is not zero."""
+        extra = np.where(self.ends, np.where(theta < 0, AVOIDED_END, SOUGHT_END), 0.0)
+        return self.loss(theta) + float((self.penalty + extra)[theta != 0].sum())
+
+    def solve(self, start: FloatArray | None = None) -> FloatArray:
+        """`θ [n]`: from the best single parameter, or from an earlier answer if that is better.
+
+        The error rate is held while parameters are chosen, and looked at again in between; it only ever rises.
+        """
+        if start is None or not start.any() or len(start) != self.over.n_parameters:
+            start = None
+        self.rate = 0 if start is None else self._likeliest_rate(start)
+        best = start
+        while True:
+            first = self._first()
+            again = first if best is None else min(first, (best, self.cost(best)), key=lambda fit: fit[1])
+            best = self._improved(again)[0]
+            rate = self._likeliest_rate(best)
+            if rate <= self.rate:
+                return best
+            self.rate = rate
+
+    def _likeliest_rate(self, theta: FloatArray) -> int:
+        rate = self.likelihood.judged(self.over.steps(theta)).error_rate
+        return int(np.flatnonzero(rate == ERROR_RATES)[0])
+
+    def _first(self) -> Fit:
+        """The single parameter that makes the answers likeliest, of either sign, or with hurry."""
+        n, hurry = self.over.n_parameters, self.over.n_parameters - 1
+        singles = [sign * np.eye(1, n, k)[0] for k in self._leads(FEW) for sign in (1.0, -1.0)]
+        best = self._best((singles[0], np.inf), singles)
+        if not self.over.hurries:
+            return best
+        goals = {*self._leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry}
+        paired = (_changed(np.eye(1, n, k)[0], hurry, size) for k in sorted(goals) for size in HURRIES)
+        return self._best(best, paired)
+
+    def _improved(self, fit: Fit) -> Fit:
+        """The best change, then the sizes, for as long as that helps."""
+        while True:
+            better = self._best(fit, self._changes(fit[0]))
+            if better is fit:
+                return fit
+            fit = self._resized(better)
+
+    def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
+        """One parameter more, less, or in the place of another."""
+        support, others = np.flatnonzero(theta).tolist(), [k for k in self._leads(LEADING) if theta[k] == 0]
+        if len(support) < MOST:
+            for k in others:
+                yield from (_changed(theta, k, sign * size) for size in NEW_SIZES for sign in (1.0, -1.0))
+        for k in support:
+            for other in others:
+                yield _changed(_changed(theta, k, 0.0), other, theta[k])
+            if len(support) > 1:
+                thinner = _changed(theta, k, 0.0)
+                yield thinner / np.abs(thinner).max()
+
+    def _resized(self, fit: Fit) -> Fit:
+        """The sizes of all parameters in turn: the best, and of those that are equally good the smallest."""
+        for k in np.flatnonzero(fit[0]).tolist():
+            for size in SIZES:
+                theta = _changed(fit[0], k, np.sign(fit[0][k]) * size)
+                if np.abs(theta).max() < 1 or np.array_equal(theta, fit[0]):
+                    continue
+                cost = self.cost(theta)
+                if cost < fit[1] - EQUAL or (cost < fit[1] + EQUAL and size < abs(fit[0][k])):
+                    fit = theta, cost
+        return fit
+
+    def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
+        """The candidate of least cost, if that is less than the fit's."""
+        for theta in candidates:
+            cost = self.cost(theta)
+            if cost < fit[1] - 1e-9:
+                fit = theta, cost
+        return fit
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """All parameters, those to which the answers lead most first."""
+        pull = np.abs(self.over.adjoint(self.likelihood.pull))
+        return [int(k) for k in np.argsort(-pull, kind="stable")]
+
+    def _leads(self, most: int) -> list[int]:
+        """The parameters worth a try: those to which the answers lead most, and hurry."""
+        leads, last = self._order[:most], self.over.n_parameters - 1
+        return [*leads, last] if self.over.hurries and last not in leads else leads
+
+    def rivals(self, theta: FloatArray) -> list[int]:
+        """The parameters that might take the place of the largest one, for less than the penalty."""
+        top, cost = int(np.abs(theta).argmax()), self.cost(theta)
+        rest = _changed(theta, top, 0.0)
+        moved = ((k, _changed(rest, k, theta[top])) for k in self._leads(FEW) if theta[k] == 0)
+        return [k for k, other in moved if self.cost(other) <= cost + self.penalty]
+
+    def importance(self, theta: FloatArray) -> FloatArray:
+        """`[n]`: by how many nats the answers are less likely without each parameter."""
+        found, loss = np.zeros(len(theta)), self.loss(theta)
+        for k in np.flatnonzero(theta).tolist():
+            found[k] = self.loss(_changed(theta, k, 0.0)) - loss
+        return found
+
+
+def _changed(theta: FloatArray, k: int, value: float) -> FloatArray:
+    changed = theta.copy()
+    changed[k] = value
+    return changed
+
+
+@dataclass(frozen=True)
+class SparseLikelihood:
+    """The reward with the fewest parameters that makes the answers likely, in a space or in the smallest that will do.
+
+    With the space `auto`, `state` is tried first and `state-action` next. A space will do if its reward explains the
+    answers: see `Explanation.explains`. Else the reward is one of `any`: it repeats the answers, and says so.
+    """
+
+    penalty: float = 4.0
+
+    def __call__(
+        self,
+        estimate: Estimate,
+        rmax: float,
+        warm: Mapping[str, FloatArray] | None = None,
+        space: RewardSpace | None = None,
+    ) -> Recovered:
+        """The reward in that space; without one, in the smallest that will do."""
+        likelihood = Likelihood(estimate)
+        spaces = [make() for name, make in SPACES.items() if name != "any"] if space is None else [space]
+        for candidate in spaces:
+            if isinstance(candidate, AnyReward):
+                break
+            over = candidate.over(estimate.mdp, estimate.over)
+            fit = SparseFit(likelihood, over, self.penalty)
+            theta = fit.solve(None if warm is None else warm.get(f"theta.{candidate.name}"))
+            explanation = _explained(fit, theta)
+            if space is not None or explanation.explains:
+                return _recovered(estimate, over, explanation, fit.evaluations, rmax)
+        return _repeating(estimate, likelihood, rmax)
+
+
+def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
+    table = fit.over.steps(theta)
+    judged = fit.likelihood.judged(table)
+    compared, explained = fit.likelihood.explained(table)
+    return Explanation(
+        space=fit.over.name,
+        theta=theta,
+        states=fit.over.states,
+        actions=fit.over.actions,
+        hurries=fit.over.hurries,
+        answers=int(fit.likelihood.estimate.counts.answers.any(axis=2).sum()),
+        compared=int(compared.sum()),
+        explained=int(explained.sum()),
+        loss=judged.loss,
+        chance=fit.likelihood.loss(np.zeros_like(table)),
+        expected=judged.expected,
+        deviation=float(np.sqrt(judged.variance)),
+        error_rate=judged.error_rate,
+        importance=fit.importance(theta),
+    )
+
+
+def _recovered(
+    estimate: Estimate, over: RewardMap, explanation: Explanation, evaluations: int, rmax: float
+) -> Recovered:
+    """The table of the parameters, moved and stretched to `[0, Rmax]`."""
+    reward, unknown = scaled(over.table(explanation.theta), rmax)
+    return Recovered(
+        reward=reward,
+        unknown_step_reward=unknown,
+        infeasibility=infeasibility(estimate, reward, unknown),
+        parameters={f"theta.{over.name}": explanation.theta},
+        iterations=evaluations,
+        explanation=explanation,
+    )
+
+
+def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recovered:
+    """What the expert is known to do is worth everything, and to be done; all else nothing, and what is not known."""
+    reward = np.where(estimate.expert_uses, rmax, 0.0)
+    reward[:, estimate.over] = rmax
+    compared, _ = likelihood.explained(reward)
+    over = AnyReward().over(estimate.mdp, estimate.over)
+    chance = likelihood.loss(np.zeros_like(reward))
+    explanation = Explanation(
+        space="any",
+        theta=reward.ravel() / rmax,
+        states=over.states,
+        actions=over.actions,
+        hurries=False,
+        answers=int(estimate.counts.answers.any(axis=2).sum()),
+        compared=int(compared.sum()),
+        explained=int(compared.sum()),
+        loss=chance,
+        chance=chance,
+        expected=chance,
+        deviation=0.0,
+        error_rate=0.0,
+        importance=np.zeros(reward.size),
+    )
+    return Recovered(reward, 0.0, infeasibility(estimate, reward, 0.0), explanation=explanation)

@@ -1,0 +1,66 @@
+"""What a reward says of the expert: its parameters, which answers they explain, and what else might be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aceirl.mdp import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """A reward in a space, and how far it explains the answers.
+
+    `theta [n]` are the parameters, the largest of size one; parameter `k` is about the state `states[k]` and the action
+    `actions[k]` (-1 if about none), and the last one is hurry if it `hurries`. Of the `answers`, `compared` are about
+    states in which something else was tried as well, and the reward explains `explained` of those. `loss` is minus the
+    log-likelihood of the answers in nats, `chance` the same if the expert took any action that was tried. If the reward
+    were right and the answers were as uncertain as the estimate, the loss would be `expected`, give or take a
+    `deviation`; the answers of an expert who acts on that reward are more consistent than that. `error_rate` is how
+    often the expert seems to err. `importance [n]` is by how many nats the answers are less likely without a parameter.
+    """
+
+    space: str
+    theta: FloatArray
+    states: IntArray
+    actions: IntArray
+    hurries: bool
+    answers: int
+    compared: int
+    explained: int
+    loss: float
+    chance: float
+    expected: float
+    deviation: float
+    error_rate: float
+    importance: FloatArray
+
+    @property
+    def gain(self) -> float:
+        """How many nats likelier than chance the reward makes the answers."""
+        return self.chance - self.loss
+
+    @property
+    def consistency(self) -> float:
+        """By how many deviations the answers are more consistent than the estimate alone would let one expect."""
+        return (self.expected - self.loss) / self.deviation if self.deviation > 0 else 0.0
+
+    @property
+    def evidence(self) -> float:
+        """How much speaks for this reward, and for any reward of its space: the gain, and twice the consistency."""
+        return self.gain + 2 * self.consistency
+
+    @property
+    def explains(self) -> bool:
+        """Whether the reward explains the answers."""
+        return self.evidence >= ENOUGH_EVIDENCE
+
+    @property
+    def hurry(self) -> float:
+        """What each step after the end of an episode is worth; zero if episodes do not end."""
+        return float(self.theta[-1]) if self.hurries else 0.0
+
+
+ENOUGH_EVIDENCE = 2.0
+"""Of 60 random processes each, whose rewards depend on the step, 95 % stay below 5.5 in the space `state` after 200 to
+3000 samples; of Chain, the hardest of those that are about places, 95 % are above 6.8 after 300. See docs/rewards.md."""
