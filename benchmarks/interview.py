@@ -16,7 +16,6 @@ import json
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,9 +25,7 @@ from typing import Any
 import _frame as frame
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "browser"))
-
-from browsing import Server
+from studies.serving import Server
 
 Person = Callable[[dict[str, Any]], int]
 

@@ -114,7 +114,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
 
     table = report.table(
         "samples-to-regret",
-        frame.Column("setting"),
+        frame.Column("scenario"),
         frame.Column("strategy"),
         frame.Column("ours"),
         frame.Column("published", lambda printed: f"{printed.mean} ± {printed.error}"),

@@ -243,10 +243,13 @@ def test_a_reward_that_prefers_one_of_the_experts_actions_is_that_far_from_its_m
     """
     mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
     expert = PolicyExpert(np.array([[[0.7, 0.3]]]), mdp.shape)
-    settings = Settings(certify="reward", epsilon=0.5, least_probability=0.3, max_samples=2000)
-    *_, last = learn(Simulator(mdp), expert, settings)
+    asked = {"certify": "reward", "epsilon": 0.5, "least_probability": 0.3, "max_samples": 2000}
+    *_, last = learn(Simulator(mdp), expert, Settings(irl="max-causal-entropy", reward="any", **asked))
     assert np.ptp(last.belief.recovered.reward) > 0.5
     assert last.record.certificates["reward"] == pytest.approx(0.5)
+    *_, last = learn(Simulator(mdp), expert, Settings(**asked))
+    assert np.ptp(last.belief.recovered.reward) == 0, "a reward that repeats the answers has no favourite among them"
+    assert last.record.certificates["reward"] == pytest.approx(0.0)
 
 
 def test_a_first_action_that_was_imposed_is_not_the_experts_answer() -> None:
@@ -422,7 +425,9 @@ def test_the_literal_criterion_holds_where_the_dynamics_are_not_known_at_all() -
     rows = np.array([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
     mdp = MDP.from_dense(rows, initial=0, horizon=3)
     expert = PolicyExpert(np.zeros((3, 2), dtype=int), mdp.shape)
-    settings = Settings(irl="feasible-point", certify="criterion", confidence="adaptive", max_samples=2000)
+    settings = Settings(
+        strategy="advice", irl="feasible-point", certify="criterion", confidence="adaptive", max_samples=2000
+    )
     *_, last = learn(Simulator(mdp), expert, settings)
     assert last.record.stopped == "certificate"
     assert last.record.samples < 400

@@ -24,7 +24,7 @@ from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.metrics import Truth
-from aceirl.rewards import Recovered
+from aceirl.rewards import Recovered, RewardSpace
 from aceirl.runs import Run
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
@@ -303,7 +303,9 @@ def test_a_certificate_that_nobody_asked_for_neither_steers_nor_stops(problem: P
     assert all(turn.record.certificates == {} for turn in turns)
 
 
-def counting(estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray]) -> Recovered:
+def counting(
+    estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
+) -> Recovered:
     """An algorithm whose parameters have no states: a number, a row, and a block that grows as it likes."""
     calls = float(warm.get("calls", np.zeros(()))) + 1
     parameters = {

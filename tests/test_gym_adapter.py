@@ -17,7 +17,7 @@ from aceirl.confidence import kl
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
-from aceirl.envs.observations import END, StateIndex
+from aceirl.envs.observations import NOWHERE, StateIndex
 from aceirl.envs.search import searched
 from aceirl.envs.truth import exact_model, model_of
 from aceirl.errors import AnswerError, InputError
@@ -27,6 +27,7 @@ from aceirl.loop import learn
 from aceirl.mdp import FloatArray
 from aceirl.metrics import Truth
 from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
+from aceirl.rewards import AnyReward
 from aceirl.runs import Run
 from aceirl.settings import Settings
 from aceirl.sources import optimal_task
@@ -53,7 +54,7 @@ def test_observations_of_every_kind_are_numbered_and_read_back(kind: str) -> Non
     space, seen = SPACES[kind], samples(SPACES[kind], 300)
     states = StateIndex(space)
     numbers = [states.number(observation) for observation in seen]
-    assert numbers[0] == 1, "the end of an episode comes first, and what is met after it follows"
+    assert numbers[0] == 1, "nowhere comes first, and what is met follows"
     assert sorted(set(numbers)) == list(range(1, len(states)))
     texts = {str(observation) for observation in seen}
     assert len(states) == len(texts) + 1
@@ -74,7 +75,8 @@ def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
         "tuple": 12,
         "dict": 12,
     }
-    assert counts == {kind: count + 1 for kind, count in expected.items()} | {"text": None}
+    both = {kind: 2 * count + 1 for kind, count in expected.items()}
+    assert counts == both | {"text": None}, "each observation once as a place to act in and once as an end, and nowhere"
     assert StateIndex(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible is None
 
 
@@ -83,7 +85,7 @@ def test_continuous_observations_need_a_discretiser_and_the_error_says_so() -> N
     with pytest.raises(InputError, match="discretise=Bins"):
         StateIndex(space)
     states = StateIndex(space, Bins((-1, -1), (1, 1), (4, 2)))
-    assert states.possible == 9
+    assert states.possible == 17
     here = states.number(np.array([0.1, 0.9], dtype=np.float32))
     assert states.number(np.array([0.4, 0.1], dtype=np.float32)) == here
     assert states.number(np.array([0.6, 0.1], dtype=np.float32)) == here + 1
@@ -135,15 +137,18 @@ def test_the_learner_uses_reset_and_step_only() -> None:
         _ = guarded.unwrapped
 
 
-def test_an_episode_that_is_over_stays_at_the_end_and_nothing_more_is_observed_or_asked() -> None:
+def test_an_episode_that_is_over_stays_where_it_ended_and_nothing_more_is_observed_or_asked() -> None:
     environment = GymEnvironment(Corridor(rooms=3), horizon=10)
     turns = learned(environment, onwards(environment), max_samples=6)
-    counts = turns[-1].state.counts
+    counts, end = turns[-1].state.counts, 4
+    assert environment.names == ("nowhere", "0", "1", "2", "terminal 2")
+    assert environment.terminal == {NOWHERE, end}
     assert counts.samples == 6, "two episodes of three steps, although each has a horizon of ten"
-    assert counts.visits[:, END].sum() == counts.answers[:, END].sum() == 0
+    for over in (NOWHERE, end):
+        assert counts.visits[:, over].sum() == counts.answers[:, over].sum() == 0
     rng = np.random.default_rng(0)
     environment.reset(rng)
-    assert [environment.step(1) for _ in range(10)] == [2, 3, END, END, END, END, END, END, END, END]
+    assert [environment.step(1) for _ in range(10)] == [2, 3, *[end] * 8]
     with pytest.raises(InputError, match="call reset first"):
         environment.step(1)
 
@@ -154,10 +159,12 @@ def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
     assert isinstance(environment, GrowingEnvironment)
     turn = learned(environment, onwards(environment), max_samples=3)[-1]
     known = turn.belief.estimate
-    assert known.mdp.transitions.dense()[END, :, END].tolist() == [1, 1]
-    assert known.expert_known[:, END].all()
+    assert environment.terminal == {NOWHERE, 4}
     radii = kl(known, 1.0, 0.1)
-    assert radii.total[:, END].max() < 1e-3 < radii.total[0, 1].min()
+    for over in environment.terminal:
+        assert known.mdp.transitions.dense()[over, :, over].tolist() == [1, 1]
+        assert known.expert_known[:, over].all()
+        assert radii.total[:, over].max() < 1e-3 < radii.total[0, 1].min()
     assert radii.guaranteed
 
 
@@ -166,7 +173,7 @@ def test_the_end_of_an_episode_attracts_no_strategy() -> None:
     for strategy in ("greedy", "ace"):
         environment = GymEnvironment(Corridor(rooms=2, slip=0.1), horizon=20)
         turn = learned(environment, onwards(environment), strategy=strategy, episodes_per_iteration=5)[-1]
-        assert turn.state.counts.visits[:, 1:, 0].sum() > 0.3 * turn.record.samples, strategy
+        assert turn.state.counts.visits[:, :, 0].sum() > 0.3 * turn.record.samples, strategy
 
 
 def relabelled(counts: Counts, order: list[int]) -> Counts:
@@ -192,16 +199,18 @@ def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() ->
     """Shown the same episodes, the learner infers the same, up to the names of the states."""
     names = [3, 0, 2, 1, 5, 4]
     environment = GymEnvironment(Shown(spaces.Discrete(6), names, slip=0.3), horizon=8)
-    turns = learned(environment, onwards(environment), strategy="random", max_samples=300)
+    asked = {"irl": "max-causal-entropy", "reward": "any", "infer_after_growth": 0, "max_samples": 300}
+    turns = learned(environment, onwards(environment), strategy="random", **asked)
     shapes = {turn.state.counts.shape[1] for turn in turns}
     assert len(shapes) > 1, "some state must have been met after the first iteration, or nothing grew"
 
-    order = [END, *(environment.states.number(name) for name in names)]
+    end = environment.states.number(names[-1], terminal=True)
+    order = [NOWHERE, end, *(environment.states.number(name) for name in names)]
     warm: Mapping[str, FloatArray] = {}
     for turn in turns:
         counts = relabelled(turn.state.counts.grown(len(order)), order)
-        whole = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, end=END)
-        found = MaxCausalEntropy()(whole, 1.0, warm)
+        whole = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, terminal={0, 1}, possible_states=13)
+        found = MaxCausalEntropy()(whole, 1.0, warm, AnyReward())
         warm = found.parameters
 
         met = [state for state in order if state < turn.state.counts.shape[1]]

@@ -42,7 +42,7 @@ def walked(environment: GymEnvironment, episodes: int = 30) -> None:
     for _ in range(episodes):
         environment.reset(rng)
         for _ in range(environment.horizon):
-            if environment.step(int(rng.integers(environment.n_actions))) == environment.end:
+            if environment.step(int(rng.integers(environment.n_actions))) in environment.terminal:
                 break
 
 

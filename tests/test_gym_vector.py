@@ -26,7 +26,6 @@ from aceirl.counts import Counts
 from aceirl.dynamic_programming import occupancy
 from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
-from aceirl.envs.observations import END
 from aceirl.envs.truth import exact_model
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
@@ -110,7 +109,8 @@ def test_a_vector_that_would_lose_steps_is_refused() -> None:
     workers = AsyncVectorEnv([lambda: Corridor(rooms=1)] * 2, shared_memory=False)
     with closing(GymVectorEnvironment(workers, horizon=2)) as environment:
         environment.begin(2, np.random.default_rng(0))
-        assert environment.advance({0: 1, 1: 0}) == {0: END, 1: 1}
+        assert environment.advance({0: 1, 1: 0}) == {0: 2, 1: 1}
+        assert environment.terminal == {0, 2}
         with pytest.raises(InputError, match="wrap its environments in aceirl"):
             environment.begin(2, np.random.default_rng(0))
 
@@ -119,22 +119,22 @@ def test_a_vector_that_would_lose_steps_is_refused() -> None:
 def test_an_episode_that_is_over_is_left_alone_and_the_next_begins_at_the_start(
     kind: type[Any], options: dict[str, Any]
 ) -> None:
-    rng = np.random.default_rng(0)
+    rng, end = np.random.default_rng(0), 3
     with closing(vector(lambda: Corridor(rooms=2), 2, horizon=4, kind=kind, **options)) as environment:
         for _ in range(3):
             first, second = environment.begin(2, rng)
             assert first == second
             here = environment.advance({0: 1, 1: 0})
             assert here[0] != here[1] == first
-            assert environment.advance({0: 1, 1: 1}) == {0: END, 1: here[0]}
-            assert environment.advance({0: 1, 1: 0}) == {0: END, 1: first}
+            assert environment.advance({0: 1, 1: 1}) == {0: end, 1: here[0]}
+            assert environment.advance({0: 1, 1: 0}) == {0: end, 1: first}
             assert environment.advance({1: 1}) == {1: here[0]}
             with pytest.raises(InputError, match="call reset first"):
                 environment.advance({1: 1})
-        assert environment.n_states == 3
+        assert environment.names == ("nowhere", "0", "1", "terminal 1")
         for _ in range(2):
             assert environment.reset(rng) == first
-            assert [environment.step(1) for _ in range(4)] == [here[0], END, END, END]
+            assert [environment.step(1) for _ in range(4)] == [here[0], end, end, end]
 
 
 @every_kind
@@ -185,14 +185,22 @@ def test_probabilities_are_those_of_the_exact_model() -> None:
     model = exact_model(env, horizon, shape[2])
     exact = occupancy(model.mdp, np.full(model.mdp.shape, 1 / shape[2])).sum(axis=2)
     found = np.zeros_like(exact)
+    step_and_row, successor = np.divmod(seen.counts.move_keys, environment.n_states)
+    arrivals = np.zeros((horizon, environment.n_states))
+    np.add.at(arrivals, (step_and_row // (environment.n_states * shape[2]), successor), seen.counts.move_counts)
     for state in range(1, environment.n_states):
-        here = model.states.find(environment.observation(state))
+        over = state in environment.terminal
+        here = model.states.find(environment.observation(state), terminal=over)
         assert here is not None
-        found[:, here] = seen.counts.visits[:, state].sum(axis=1) / episodes
+        # Nothing is observed where an episode is over; it is there from the step after its arrival.
+        visits = arrivals[:-1, state].cumsum() if over else seen.counts.visits[1:, state].sum(axis=1)
+        found[1:, here] = visits / episodes
+        found[0, here] = seen.counts.starts[state] / episodes
     tolerance = math.sqrt(math.log(2 * exact.size / 1e-6) / (2 * episodes))
     assert tolerance < 0.07
-    np.testing.assert_allclose(found[:, END + 1 :], exact[:, END + 1 :], atol=tolerance)
-    assert exact[1:, END + 1 :].max(axis=0).min() < tolerance < exact[1:, END].max(), "an end that leaked would show"
+    np.testing.assert_allclose(found, exact, atol=tolerance)
+    ends = exact[-1, sorted(model.states.terminal)]
+    assert ends.sum() > ends.max() + tolerance, "ends that were one state would show"
     assert seen.counts.starts.sum() == episodes
 
 

@@ -19,7 +19,7 @@ from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.metrics import Threshold, Truth, samples_to_threshold
-from aceirl.rewards import Recovered
+from aceirl.rewards import Recovered, RewardSpace, StateReward
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -156,10 +156,14 @@ class Stay:
 
 
 def test_a_strategy_and_an_algorithm_of_one_s_own(problem: Problem) -> None:
-    warm_starts = []
+    warm_starts: list[dict[str, FloatArray]] = []
+    spaces: list[RewardSpace | None] = []
 
-    def infer(estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray]) -> Recovered:
+    def infer(
+        estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
+    ) -> Recovered:
         warm_starts.append(dict(warm))
+        spaces.append(space)
         count = {"calls": np.array([float(len(warm_starts))])}
         return Recovered(np.zeros(estimate.mdp.shape), 0.0, 0.0, count, iterations=1, residual=0.0)
 
@@ -170,6 +174,10 @@ def test_a_strategy_and_an_algorithm_of_one_s_own(problem: Problem) -> None:
     assert [turn.state.memory["turns"][0] for turn in run] == [1, 2, 3]
     assert [turn.record.planner_gap for turn in run] == [0.5] * 3
     assert warm_starts == [{}, {"calls": 1.0}, {"calls": 2.0}]
+    assert spaces == [None] * 3, "with the space auto, the algorithm may choose"
+    told = next(learn(Simulator(problem.mdp), expert, settings.model_copy(update={"reward": StateReward()})))
+    assert not told.belief.recovered.reward.any()
+    assert spaces[3:] == [StateReward()], "else it is told"
     # Whatever the algorithm said, the policy does what the expert is known to do.
     known = run[-1].counts.answers.any(axis=2)
     assert known.any()

@@ -17,7 +17,7 @@ LIBRARIES = {"coverage", "gym"}
 
 def modules(folder: Path) -> set[str]:
     """The names by which files of a folder import each other."""
-    return {path.stem for path in folder.glob("*.py")}
+    return {path.stem for path in folder.rglob("*.py")}
 
 
 def imported(path: Path) -> set[str]:
@@ -43,9 +43,8 @@ def strings(path: Path) -> set[str]:
     ids=["tests", "benchmarks", "studies"],
 )
 def test_tests_and_benchmarks_do_not_import_each_other(folder: Path, foreign: list[Path]) -> None:
-    """But for the server of `tests/browser`, which the benchmark of the interview starts."""
     names = {"tests", "benchmarks"}.union(*(modules(other) for other in foreign)) - LIBRARIES
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         assert not imported(path) & names, path
 
 

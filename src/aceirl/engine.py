@@ -20,7 +20,7 @@ from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
 from aceirl.protocols import Access, Environment
-from aceirl.rewards import AutoReward, FeatureReward, Recovered
+from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -165,6 +165,11 @@ class Engine:
         batch = self._watched(watched, seen.first_deviations)
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.counts, evidence, plan.memory)
+        turn = self._turn_of(plan.evidence, planning, began, seen.episodes)
+        if turn.stopped is None or self._inferred_at == self.belief.estimate.counts.samples:
+            return turn
+        # A run does not end on a reward that was inferred before its last samples.
+        self._infer(self.belief)
         return self._turn_of(plan.evidence, planning, began, seen.episodes)
 
     def _made_wagers(self, belief: Belief, plan: Plan, watched: IntArray | None) -> dict[str, Wager]:
@@ -204,12 +209,18 @@ class Engine:
         """Add what was observed to the belief."""
         before = self.belief
         counts = before.estimate.counts.grown(new.shape[1]) + new
-        knowledge, inference = self._knowledge(counts), before.inference
-        if self._is_time_to_infer(counts.samples):
-            inference = self._inference(knowledge, inference if self._inferred_at else None)
-            self._inferred_at = counts.samples
         kept = before.memory if memory is None else memory
-        self.belief = self._belief(knowledge, inference, iteration, evidence, kept)
+        belief = self._belief(self._knowledge(counts), before.inference, iteration, evidence, kept)
+        if self._is_time_to_infer(counts.samples):
+            self._infer(belief)
+        else:
+            self.belief = belief
+
+    def _infer(self, belief: Belief) -> None:
+        """Take up a belief, with a reward inferred from all that it knows."""
+        before = belief.inference if self._inferred_at else None
+        self.belief = replace(belief, inference=self._inference(belief.knowledge, before))
+        self._inferred_at = belief.estimate.counts.samples
 
     @property
     def last_turn(self) -> Turn:
@@ -227,6 +238,7 @@ class Engine:
             belief=self.belief,
             settings=self.settings,
             names=self.access.names,
+            space=self._space,
             measure=self.regret,
             episodes=episodes,
             inferred_at=self._inferred_at,
@@ -236,11 +248,15 @@ class Engine:
         )
 
     def _inference(self, knowledge: Knowledge, before: Inference | None) -> Inference:
+        return Inference(knowledge, self.settings.irl, self._space, before)
+
+    @property
+    def _space(self) -> RewardSpace | None:
+        """The space that rewards are sought in; None if the algorithm is to choose."""
         space = self.settings.reward
-        if not hasattr(space, "over"):  # features of observations, asked for again as states are met
-            space = features_of(self.access.environment, space)
-        chosen = None if isinstance(space, AutoReward) else space
-        return Inference(knowledge, self.settings.irl, chosen, before)
+        if not isinstance(space, RewardSpace):  # features of observations, asked for again as states are met
+            return features_of(self.access.environment, space)
+        return None if isinstance(space, AutoReward) else space
 
     def _knowledge(self, counts: Counts) -> Knowledge:
         """What the counts say, under what the settings assume."""

@@ -22,7 +22,7 @@ from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Record, RunState, Turn
 
-FORMAT = 2
+FORMAT, FORMAT_OF_ONE_END = 2, 1
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
 KEPT = "all earlier iterations are kept"
 
@@ -64,6 +64,10 @@ class Run:
         """A run that was created before."""
         try:
             configuration = json.loads((path / CONFIGURATION).read_text())
+            if configuration["format"] == FORMAT_OF_ONE_END:
+                raise InputError(
+                    f"{path} is of an earlier version, which took all ends of episodes for one; run it again"
+                )
             if configuration["format"] != FORMAT:
                 raise InputError(f"{path} was written in format {configuration['format']}; this version reads {FORMAT}")
             source = configuration["source"] and Source(**configuration["source"])

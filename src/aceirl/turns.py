@@ -16,8 +16,9 @@ from aceirl.certificates import Certificate, CertificateKind
 from aceirl.collect import Episode, Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions, occupancy
+from aceirl.irl.alternatives import Alternatives
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.rewards import Recovered, action_values
+from aceirl.rewards import SPACES, Explanation, Recovered, RewardSpace, action_values
 from aceirl.settings import Settings
 
 
@@ -71,14 +72,15 @@ class RunState:
 class Turn:
     """What a turn came to: the belief it ended with and, worked out when first asked for, all that follows from it.
 
-    `names` are the states in their order, where the environment numbers them; `episodes` those that were walked step by
-    step. `planner_evidence` is what the
+    `names` are the states in their order, where the environment numbers them; `space` is the one rewards are sought in,
+    None if the algorithm chooses; `episodes` are those that were walked step by step. `planner_evidence` is what the
     planner could say of its plan; `began` is when the turn did, by the clock of `time.perf_counter`.
     """
 
     belief: Belief
     settings: Settings
     names: tuple[str, ...] = ()
+    space: RewardSpace | None = None
     measure: Callable[[IntArray], float] | None = None
     episodes: tuple[Episode, ...] = ()
     inferred_at: int = 0
@@ -104,6 +106,20 @@ class Turn:
         allowed = estimate.expert_uses | ~estimate.expert_uses.any(axis=2, keepdims=True)
         ties = Streams.of(self.settings.seed, self.iteration - 1).ties
         return greedy_actions(np.where(allowed, q, -np.inf), ties)
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """What the recovered reward says of the expert; None if the IRL algorithm does not say."""
+        return self.belief.recovered.explanation
+
+    @cached_property
+    def alternatives(self) -> Alternatives | None:
+        """Other rewards of the same space that are about as likely; None if the reward only repeats the answers."""
+        found, estimate = self.explanation, self.belief.estimate
+        if found is None or found.space == "any":
+            return None
+        space = SPACES[found.space]() if self.space is None else self.space
+        return Alternatives(estimate, space.over(estimate.mdp, estimate.over), found, self.settings.seed)
 
     @cached_property
     def mean_reward(self) -> FloatArray:

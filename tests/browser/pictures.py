@@ -1,4 +1,4 @@
-"""The pictures of the interview in the documentation: `python tests/browser/pictures.py docs/images`."""
+"""The pictures of the interview in the documentation: `PYTHONPATH=. python tests/browser/pictures.py docs/images`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from browsing import Server, browser, next_question, press
+from browsing import browser, next_question, press
 from playwright.sync_api import Browser
+
+from studies.serving import Server
 
 # Someone who likes the right-hand way around the holes of FrozenLake.
 ACTIONS = {"1,1": "Down", "2,1": "Down", "3,1": "Right", "3,2": "Down", "4,2": "Right", "4,3": "Right", "3,3": "Down"}

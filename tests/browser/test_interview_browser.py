@@ -18,8 +18,10 @@ from playwright.sync_api import Browser, Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import AXE, Server, browser, moment, next_question, press
+from browsing import AXE, browser, moment, next_question, press
 from interviews import UP, wants_the_end_of
+
+from studies.serving import Server
 
 UPWARD = wants_the_end_of(UP)
 KEYS = ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown")

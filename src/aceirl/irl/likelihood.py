@@ -46,6 +46,9 @@ EXPLAINED = 1.0
 """An answer is explained if its action lags by at most this many errors."""
 
 
+_NOTHING: FloatArray = np.zeros((0, 0))
+
+
 @dataclass(frozen=True)
 class Judgement:
     """What the answers say of a reward: their `loss` in nats, and its mean and variance if the reward were right."""
@@ -76,15 +79,20 @@ class Likelihood:
         return np.asarray(answers * (np.minimum(1 + np.log(given), MOST_WEIGHT) / given)[None, :, None])
 
     @cached_property
+    def _asked(self) -> BoolArray:
+        """`[H, S]`: where there are answers."""
+        return np.asarray(self._answers.any(axis=2))
+
+    @cached_property
     def _visits(self) -> FloatArray:
         """`[1, S, A]`, or `[H, S, A]` if rows differ from step to step."""
         visits = self.estimate.row_visits
         return np.ascontiguousarray(visits[:1] if self.estimate.mdp.stationary else visits, dtype=np.float64)
 
-    def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray | None = None) -> FloatArray:
+    def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
         """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
         sums = np.zeros((n, len(rates)))
-        _sweep(*self._rows, reward, self._answers, self._visits, rates, sums, _NOTHING if lag is None else lag)
+        _sweep(*self._rows, reward, self._answers, self._asked, self._visits, rates, sums, lag, np.inf)
         return sums
 
     def judged(self, reward: FloatArray) -> Judgement:
@@ -94,10 +102,21 @@ class Likelihood:
         loss, expected, variance = (float(value) for value in sums[:, best])
         return Judgement(loss + float(ERROR_PRICE[best]), expected, variance, float(ERROR_RATES[best]))
 
-    def loss(self, reward: FloatArray, rate: int | None = None) -> float:
-        """Minus the log-likelihood of all answers, at that error rate or the likeliest, with its price."""
-        chosen = slice(None) if rate is None else slice(rate, rate + 1)
-        return float((self._sums(reward, ERROR_RATES[chosen], 1)[0] + ERROR_PRICE[chosen]).min())
+    def loss(self, reward: FloatArray) -> float:
+        """Minus the log-likelihood of all answers at the likeliest error rate, with its price."""
+        return float((self._sums(reward, ERROR_RATES, 1)[0] + ERROR_PRICE).min())
+
+    def losses(self, rewards: FloatArray, rate: int, prices: FloatArray, limit: float) -> FloatArray:
+        """`[N]`: minus the log-likelihood under each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`.
+
+        All at one of the error rates. What is sure to be above the limit, or above the least of those before it, is not
+        worked out to the end.
+        """
+        found: FloatArray = prices + ERROR_PRICE[rate]
+        _sweep_all(
+            *self._rows, rewards, self._answers, self._asked, self._visits, ERROR_RATES[rate : rate + 1], found, limit
+        )
+        return found
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
         """`[H, S]` each: which answers can be compared at all, and which of these the reward explains."""
@@ -120,9 +139,6 @@ class Likelihood:
         return np.asarray(flow)
 
 
-_NOTHING: FloatArray = np.zeros((0, 0))
-
-
 @compiled
 def _sweep(
     indptr: IntArray,
@@ -131,48 +147,59 @@ def _sweep(
     stride: int,
     reward: FloatArray,
     answers: FloatArray,
+    asked: BoolArray,
     visits: FloatArray,
     rates: FloatArray,
     sums: FloatArray,
     lag: FloatArray,
+    limit: float,
 ) -> None:
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
-    `lag [H, S]`, unless of size zero, becomes that of the worst answer there.
+    `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above the
+    `limit`: they only ever grow.
     """
     horizon, n_states, n_actions = answers.shape
     v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     for h in range(horizon - 1, -1, -1):
+        if sums[0].min() > limit:
+            return
         here, later = v[h % 2], v[(h + 1) % 2]
         pooled, step = 0 if visits.shape[0] == 1 else h, 0 if alike else h
         span = max(later.max() - later.min(), reward[step].max() - reward[step].min())
         for s in range(n_states):
-            best, tried, mean, square, given = -np.inf, 0, 0.0, 0.0, 0.0
+            best, tried, given = -np.inf, 0, 0.0
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
-                first, last = indptr[row], indptr[row + 1]
                 q[a] = -np.inf
-                if first == last:
+                if indptr[row] == indptr[row + 1]:
                     continue
-                m, m2 = 0.0, 0.0
-                for k in range(first, last):
+                q[a] = reward[step, s, a]
+                for k in range(indptr[row], indptr[row + 1]):
+                    q[a] += probabilities[k] * later[successors[k]]
+                tried += 1
+                best = max(best, q[a])
+            if tried == 0:
+                for a in range(n_actions):
+                    best = max(best, reward[step, s, a])
+            here[s] = best
+            if not asked[h, s] or tried < 2:
+                continue
+            mean, square = 0.0, 0.0
+            for a in range(n_actions):
+                if q[a] == -np.inf:
+                    continue
+                row, m, m2 = h * stride + s * n_actions + a, 0.0, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
                     x = later[successors[k]]
                     m += probabilities[k] * x
                     m2 += probabilities[k] * x * x
-                q[a], spread[a] = reward[step, s, a] + m, max(0.0, m2 - m * m)
-                tried += 1
+                spread[a] = max(0.0, m2 - m * m)
                 mean += m
                 square += m2
                 given += answers[h, s, a]
-                best = max(best, q[a])
-            if tried == 0:
-                here[s] = -np.inf
-                for a in range(n_actions):
-                    here[s] = max(here[s], reward[step, s, a])
-                continue
-            here[s] = best
-            if given == 0.0 or tried == 1:
+            if given == 0.0:
                 continue
             # What is not known of a row is guessed from the other actions of the state, as one more observation.
             mean, square = mean / tried, square / tried
@@ -202,12 +229,35 @@ def _sweep(
                     sums[0, e] += answers[h, s, a] * loss
                 if sums.shape[0] == 3:
                     sums[1, e] += given * mean
-                    sums[2, e] += given * (square - mean * mean)
+                    sums[2, e] += given * max(0.0, square - mean * mean)
             if lag.size:
                 for a in range(n_actions):
                     behind = (best - q[a]) / unit
                     if answers[h, s, a] > 0.0 and q[a] > -np.inf and not lag[h, s] > behind:
                         lag[h, s] = behind
+
+
+@compiled
+def _sweep_all(
+    indptr: IntArray,
+    successors: NDArray[np.int32],
+    probabilities: FloatArray,
+    stride: int,
+    rewards: FloatArray,
+    answers: FloatArray,
+    asked: BoolArray,
+    visits: FloatArray,
+    rate: FloatArray,
+    found: FloatArray,
+    limit: float,
+) -> None:
+    """Add to each of the prices `found [N]` the loss of its reward."""
+    lag, sums = np.empty((0, 0)), np.empty((1, 1))
+    for n in range(len(rewards)):
+        sums[0, 0] = found[n]
+        _sweep(indptr, successors, probabilities, stride, rewards[n], answers, asked, visits, rate, sums, lag, limit)
+        found[n] = sums[0, 0]
+        limit = min(limit, found[n])
 
 
 @compiled

@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.counts import Estimate
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
-from aceirl.mdp import FloatArray
+from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import SPACES, AnyReward, RewardMap, RewardSpace
@@ -21,17 +21,23 @@ SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
 NEW_SIZES = (1.0, 0.25)
 """What a parameter is tried with before its size is adjusted."""
 
-HURRIES = (0.3, 0.1, 0.03, 0.01)
+HURRIES = (0.1, 0.01)
 """What hurry may be beside the first parameter: without it a goal that is paid for once can wait."""
 
 EQUAL = 0.05
 """Losses that differ by less, in nats, are the same: the smaller size is taken then."""
 
 FEW = 128
-"""Up to so many parameters, each is tried; of more, those to which the answers lead most."""
+"""Up to so many parameters, each is tried with either sign; of more, those with the most pull, and its sign."""
 
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with hurry."""
+
+AT_ONCE = 64
+"""How many rewards are laid over the process at once."""
+
+PENALTY = 4.0
+"""What a parameter that is not zero costs, in nats."""
 
 MOST = 16
 """No reward has more parameters than this that are not zero."""
@@ -58,45 +64,57 @@ class SparseFit:
         self.evaluations = 0
 
     def loss(self, theta: FloatArray) -> float:
-        """Minus the log-likelihood, at the error rate of the moment."""
-        self.evaluations += 1
-        return self.likelihood.loss(self.over.steps(theta), self.rate)
+        """Minus the log-likelihood of parameters `[n]`, at the error rate of the moment."""
+        return float(self._losses(theta[None], np.zeros(1), np.inf)[0])
 
-    def cost(self, theta: FloatArray) -> float:
-        """The loss, and the price of each parameter that is not zero."""
-        extra = np.where(self.ends, np.where(theta < 0, AVOIDED_END, SOUGHT_END), 0.0)
-        return self.loss(theta) + float((self.penalty + extra)[theta != 0].sum())
+    def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
+        """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
+
+        Those above the limit, or above the least before them, are not worked out to the end.
+        """
+        extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
+        prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
+        many = range(0, len(thetas), AT_ONCE)
+        return np.concatenate([self._losses(thetas[k : k + AT_ONCE], prices[k : k + AT_ONCE], limit) for k in many])
+
+    def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
+        """The cost of parameters `[n]`."""
+        return float(self.costs(theta[None], limit)[0])
+
+    def _losses(self, thetas: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
+        self.evaluations += len(thetas)
+        return self.likelihood.losses(self.over.steps(thetas), self.rate, prices, limit)
 
     def solve(self, start: FloatArray | None = None) -> FloatArray:
         """`θ [n]`: from the best single parameter, or from an earlier answer if that is better.
 
         The error rate is held while parameters are chosen, and looked at again in between; it only ever rises.
         """
-        if start is None or not start.any() or len(start) != self.over.n_parameters:
-            start = None
-        self.rate = 0 if start is None else self._likeliest_rate(start)
-        best = start
+        theta = np.zeros(self.over.n_parameters)
+        if start is not None and len(start) == len(theta) and start.any():
+            theta = start
+        self.rate = self._likeliest_rate(theta) if theta.any() else 0
         while True:
-            first = self._first()
-            again = first if best is None else min(first, (best, self.cost(best)), key=lambda fit: fit[1])
-            best = self._improved(again)[0]
-            rate = self._likeliest_rate(best)
+            known = (theta, self.cost(theta) if theta.any() else np.inf)
+            theta = self._improved(self._first(known))[0]
+            rate = self._likeliest_rate(theta)
             if rate <= self.rate:
-                return best
+                return theta
             self.rate = rate
 
     def _likeliest_rate(self, theta: FloatArray) -> int:
         rate = self.likelihood.judged(self.over.steps(theta)).error_rate
         return int(np.flatnonzero(rate == ERROR_RATES)[0])
 
-    def _first(self) -> Fit:
-        """The single parameter that makes the answers likeliest, of either sign, or with hurry."""
+    def _first(self, fit: Fit) -> Fit:
+        """The single parameter that makes the answers likeliest, of either sign, or with hurry; or the fit if better."""
         n, hurry = self.over.n_parameters, self.over.n_parameters - 1
-        singles = [sign * np.eye(1, n, k)[0] for k in self._leads(FEW) for sign in (1.0, -1.0)]
-        best = self._best((singles[0], np.inf), singles)
+        signs = {k: (1.0, -1.0) if n <= FEW else (1.0 if self._pull[k] >= 0 else -1.0,) for k in self.leads(FEW)}
+        singles = (sign * np.eye(1, n, k)[0] for k in signs for sign in signs[k])
+        best = self._best(fit, singles)
         if not self.over.hurries:
             return best
-        goals = {*self._leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry}
+        goals = {*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry}
         paired = (_changed(np.eye(1, n, k)[0], hurry, size) for k in sorted(goals) for size in HURRIES)
         return self._best(best, paired)
 
@@ -110,7 +128,7 @@ class SparseFit:
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
         """One parameter more, less, or in the place of another."""
-        support, others = np.flatnonzero(theta).tolist(), [k for k in self._leads(LEADING) if theta[k] == 0]
+        support, others = np.flatnonzero(theta).tolist(), [k for k in self.leads(LEADING) if theta[k] == 0]
         if len(support) < MOST:
             for k in others:
                 yield from (_changed(theta, k, sign * size) for size in NEW_SIZES for sign in (1.0, -1.0))
@@ -128,36 +146,33 @@ class SparseFit:
                 theta = _changed(fit[0], k, np.sign(fit[0][k]) * size)
                 if np.abs(theta).max() < 1 or np.array_equal(theta, fit[0]):
                     continue
-                cost = self.cost(theta)
+                cost = self.cost(theta, fit[1] + EQUAL)
                 if cost < fit[1] - EQUAL or (cost < fit[1] + EQUAL and size < abs(fit[0][k])):
                     fit = theta, cost
         return fit
 
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
         """The candidate of least cost, if that is less than the fit's."""
-        for theta in candidates:
-            cost = self.cost(theta)
+        thetas = np.array([*candidates]).reshape(-1, self.over.n_parameters)
+        for theta, cost in zip(thetas, self.costs(thetas, fit[1]) if len(thetas) else (), strict=True):
             if cost < fit[1] - 1e-9:
-                fit = theta, cost
+                fit = theta, float(cost)
         return fit
 
     @cached_property
-    def _order(self) -> list[int]:
-        """All parameters, those to which the answers lead most first."""
-        pull = np.abs(self.over.adjoint(self.likelihood.pull))
-        return [int(k) for k in np.argsort(-pull, kind="stable")]
+    def _pull(self) -> FloatArray:
+        """`[n]`: how much the answers lead to each parameter, or away from it."""
+        return self.over.adjoint(self.likelihood.pull)
 
-    def _leads(self, most: int) -> list[int]:
+    @cached_property
+    def _order(self) -> list[int]:
+        """All parameters, those with the most pull first."""
+        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable")]
+
+    def leads(self, most: int) -> list[int]:
         """The parameters worth a try: those to which the answers lead most, and hurry."""
         leads, last = self._order[:most], self.over.n_parameters - 1
         return [*leads, last] if self.over.hurries and last not in leads else leads
-
-    def rivals(self, theta: FloatArray) -> list[int]:
-        """The parameters that might take the place of the largest one, for less than the penalty."""
-        top, cost = int(np.abs(theta).argmax()), self.cost(theta)
-        rest = _changed(theta, top, 0.0)
-        moved = ((k, _changed(rest, k, theta[top])) for k in self._leads(FEW) if theta[k] == 0)
-        return [k for k, other in moved if self.cost(other) <= cost + self.penalty]
 
     def importance(self, theta: FloatArray) -> FloatArray:
         """`[n]`: by how many nats the answers are less likely without each parameter."""
@@ -181,7 +196,7 @@ class SparseLikelihood:
     answers: see `Explanation.explains`. Else the reward is one of `any`: it repeats the answers, and says so.
     """
 
-    penalty: float = 4.0
+    penalty: float = PENALTY
 
     def __call__(
         self,
@@ -224,6 +239,9 @@ def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
         deviation=float(np.sqrt(judged.variance)),
         error_rate=judged.error_rate,
         importance=fit.importance(theta),
+        paid=fit.over.paid(theta),
+        ends=_ends(fit.likelihood.estimate),
+        horizon=fit.over.shape[0],
     )
 
 
@@ -240,6 +258,15 @@ def _recovered(
         iterations=evaluations,
         explanation=explanation,
     )
+
+
+def _ends(estimate: Estimate) -> BoolArray:
+    """`[S]`: the states in which episodes were seen to end."""
+    over = np.zeros(estimate.mdp.n_states)
+    over[estimate.over] = 1.0
+    transitions = estimate.mdp.transitions
+    acting = np.resize(np.repeat(over == 0, estimate.mdp.n_actions), transitions.n_rows).astype(np.float64)
+    return np.asarray((acting @ transitions.matrix > 0) & (over > 0))
 
 
 def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recovered:
@@ -264,5 +291,8 @@ def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recov
         deviation=0.0,
         error_rate=0.0,
         importance=np.zeros(reward.size),
+        paid=reward.mean(axis=0) / rmax,
+        ends=_ends(estimate),
+        horizon=len(reward),
     )
     return Recovered(reward, 0.0, infeasibility(estimate, reward, 0.0), explanation=explanation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -14,16 +15,16 @@ from aceirl.outputs.gym_result import GymResult
 class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """The environment with the recovered reward in the place of its own; train any agent on it.
 
-    The environment's own reward stays in `info["original_reward"]`. `elsewhere` is paid in states that were never met,
-    instead of the unknown-step reward: the lowest reward there is keeps an agent to what is known.
+    The environment's own reward stays in `info["original_reward"]`. `elsewhere` is what an action pays in states that
+    were never met, instead of what the reward says of such: -1 keeps an agent to what is known.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], result: GymResult, elsewhere: float | None = None) -> None:
         if elsewhere is not None and not isinstance(elsewhere, int | float | np.number):
-            raise InputError(f"elsewhere must be a number, such as result.reward.min(), got {elsewhere!r}")
+            raise InputError(f"elsewhere must be a number, such as -1, got {elsewhere!r}")
         gymnasium.utils.RecordConstructorArgs.__init__(self, result=result, elsewhere=elsewhere)
         gymnasium.Wrapper.__init__(self, env)
-        self._result, self._elsewhere = result, elsewhere
+        self._result = replace(result, elsewhere=elsewhere)
         self._observation: Any = None
         self._step = 0
 
@@ -37,8 +38,6 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
         """Take an action; it is paid by the observation it was taken in, and by the one it ended the episode with."""
         observation, original, terminated, truncated, info = self.env.step(action)
         reward = self._result(self._observation, action, self._step, observation, terminated=bool(terminated))
-        if self._elsewhere is not None and self._result.states.find(self._observation) is None:
-            reward = self._elsewhere
         self._observation, self._step = observation, self._step + 1
         return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from aceirl.envs.observations import NOWHERE, TERMINAL, StateIndex, plain
 from aceirl.errors import InputError
 from aceirl.experts import Demonstration
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.rewards import Explanation
+from aceirl.rewards import Explanation, RewardSpace
 from aceirl.turns import Turn
 
 
@@ -26,7 +27,9 @@ class GymResult:
     """A recovered reward and the policy of a run, for observations instead of numbers of states.
 
     `reward [H, S, A]` is the run's table and `explanation` what it says of the expert. `policy [H, S]` does what the
-    expert is known to do, and elsewhere what is best under the reward.
+    expert is known to do, and elsewhere what is best under the reward. If the reward is about `features` of
+    observations, observations that were never met have a reward too. `elsewhere` is what an action in a state that was
+    never met pays; None: what the reward says of such.
     """
 
     reward: FloatArray
@@ -37,13 +40,15 @@ class GymResult:
     kind: ExpertKind
     states: StateIndex
     actions: tuple[Any, ...]
+    features: Callable[[Any], Any] | None = None
+    elsewhere: float | None = None
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> GymResult:
         """From a turn of a run in that environment, usually its last."""
         if not turn.names:
             raise InputError("the run was not made in a Gymnasium environment")
-        estimate, recovered = turn.belief.estimate, turn.belief.recovered
+        estimate, recovered, space = turn.belief.estimate, turn.belief.recovered, turn.settings.reward
         return cls(
             reward=recovered.reward,
             unknown_step_reward=recovered.unknown_step_reward,
@@ -53,6 +58,7 @@ class GymResult:
             kind=estimate.kind,
             states=environment.states.numbered(turn.names),
             actions=environment.actions,
+            features=None if isinstance(space, RewardSpace) else space,
         )
 
     @property
@@ -70,37 +76,56 @@ class GymResult:
     ) -> float:
         """The reward of an action, and of the observation it led to if the episode is over then.
 
-        Nothing is earned after the end of an episode: a reward that hurries takes something from every step instead.
-        Beyond the horizon the reward is that of the last step.
+        Beyond the horizon it is that of the last step.
         """
-        state, number = self.states.find(observation), self.numbers[_hashable(action)]
-        end = self.states.find(next_observation, terminal=True) if terminated else None
-        if self._payments is None:
-            return self._paid_from_table(min(step, self.horizon - 1), state, number, end)
-        acting, arriving, hurry = self._payments
-        here = 0.0 if state is None else float(acting[state, number])
-        return here - hurry + (0.0 if end is None else float(arriving[end]))
+        number, step = self.numbers[_hashable(action)], min(step, len(self.payments) - 1)
+        paid = self._payment(step, observation, number)
+        return paid + self._payment(step, next_observation, None) if terminated else paid
 
     @cached_property
-    def _payments(self) -> tuple[FloatArray, FloatArray, float] | None:
-        """`(acting [S, A], arriving [S], hurry)` of a reward in a space of states; None for a table."""
-        told = self.explanation
-        if told is None or told.space not in ("state", "state-action"):
-            return None
-        acting, arriving = np.zeros(self.reward.shape[1:]), np.zeros(self.reward.shape[1])
-        for state, action, value in zip(told.states, told.actions, told.theta, strict=True):
-            if state in self.states.terminal:
-                arriving[state] += value
-            elif state >= 0:
-                acting[state, slice(None) if action < 0 else action] += value
-        return acting, arriving, told.hurry
+    def payments(self) -> FloatArray:
+        """What is paid for an action in a state and, in a terminal state, for having arrived there by that step.
 
-    def _paid_from_table(self, step: int, state: int | None, action: int, end: int | None) -> float:
-        """What the table has, less what each step after the end is worth at most; an end is paid for at once."""
-        after = self.reward[:, sorted(self.states.terminal)].max(axis=(1, 2))
-        here = self.unknown_step_reward if state is None else self.reward[step, state, action]
-        rest = 0.0 if end is None else float((self.reward[step + 1 :, end, 0] - after[step + 1 :]).sum())
-        return float(here - after[step]) + rest
+        `[1, S, A]`, or `[H, S, A]` if it depends on the step. Nothing is earned after the end of an episode, so a reward
+        that hurries takes something from every step instead, and what a table has for the steps after the end is paid
+        at once. Every policy loses alike by that.
+        """
+        told, ends = self._told, self._ends
+        if told is not None:
+            return np.asarray(told.paid - np.where(told.ends, 0.0, told.hurry)[:, None])[None]
+        paid = self.reward - self._after[:, None, None]
+        paid[:, ends] = _sum_of_later(paid[:, ends].max(axis=2))[:, :, None]
+        return paid
+
+    def _payment(self, step: int, observation: Any, action: int | None) -> float:
+        """What is paid for an action or, if there is none, for the end of an episode."""
+        state, told = self.states.find(observation, terminal=action is None), self._told
+        if state is not None and state < self.payments.shape[1]:
+            return float(self.payments[step, state, action or 0])
+        if action is not None and self.elsewhere is not None:
+            return self.elsewhere
+        if told is None:
+            unknown = self.unknown_step_reward - self._after
+            return float((unknown if action is not None else _sum_of_later(unknown))[step])
+        worth = 0.0
+        if self.features is not None:
+            weights = told.theta[: len(told.theta) - told.hurries]
+            worth = float(np.atleast_1d(self.features(observation)) @ weights)
+        return worth - (0.0 if action is None else told.hurry)
+
+    @property
+    def _told(self) -> Explanation | None:
+        """The explanation, if it is in a space in which a reward does not depend on the step."""
+        return None if self.explanation is None or self.explanation.space == "any" else self.explanation
+
+    @cached_property
+    def _after(self) -> FloatArray:
+        """`[H]`: what each step is worth at most after the end of an episode, by the table."""
+        return np.asarray(self.reward[:, self._ends].max(axis=(1, 2), initial=0.0))
+
+    @property
+    def _ends(self) -> list[int]:
+        return sorted(self.states.terminal - {NOWHERE})
 
     def act(self, observation: Any, step: int) -> Any:
         """The greedy action; where a state was never met, the first."""
@@ -137,25 +162,35 @@ class GymResult:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def save_table(self, path: Path) -> None:
-        """The reward as a table: what each parameter is about, and its value; or step, observation, action, reward."""
-        told = self.explanation
+        """The reward as a table: a line for each parameter, or for what is paid at each step if it depends on that."""
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
-            if told is None or self._payments is None:
-                writer.writerow(("step", "observation", "action", "reward", "greedy"))
-                for step, state, action in np.ndindex(*self.reward.shape):
-                    if state not in self.states.terminal:
-                        entry = (step, self.states.names[state], plain(self.actions[action]))
-                        chosen = int(self.policy[step, state] == action)
-                        writer.writerow((*entry, f"{self.reward[step, state, action]:.6g}", chosen))
-                return
-            writer.writerow(("observation", "terminal", "action", "reward"))
-            for state, action, value in zip(told.states, told.actions, told.theta, strict=True):
-                if state == NOWHERE:
-                    continue
-                name = "hurry" if state < 0 else self.states.names[state].removeprefix(TERMINAL)
-                over = int(state in self.states.terminal)
-                writer.writerow((name, over, "" if action < 0 else plain(self.actions[action]), f"{value:.6g}"))
+            writer.writerows(self._payment_lines() if self._told is None else self._parameter_lines(self._told))
+
+    def _parameter_lines(self, told: Explanation) -> Iterator[tuple[Any, ...]]:
+        yield "observation", "terminal", "action", "reward"
+        for k, (state, action, value) in enumerate(zip(told.states, told.actions, told.theta, strict=True)):
+            if told.hurries and k == len(told.theta) - 1:
+                yield "hurry", "", "", f"{value:.6g}"
+            elif state < 0:
+                yield f"feature {k + 1}", "", "", f"{value:.6g}"
+            elif state != NOWHERE:
+                name, over = self.states.names[state].removeprefix(TERMINAL), int(state in self.states.terminal)
+                yield name, over, "" if action < 0 else plain(self.actions[action]), f"{value:.6g}"
+
+    def _payment_lines(self) -> Iterator[tuple[Any, ...]]:
+        yield "step", "observation", "terminal", "action", "reward", "greedy"
+        for step, state, action in np.ndindex(*self.payments.shape):
+            name, paid = self.states.names[state].removeprefix(TERMINAL), f"{self.payments[step, state, action]:.6g}"
+            if state not in self.states.terminal:
+                yield step, name, 0, plain(self.actions[action]), paid, int(self.policy[step, state] == action)
+            elif state != NOWHERE and action == 0:
+                yield step, name, 1, "", paid, ""
+
+
+def _sum_of_later(steps: FloatArray) -> FloatArray:
+    """`Σ x[h'] over h' > h`, for `x [H, ...]`."""
+    return np.asarray(steps[::-1].cumsum(axis=0)[::-1] - steps)
 
 
 def _hashable(action: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from aceirl.mdp import FloatArray, IntArray
+import numpy as np
+
+from aceirl.mdp import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +21,8 @@ class Explanation:
     were right and the answers were as uncertain as the estimate, the loss would be `expected`, give or take a
     `deviation`; the answers of an expert who acts on that reward are more consistent than that. `error_rate` is how
     often the expert seems to err. `importance [n]` is by how many nats the answers are less likely without a parameter.
+    `paid [S, A]` is what the reward pays for an action in a state, hurry left out; in a state where episodes end,
+    `ends [S]`, for having arrived there.
     """
 
     space: str
@@ -34,6 +39,9 @@ class Explanation:
     deviation: float
     error_rate: float
     importance: FloatArray
+    paid: FloatArray
+    ends: BoolArray
+    horizon: int
 
     @property
     def gain(self) -> float:
@@ -54,6 +62,35 @@ class Explanation:
     def explains(self) -> bool:
         """Whether the reward explains the answers."""
         return self.evidence >= ENOUGH_EVIDENCE
+
+    @cached_property
+    def by_state(self) -> FloatArray:
+        """`[S]`: what each place is worth, its best action's payment; with hurry, an end saves the whole episode."""
+        return np.asarray(self.paid.max(axis=1) + np.where(self.ends, self.hurry * self.horizon, 0.0))
+
+    @property
+    def goals(self) -> list[int]:
+        """The places of the largest reward, if the reward explains the answers and pays for being somewhere."""
+        largest = float(self.by_state.max(initial=0.0))
+        if not self.explains or largest <= 0:
+            return []
+        return np.flatnonzero(self.by_state >= largest * (1 - 1e-9)).tolist()
+
+    @property
+    def avoided(self) -> list[int]:
+        """The places that the expert is made to avoid, the worst first, if the reward explains the answers."""
+        worst = self.paid.max(axis=1)
+        order = np.argsort(worst, kind="stable").tolist()
+        return [state for state in order if worst[state] < 0] if self.explains else []
+
+    def of(self, theta: FloatArray, paid: FloatArray) -> Explanation:
+        """The same with other parameters `theta [n]`, which pay `paid [S, A]`; what is said of the answers is kept."""
+        return replace(self, theta=theta, paid=paid)
+
+    @property
+    def share(self) -> float:
+        """The share of the answers that could be compared which the reward explains."""
+        return self.explained / self.compared if self.compared else 0.0
 
     @property
     def hurry(self) -> float:

@@ -18,7 +18,8 @@ class Membership:
 
     `violation` is the largest violation (zero if there is none at all), `constraint` what it is of: the "lower" or
     "upper" bound of the reward, the "optimality" of the expert's action at `entry`, or its "slack" from the start.
-    `better` is the action that beats the expert's, where it is optimality that fails.
+    `better` is the action that beats the expert's, where it is optimality that fails. In a reward space it is a
+    `parameter` that has bounds.
     """
 
     holds: bool
@@ -26,11 +27,14 @@ class Membership:
     constraint: Literal["none", "lower", "upper", "optimality", "slack"]
     entry: Entry | None = None
     better: int | None = None
+    parameter: int | None = None
 
     def __bool__(self) -> bool:
         return self.holds
 
     def __str__(self) -> str:
+        if self.parameter is not None and not self.holds:
+            return f"parameter {self.parameter} is {self.violation:.3g} too {'low' if self.constraint == 'lower' else 'high'}"
         if self.holds or self.entry is None:
             return "in the set"
         h, s, a = self.entry

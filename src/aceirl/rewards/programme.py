@@ -55,17 +55,25 @@ class Programme:
             raise EmptySetError("no reward satisfies all constraints")
         if answer.status != 0:
             raise RuntimeError(f"the linear programme was not solved: {answer.message}")
-        return Solution(answer.x, float(answer.fun), int(answer.nit), method)
+        prices = np.zeros(len(self.low))
+        prices[tied] = answer.eqlin.marginals
+        prices[below] += answer.ineqlin.marginals[: below.sum()]
+        prices[above] -= answer.ineqlin.marginals[below.sum() :]
+        return Solution(answer.x, float(answer.fun), int(answer.nit), method, prices)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The unknowns `x [n]` at the optimum, the objective there, and the work it took."""
+    """The unknowns `x [n]` at the optimum, the objective there, and the work it took.
+
+    `prices [m]` are the dual ones: by how much the objective changes with the end at which each row is held.
+    """
 
     x: FloatArray
     objective: float
     iterations: int
     method: str
+    prices: FloatArray
 
 
 def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,7 @@ from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 
+@runtime_checkable
 class RewardSpace(Protocol):
     """A kind of reward, before there is a process; `name` is how it is called."""
 
@@ -37,7 +38,8 @@ class RewardMap:
 
     Parameter `k` is about the state `states[k]` (-1 if none), the action `actions[k]` (-1 if any), and it is hurry if it
     is the last one and `hurries`. `matrix [rows, n]`, sparse, has a row for each `(s, a)`, or `(h, s, a)` if rewards
-    depend on the step.
+    depend on the step. `payments [S·A, n]`, sparse, is what each parameter pays for an action in a state, and in a
+    terminal state for having arrived there, hurry left out; on average over the steps if it depends on them.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RewardMap:
     states: IntArray
     actions: IntArray
     matrix: Any
+    payments: Any
     hurries: bool
 
     @property
@@ -57,12 +60,17 @@ class RewardMap:
         return sparse.csr_array(self.matrix.T)
 
     def steps(self, theta: FloatArray) -> FloatArray:
-        """`Φθ` as `[1, S, A]` if it is the same at every step, else as `[H, S, A]`."""
-        return np.asarray(self.matrix @ theta).reshape(-1, *self.shape[1:])
+        """`Φθ` as `[1, S, A]` if it is the same at every step, else as `[H, S, A]`; of many `θ [N, n]`, one for each."""
+        tables = np.ascontiguousarray((self.matrix @ theta.T).T)
+        return tables.reshape(*theta.shape[:-1], -1, *self.shape[1:])
 
     def table(self, theta: FloatArray) -> FloatArray:
         """`r [H, S, A] = Φθ`."""
         return np.ascontiguousarray(np.broadcast_to(self.steps(theta), self.shape))
+
+    def paid(self, theta: FloatArray) -> FloatArray:
+        """`[S, A]`: what is paid for an action in a state, and in a terminal state for having arrived there."""
+        return np.asarray(self.payments @ theta).reshape(self.shape[1:])
 
     def adjoint(self, weights: FloatArray) -> FloatArray:
         """`Φᵀw [n]` for weights `[H, S, A]`: `⟨Φθ, w⟩ = ⟨θ, Φᵀw⟩`."""
@@ -81,7 +89,8 @@ class AnyReward:
         horizon, n_states, n_actions = mdp.shape
         _, states, actions = np.indices(mdp.shape).reshape(3, -1)
         matrix = sparse.eye_array(horizon * n_states * n_actions, format="csr")
-        return RewardMap(self.name, mdp.shape, states, actions, matrix, hurries=False)
+        mean = sparse.kron(np.full((1, horizon), 1 / horizon), sparse.eye_array(n_states * n_actions), format="csr")
+        return RewardMap(self.name, mdp.shape, states, actions, matrix, mean, hurries=False)
 
 
 @dataclass(frozen=True)
@@ -92,10 +101,9 @@ class StateReward:
 
     def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
         """One parameter for each state, and hurry if episodes can end."""
-        n_states, n_actions = mdp.shape[1:]
-        states = np.arange(n_states)
-        being = _columns(np.repeat(~_is(terminal, n_states), n_actions), np.repeat(states, n_actions), n_states)
-        return _with_ends(self.name, mdp, terminal, states, np.full(n_states, -1), being)
+        states = np.arange(mdp.n_states)
+        payments = sparse.kron(sparse.eye_array(mdp.n_states), np.ones((mdp.n_actions, 1)), format="csr")
+        return _laid_over(self.name, mdp, terminal, states, np.full(mdp.n_states, -1), payments)
 
 
 @dataclass(frozen=True)
@@ -107,20 +115,14 @@ class StateActionReward:
     def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
         """One parameter for each state and action, one for each terminal state, and hurry if episodes can end."""
         n_states, n_actions = mdp.shape[1:]
-        over = _is(terminal, n_states)
-        acted = np.repeat(~over, n_actions)
-        states, actions = (index.ravel() for index in np.indices((n_states, n_actions)))
-        doing = _columns(acted, np.arange(n_states * n_actions), n_states * n_actions)[:, acted]
-        ends = np.flatnonzero(over)
-        own = sparse.hstack([doing, sparse.csr_array((n_states * n_actions, len(ends)))], format="csr")
-        return _with_ends(
-            self.name,
-            mdp,
-            terminal,
-            np.concatenate((states[acted], ends)),
-            np.concatenate((actions[acted], np.full(len(ends), -1))),
-            own,
-        )
+        states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
+        over = _is(terminal, n_states)[states]
+        own = ~over | (actions == 0)
+        parameter = np.cumsum(own) - 1
+        columns = np.where(over, parameter[states * n_actions], parameter)
+        entries = (np.ones(len(states)), (np.arange(len(states)), columns))
+        payments = sparse.csr_array(entries, shape=(len(states), int(own.sum())))
+        return _laid_over(self.name, mdp, terminal, states[own], np.where(over, -1, actions)[own], payments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +147,8 @@ class FeatureReward:
         if array.ndim == 3 and array.shape[1] != mdp.n_actions:
             raise InputError(f"features are for {array.shape[1]} actions, and there are {mdp.n_actions}")
         wide = np.repeat(array[:, None], mdp.n_actions, axis=1) if array.ndim == 2 else array
-        over = _is(terminal, mdp.n_states)
-        own = sparse.csr_array(np.where(over[:, None, None], 0.0, wide).reshape(-1, array.shape[-1]))
-        arriving = _arrivals(mdp, terminal) @ sparse.csr_array(wide[:, 0])
         none = np.full(array.shape[-1], -1)
-        return _hurrying(self.name, mdp, terminal, none, none, own, arriving)
+        return _laid_over(self.name, mdp, terminal, none, none, sparse.csr_array(wide.reshape(-1, array.shape[-1])))
 
 
 @dataclass(frozen=True)
@@ -179,36 +178,26 @@ def _is(states: IntArray, n_states: int) -> BoolArray:
     return member
 
 
-def _columns(rows: BoolArray, column: IntArray, n: int) -> Any:
-    """Sparse `[rows, n]`: a one in the column of each row that is true."""
-    row = np.flatnonzero(rows)
-    return sparse.csr_array((np.ones(len(row)), (row, column[row])), shape=(len(rows), n))
-
-
-def _arrivals(mdp: MDP, terminal: IntArray) -> Any:
-    """Sparse `[rows, S]`: how likely each row ends an episode that was not over yet in each terminal state."""
-    over = _is(terminal, mdp.n_states)
-    acting = np.resize(np.repeat(~over, mdp.n_actions), mdp.transitions.n_rows).astype(np.float64)
-    ending = sparse.diags_array(over.astype(np.float64))
-    return sparse.csr_array(sparse.diags_array(acting) @ mdp.transitions.matrix @ ending)
-
-
-def _with_ends(name: str, mdp: MDP, terminal: IntArray, states: IntArray, actions: IntArray, own: Any) -> RewardMap:
-    """The map of parameters about states, with what is paid on arrival in a terminal one, and hurry."""
-    about = _columns(_is(terminal, mdp.n_states)[states], states, mdp.n_states).T
-    return _hurrying(name, mdp, terminal, states, actions, own, _arrivals(mdp, terminal) @ about)
-
-
-def _hurrying(
-    name: str, mdp: MDP, terminal: IntArray, states: IntArray, actions: IntArray, own: Any, arriving: Any
+def _laid_over(
+    name: str, mdp: MDP, terminal: IntArray, states: IntArray, actions: IntArray, payments: Any
 ) -> RewardMap:
-    """The map of what is paid in a state and on arrival, with hurry as its last parameter if episodes can end."""
-    if not mdp.stationary:
-        own = sparse.vstack([own] * mdp.horizon)
-    rows = own + arriving
+    """The map of payments `[S·A, n]`: those of a terminal state on arrival, and hurry if episodes can end."""
     if not len(terminal):
-        return RewardMap(name, mdp.shape, states, actions, sparse.csr_array(rows), hurries=False)
-    over = np.repeat(_is(terminal, mdp.n_states), mdp.n_actions).astype(np.float64)
-    after = sparse.csr_array(np.resize(over, mdp.transitions.n_rows)[:, None])
-    matrix = sparse.hstack([rows, after], format="csr")
-    return RewardMap(name, mdp.shape, np.append(states, -1), np.append(actions, -1), matrix, hurries=True)
+        return RewardMap(name, mdp.shape, states, actions, payments, payments, hurries=False)
+    over = _is(terminal, mdp.n_states)
+    acting = sparse.diags_array(np.repeat(~over, mdp.n_actions).astype(np.float64))
+    # How likely each row ends an episode that was not over yet, in each terminal state.
+    steps = mdp.transitions.n_rows // acting.shape[0]
+    arriving = sparse.kron(sparse.eye_array(steps), acting, format="csr") @ mdp.transitions.matrix
+    ends = sparse.diags_array(over.astype(np.float64)) @ payments[:: mdp.n_actions]
+    paid = sparse.vstack([acting @ payments] * steps) + arriving @ ends
+    after = sparse.csr_array(np.tile(np.repeat(over, mdp.n_actions), steps)[:, None].astype(np.float64))
+    return RewardMap(
+        name,
+        mdp.shape,
+        np.append(states, -1),
+        np.append(actions, -1),
+        matrix=sparse.hstack([paid, after], format="csr"),
+        payments=sparse.hstack([payments, sparse.csr_array((payments.shape[0], 1))], format="csr"),
+        hurries=True,
+    )

@@ -78,7 +78,7 @@ class Interview:
         self.view = open_view(source)
         self.environment = self.view.environment
         self.settings = Settings(
-            strategy="advice",
+            strategy="guided",
             epsilon=accuracy.epsilon * self.environment.horizon,
             delta=accuracy.delta,
             max_samples=10**9,

@@ -1,0 +1,107 @@
+"""What else might be said of the expert: other rewards of a space under which its answers are about as likely."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from aceirl.counts import Estimate
+from aceirl.irl.likelihood import ERROR_RATES, Likelihood
+from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards.explanation import Explanation
+from aceirl.rewards.spaces import RewardMap
+
+N_SAMPLES = 64
+"""How many rewards are sampled."""
+
+THINNING = 32
+"""How many moves lie between two samples."""
+
+TOLERATED = 2.0
+"""A value of a parameter is possible if it makes the answers at most this many nats less likely."""
+
+HALVINGS = 4
+"""How often the ends of an interval are halved; they are right up to `2^-HALVINGS`."""
+
+OFTEN = 0.05
+"""A place may be the goal if it is in at least this share of the sampled rewards."""
+
+VALUES = np.array([sign * size for sign in (1.0, -1.0) for size in SIZES])
+
+
+class Alternatives:
+    """Rewards that are about as likely as one that was found: samples of them, and how far each parameter may move.
+
+    A reward `θ` has the probability `∝ exp(-cost(θ))`, where the cost is that of `SparseFit`: few parameters are
+    likelier than many, and the size of each is any of `SIZES`, of either sign.
+    """
+
+    def __init__(self, estimate: Estimate, over: RewardMap, explanation: Explanation, seed: int = 0) -> None:
+        self.over, self.theta, self._explanation, self._seed = over, explanation.theta, explanation, seed
+        self._fit = SparseFit(Likelihood(estimate), over, PENALTY)
+        self._fit.rate = int(np.argmin(np.abs(ERROR_RATES - explanation.error_rate)))
+
+    @cached_property
+    def samples(self) -> FloatArray:
+        """`[N_SAMPLES, n]`: parameters, by a Metropolis walk that begins at the ones that were found."""
+        rng = np.random.default_rng(self._seed)
+        theta, cost = self.theta, self._fit.cost(self.theta)
+        candidates = np.array(self._fit.leads(FEW))
+        found = np.empty((N_SAMPLES, len(theta)))
+        for n in range(N_SAMPLES * THINNING):
+            moved = _moved(theta, candidates, rng)
+            luck = rng.exponential()
+            if moved is not None:
+                there = self._fit.cost(moved, cost + luck)
+                if there - cost <= luck:
+                    theta, cost = moved, there
+            found[n // THINNING] = theta
+        return found
+
+    @cached_property
+    def intervals(self) -> tuple[FloatArray, FloatArray]:
+        """`(low, high)`, `[n]` each: the values that each parameter may have while all others stay as they are."""
+        limit = self._fit.loss(self.theta) + TOLERATED
+        ends = np.array([[self._end(k, side, limit) for k in range(len(self.theta))] for side in (-1.0, 1.0)])
+        return ends[0], ends[1]
+
+    def _end(self, k: int, side: float, limit: float) -> float:
+        """The furthest value on one side of a parameter's own that the answers allow."""
+        value = self.theta.copy()
+
+        def possible(at: float) -> bool:
+            value[k] = at
+            return self._fit.loss(value) <= limit
+
+        inside, outside = float(self.theta[k]), side
+        if possible(side):
+            return side
+        for _ in range(HALVINGS):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if possible(middle) else (inside, middle)
+        return inside
+
+    @cached_property
+    def goals(self) -> list[int]:
+        """The places that may be the ones of the largest reward, those in most samples first."""
+        often = np.zeros(self.over.shape[1])
+        for theta in self.samples:
+            often[self._explanation.of(theta, self.over.paid(theta)).goals] += 1
+        order = np.argsort(-often, kind="stable").tolist()
+        return [state for state in order if often[state] >= OFTEN * len(self.samples)]
+
+
+def _moved(theta: FloatArray, candidates: IntArray, rng: np.random.Generator) -> FloatArray | None:
+    """A move as likely as the one back, if a parameter's values count as one; None if it leads out of the space."""
+    moved, support = theta.copy(), np.flatnonzero(theta)
+    one, other = int(rng.choice(support)), int(rng.choice(candidates))
+    match int(rng.integers(3)):
+        case 0:  # one parameter in the place of another
+            moved[other], moved[one] = theta[one], theta[other]
+        case 1:  # one more, or one less
+            moved[other] = 0.0 if theta[other] != 0 else rng.choice(VALUES)
+        case _:  # another size or sign
+            moved[one] = rng.choice(VALUES)
+    return moved if np.abs(moved).max() == 1 and np.count_nonzero(moved) <= MOST else None

@@ -1,0 +1,45 @@
+"""A real server of the interview, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Server:
+    """`aceirl interview` in a process of its own."""
+
+    def __init__(self, environment: str, folder: Path, *options: str) -> None:
+        self.folder, self._arguments = folder, [environment, "--out", str(folder), *options]
+        self._start(port=0)
+
+    def _start(self, port: int) -> None:
+        command = [sys.executable, "-m", "aceirl", "interview", *self._arguments, "--port", str(port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert self.process.stdout is not None
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if line.strip().startswith("http://"):
+                self.url = line.strip()
+                self.port = int(self.url.split(":")[2].split("/")[0])
+                return
+        raise AssertionError("".join(said))
+
+    def kill_and_restart(self) -> None:
+        """What `kill -9` and the same command do; the address stays."""
+        before = self.url
+        self.stop(signal.SIGKILL)
+        self._start(self.port)
+        assert self.url == before
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """End it by a signal, and wait until it has."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        self.process.wait(timeout=30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()

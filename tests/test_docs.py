@@ -1,0 +1,130 @@
+"""What the pages say exists: links, files, commands with their options, benchmarks, names in the package, and the
+blocks of Python that stand on their own."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import aceirl
+from aceirl.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+NAMES = [page.name for page in PAGES]
+
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as links write them."""
+    heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(prose(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def commands(page: Path) -> list[str]:
+    """All lines that call `aceirl` or a benchmark, in blocks and in the text."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for kind, block in BLOCK.findall(text) if kind in ("sh", "") for line in block.splitlines()]
+    lines += CODE.findall(prose(page))
+    return [line.strip() for line in lines if re.match(r"\s*(aceirl [a-z]|(python )?benchmarks/\w+\.py)", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_and_their_options_exist(page: Path) -> None:
+    known: dict[str, Any] = getattr(get_command(app), "commands")  # noqa: B009 - click's groups have them
+    for line in commands(page):
+        words = shlex.split(line, comments=True)
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if words[0] == "aceirl":
+            assert words[1] in known, line
+            taken = {name for parameter in known[words[1]].params for name in parameter.opts}
+            assert options <= taken | {"--help"}, line
+        else:
+            script = ROOT / next(word for word in words if word.endswith(".py"))
+            assert script.exists(), line
+            source = script.read_text(encoding="utf-8") + (ROOT / "benchmarks" / "_frame.py").read_text(
+                encoding="utf-8"
+            )
+            assert all(f'"{option}"' in source for option in options), line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_files_and_tests_that_are_named_exist(page: Path) -> None:
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("*.py"))
+    for code in CODE.findall(prose(page)):
+        if re.fullmatch(r"(aceirl|src|tests|docs|benchmarks|studies)/[\w/.-]+\.(py|md)", code):
+            assert (ROOT / code).exists() or (ROOT / "src" / code).exists(), code
+        elif re.fullmatch(r"test_\w+", code):
+            assert f"def {code}(" in tests, code
+
+
+def resolved(name: str, found: Any) -> bool:
+    """Whether a dotted name leads somewhere from a module or a class: to a module, an attribute, or a field."""
+    first, _, rest = name.partition(".")
+    if first in getattr(found, "__annotations__", {}):
+        return not rest
+    try:
+        next_one = getattr(found, first)
+    except AttributeError:
+        try:
+            next_one = importlib.import_module(f"{getattr(found, '__name__', '')}.{first}")
+        except ModuleNotFoundError:
+            return False
+    return not rest or resolved(rest, next_one)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_names_of_the_package_exist(page: Path) -> None:
+    for name in re.findall(r"`aceirl\.([\w.]*\w)", prose(page)):
+        assert name == "cell" or resolved(name, aceirl), f"aceirl.{name}"  # a key in the metadata of Parquet files
+
+
+def test_names_in_the_table_of_notation_exist() -> None:
+    """With the name of a module before them, or a class that one of these modules has."""
+    homes = ("mdp", "counts", "confidence", "bounds", "belief", "planner", "rewards", "collect", "turns", "settings")
+    modules = [aceirl, *(importlib.import_module(f"aceirl.{name}") for name in (*homes, "certificates.e_process"))]
+    rows = [line.split(" | ") for line in (ROOT / "docs" / "notation.md").read_text(encoding="utf-8").splitlines()]
+    cells = [row[1] for row in rows[1:] if len(row) > 2]
+    assert len(cells) > 25
+    checked = 0
+    for code in (code for cell in cells for code in CODE.findall(cell)):
+        if re.match(r"[A-Z]\w+|[a-z_]+\.", code):
+            name = re.match(r"[\w.]*", code)
+            assert name is not None
+            assert any(resolved(name[0], module) for module in modules), code
+            checked += 1
+    assert checked > 25
+
+
+def test_the_blocks_of_the_page_on_strategies_run() -> None:
+    """As written, with a budget of 500 samples."""
+    names: dict[str, Any] = {"__name__": "strategies"}
+    for kind, text in BLOCK.findall((ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")):
+        if kind == "python":
+            exec(compile(text, "strategies.md", "exec"), names)
+    assert names["result"].reward.shape == names["problem"].mdp.shape
