@@ -46,15 +46,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "loop": ENGINE | {"turns", "engine"},
     "sources": ARRAYS | {"protocols", "metrics", "envs", "experts"},
     "runs": RUNS,
-    "learner": RUNS | {"runs"},
-    "__init__": RUNS | {"runs", "learner"},
+    "transfer": RUNS - {"files", "engine", "loop", "experts"},
+    "learner": RUNS | {"runs", "transfer"},
+    "__init__": RUNS | {"runs", "transfer", "learner"},
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
     "show": RUNS | {"runs"},
-    "experiments": RUNS | {"runs", "outputs", "show", "__init__"},
+    "experiments": RUNS | {"runs", "transfer", "outputs", "show", "__init__"},
     # A page drives the engine. It knows no rule of learning: neither rewards nor radii, neither plans nor bounds.
     "web": {"errors", "files", "mdp", "protocols", "counts", "collect", "settings", "turns", "engine", "loop"}
     | {"certificates", "envs", "experts", "sources", "runs", "show", "__init__"},
-    "cli": RUNS | {"runs", "learner", "outputs", "show", "experiments", "web", "__init__"},
+    "cli": RUNS | {"runs", "transfer", "learner", "outputs", "show", "experiments", "web", "__init__"},
     "__main__": {"cli"},
 }
 

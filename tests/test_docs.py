@@ -4,6 +4,7 @@ blocks of Python that stand on their own."""
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -86,6 +87,8 @@ def test_files_and_tests_that_are_named_exist(page: Path) -> None:
 def resolved(name: str, found: Any) -> bool:
     """Whether a dotted name leads somewhere from a module or a class: to a module, an attribute, or a field."""
     first, _, rest = name.partition(".")
+    if isinstance(found, type) and f"self.{first}" in inspect.getsource(found):
+        return not rest
     if first in getattr(found, "__annotations__", {}):
         return not rest
     try:

@@ -115,7 +115,7 @@ def test_a_turning_agent_has_a_panel_for_each_way_it_faces() -> None:
     found = drawn_layout(env, environment)
     assert [panel.title for panel in found.panels] == [f"facing {way}" for way in ("down", "left", "right", "up")]
     names = action_names(env, list(range(7)))
-    for state in range(1, environment.n_states):
+    for state in sorted(set(range(environment.n_states)) - environment.terminal):
         description(env).pose(env.unwrapped, environment.observation(state))
         before = np.array(env.unwrapped.agent_pos)  # type: ignore[attr-defined]
         env.unwrapped.step(names.index("forward"))
@@ -212,7 +212,7 @@ def test_mistakes_in_a_description_are_said(described: EnvironmentDescription, m
     walked(environment)
     with pytest.warns(UserWarning, match=message):
         found = drawn_layout(env, environment)
-    assert len(found.drawn) == 4
+    assert len(found.drawn) == 5, "four rooms, and the end in the last of them"
 
 
 def test_cells_lie_on_a_rendering_of_ones_own() -> None:
@@ -221,7 +221,7 @@ def test_cells_lie_on_a_rendering_of_ones_own() -> None:
     walked(environment)
     found = drawn_layout(env, environment)
     assert found.panels[0].extent == (0.0, 4.0, -1.0, 0.0)
-    np.testing.assert_allclose(sorted(found.positions[1:, 0]), [0.5, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose(sorted(found.positions[1:, 0]), [0.5, 1.5, 2.5, 3.5, 3.5])
     np.testing.assert_allclose(found.positions[1:, 1], -0.5)
 
 
@@ -282,7 +282,8 @@ def test_an_environment_of_ones_own_takes_part() -> None:
     environment = GymEnvironment(env, horizon=10)
     walked(environment)
     found = drawn_layout(env, environment)
-    assert found.state_names[:2] == ("the end", "room 0 of 4")
+    assert found.state_names[:2] == ("nowhere", "room 0 of 4")
+    assert {found.state_names[s] for s in environment.terminal} == {"nowhere", "the end in room 3 of 4"}
     assert [panel.title for panel in found.panels] == ["downstairs", "upstairs"]
     assert all(panel.pixels is None for panel in found.panels)
     np.testing.assert_allclose(found.directions(1), [[-1, 0], [1, 0]])
@@ -315,7 +316,9 @@ def test_a_run_is_drawn_over_the_rendering(tmp_path: Path) -> None:
     for name in ("visits", "reward", "policy", "why-here"):
         assert "<image" in (folder / "pictures" / f"{name}.svg").read_text()
     source = Source("FrozenLake-v1", {}, 0, horizon=30)
-    assert layout_of(source, ("end", "0", "4")).state_names == ("the end", "row 1, column 1", "row 2, column 1")
+    met = layout_of(source, ("nowhere", "0", "4", "terminal 5", "terminal 15"))
+    ends = ("the hole in row 2, column 2", "the flag in row 4, column 4")
+    assert met.state_names == ("nowhere", "row 1, column 1", "row 2, column 1", *ends)
 
 
 def test_where_there_is_no_map_the_answers_are_listed(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from aceirl.cli.app import app
 from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.observations import NOWHERE
 from aceirl.envs.truth import exact_model
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import (
@@ -312,7 +313,7 @@ def test_the_exact_model_predicts_what_playing_earns(name: str, options: dict[st
 
 
 def test_the_table_is_read_as_it_is_meant() -> None:
-    """Outcomes with one successor add up, endings go to the end, and rewards are averaged."""
+    """Outcomes with one successor add up, an observation that ends the episode is another state, rewards are averaged."""
     env = Corridor(rooms=2)
     env.P = {  # type: ignore[attr-defined]
         0: {0: [(0.25, 0, 4.0, False), (0.25, 0, 0.0, False), (0.5, 1, 1.0, False)], 1: [(1.0, 1, 0.0, False)]},
@@ -320,11 +321,15 @@ def test_the_table_is_read_as_it_is_meant() -> None:
     }
     env.initial_state_distrib = np.array([0.5, 0.5])  # type: ignore[attr-defined]
     model = exact_model(env, 3, 2)
-    zero, one = model.states.number(0), model.states.number(1)
+    zero, one, end = model.states.find(0), model.states.find(1), model.states.find(1, terminal=True)
+    assert {zero, one, end} == {1, 2, 3}
+    assert model.states.terminal == {NOWHERE, end}
     dense = model.mdp.transitions.dense()
-    assert dense[zero, 0, [0, zero, one]].tolist() == [0, 0.5, 0.5]
-    assert dense[one, 0, [0, zero, one]].tolist() == [0.5, 0.5, 0]
-    assert dense[0, :, 0].tolist() == [1, 1]
+    assert dense[zero, 0, [end, zero, one]].tolist() == [0, 0.5, 0.5]
+    assert dense[one, 0, [end, zero, one]].tolist() == [0.5, 0.5, 0]
+    for over in (end, NOWHERE):
+        assert dense[over, :, over].tolist() == [1, 1]
+    assert model.mdp.initial[[zero, one]].tolist() == [0.5, 0.5]
     assert model.reward[0, [zero, one], 0].tolist() == [1.5, 1.0]
 
 

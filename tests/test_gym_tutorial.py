@@ -76,4 +76,4 @@ def test_the_blocks_of_the_gymnasium_page_run(tmp_path: Path, monkeypatch: pytes
     assert described.words(None, (2, 1)) == "room 2 with the toy"
     assert described.map_cell(None, (2, 1)).panel == "with the toy"
     assert names["action"] == 1
-    assert names["recovered"].reward.shape == (8, 5, 2), "of the run on disk: four rooms and the end"
+    assert names["recovered"].reward.shape == (8, 6, 2), "of the run on disk: nowhere, four rooms and the end"

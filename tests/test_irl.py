@@ -23,7 +23,7 @@ from aceirl.irl.max_causal_entropy import RESIDUAL, _problem, loss
 from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after
 from aceirl.metrics import Truth
 from aceirl.named import read
-from aceirl.rewards import Recovered, action_values
+from aceirl.rewards import Recovered, RewardSpace, StateActionReward, StateReward, action_values
 from aceirl.rewards.recovered import infeasibility, scaled
 
 max_causal_entropy = MaxCausalEntropy(reproduce_answers=False)
@@ -150,6 +150,24 @@ def test_a_soft_expert_is_imitated_as_far_as_the_regulariser_lets_it() -> None:
     assert np.abs(learned - expert).max() < 0.03
     assert np.abs(learned - expert).sum() < 0.15 * np.abs(uniform - expert).sum()
     np.testing.assert_allclose(expert - learned, REGULARISATION * recovered.parameters["theta"], atol=2e-4)
+
+
+@pytest.mark.parametrize("space", [StateReward(), StateActionReward()])
+def test_in_a_space_what_the_parameters_are_about_is_met_as_often_as_the_expert_meets_it(space: RewardSpace) -> None:
+    """First-order condition: `Φᵀ(μᴱ - μ) = λθ`."""
+    rng = np.random.default_rng(3)
+    mdp = random_mdp(rng, (5, 4, 3), sparsity=0.3)
+    policy, _ = soft_values(mdp, 2 * rng.normal(size=mdp.shape[1:])[None].repeat(5, axis=0))
+    recovered = MaxCausalEntropy()(informed(mdp, policy), 1.0, {}, space)
+    over = space.over(mdp, np.zeros(0, dtype=np.int64))
+    theta = recovered.parameters[f"theta.{space.name}"]
+    learned = occupancy(mdp, soft_values(mdp, over.table(theta))[0])
+    behind = over.adjoint(occupancy(mdp, policy) - learned)
+    np.testing.assert_allclose(behind, REGULARISATION * theta, atol=1e-3)
+    uniform = over.adjoint(occupancy(mdp, policy) - occupancy(mdp, np.full(mdp.shape, 1 / 3)))
+    assert np.abs(behind).max() < 0.1 * np.abs(uniform).max()
+    table = over.table(theta)
+    np.testing.assert_allclose(recovered.reward - recovered.unknown_step_reward, table / (np.ptp([0, *table.ravel()])))
 
 
 def test_the_way_to_the_goal_is_recovered_on_a_corridor() -> None:

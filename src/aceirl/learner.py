@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import Any
 
 from aceirl.certificates import Certificate
 from aceirl.engine import Engine
+from aceirl.envs import Problem
 from aceirl.errors import InputError
 from aceirl.loop import answers_of, learn
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
 from aceirl.runs import Run
 from aceirl.settings import Settings
+from aceirl.transfer import KnownProcess, Transfer, named_process, transfer
 from aceirl.turns import Record, Turn
 
 
@@ -38,6 +40,24 @@ class Result:
     def stopped(self) -> str:
         """Why the run ended: `certificate`, `regret` or `budget`."""
         return self.records[-1].stopped or "interrupted"
+
+    def transfer(
+        self, target: KnownProcess | Problem | MDP | str, *, start: str | None = None, names: Sequence[str] = ()
+    ) -> Transfer:
+        """Plan with the reward in another process: what to do there, what it loses, and what that depends on.
+
+        `target` is a process, a problem, the name of an environment (with the run's seed), or a model file. Episodes
+        start there as they do, with `start` in the state of that name, or with "uniform" anywhere. `names` are those of
+        the run's own states, where its environment does not number them as it meets them; without names, states of the
+        same number are the same.
+        """
+        if isinstance(target, str):
+            target = named_process(target, self.turn.settings.seed)
+        elif isinstance(target, Problem):
+            target = KnownProcess.of(target)
+        elif isinstance(target, MDP):
+            target = KnownProcess(target)
+        return transfer(self.turn, target.starting(start), names)
 
 
 class ActiveIRL:

@@ -15,7 +15,7 @@ from aceirl.errors import InputError, unknown_name
 from aceirl.explore import STRATEGIES, Guided, Strategy
 from aceirl.irl import ALGORITHMS, SparseLikelihood
 from aceirl.named import read, write
-from aceirl.rewards import SPACES, AutoReward, InverseReinforcement, RewardSpace
+from aceirl.rewards import SPACES, AutoReward, FeatureFile, InverseReinforcement, RewardSpace
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -23,6 +23,7 @@ Features = Callable[[Any], Any]
 """Features `[K]` of an observation."""
 
 REWARD_SPACE = "reward space"
+SPACE_NAMES = {**SPACES, "features": FeatureFile, "auto": AutoReward}
 
 
 class _Named:
@@ -66,9 +67,7 @@ class Settings(BaseModel):
 
     strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Guided()
     irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = SparseLikelihood()
-    reward: Annotated[RewardSpace | Features, _Named(REWARD_SPACE, {**SPACES, "auto": AutoReward}, "over")] = (
-        AutoReward()
-    )
+    reward: Annotated[RewardSpace | Features, _Named(REWARD_SPACE, SPACE_NAMES, "over")] = AutoReward()
     confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = FAMILIES["kl"]
     episodes_per_iteration: Annotated[int, Field(ge=1)] = 1
     certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = KINDS["policy"]()

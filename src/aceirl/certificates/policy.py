@@ -22,7 +22,7 @@ from aceirl.counts import ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
 
-PROMISE = "acting greedily on the recovered reward loses, against the expert in this environment, at most"
+PROMISE = "the policy, which repeats the expert's answers, loses against the expert in this environment at most"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.rewards import Recovered, action_values
 
 
-def transfer_certificate(belief: Belief, process: MDP) -> Certificate:
+def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None = None) -> Certificate:
     """What planning with the recovered reward may lose in a target process that is known.
+
+    `policy [H, S, A]` is the plan, one that is best there for the recovered reward; by default that of
+    `transfer_policy`.
 
     The recovered reward differs from its match by `(P̂ - P)·V̂` and, where the expert is unknown or the reward prefers
     one of its actions to another, by at most its own advantage; both are added up along the target's dynamics, for the
@@ -29,8 +32,8 @@ def transfer_certificate(belief: Belief, process: MDP) -> Certificate:
     unknown = ~estimate.expert_known[:, :, None]
     against = dynamics + np.where(unknown | estimate.expert_uses, advantage, 0.0)
     best = float(process.initial @ optimal_values(process, against)[1][0])
-    planned = transfer_policy(recovered, process)
-    own = occupancy(process, np.eye(process.n_actions)[planned])
+    planned = np.eye(process.n_actions)[transfer_policy(recovered, process)] if policy is None else policy
+    own = occupancy(process, planned)
     worst = greedy_actions(optimal_values(process, against)[0], np.random.default_rng(0))
     share = occupancy(process, np.eye(process.n_actions)[worst]) * against + own * dynamics
     return Certificate(

@@ -4,6 +4,7 @@ from aceirl.cli import experiments as experiments
 from aceirl.cli import exporting as exporting
 from aceirl.cli import interview as interview
 from aceirl.cli import running as running
+from aceirl.cli import transferring as transferring
 from aceirl.cli.app import app as app
 
 

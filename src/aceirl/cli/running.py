@@ -37,7 +37,16 @@ def run(
             help="Episodes between two plans (N_E); by default the paper's for this environment, or --num-envs."
         ),
     ] = None,
-    irl: Annotated[str, typer.Option(help="How a reward is inferred.")] = "max-causal-entropy",
+    reward: Annotated[
+        str,
+        typer.Option(
+            help="What a reward may depend on: state, state-action, any, or auto for the smallest that explains the "
+            "answers; features:path=FILE.npy, or package.module.function of an observation, for features of your own."
+        ),
+    ] = "auto",
+    irl: Annotated[
+        str, typer.Option(help="How a reward is inferred: sparse-likelihood, max-causal-entropy, max-margin, ...")
+    ] = "sparse-likelihood",
     confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "kl",
     certify: Annotated[
         str, typer.Option(help="The certificate to stop on: policy, criterion, reward, set, dynamics, or none.")
@@ -120,6 +129,7 @@ def run(
     with open_source(source) as task:
         settings = Settings(
             strategy=strategy,
+            reward=reward,
             irl=irl,
             confidence=confidence,
             episodes_per_iteration=episodes_per_iteration,
@@ -243,6 +253,7 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
     from aceirl.errors import InputError
     from aceirl.learner import progress_bar
     from aceirl.show import in_words, outcome
+    from aceirl.sources import state_names
 
     try:
         with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
@@ -256,7 +267,8 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
             raise
         raise InputError(f"{error}\nWhat was learnt before is kept; go on with: aceirl resume {begun.path}") from error
     if as_json:
-        print(json.dumps(outcome(begun)))
+        state = begun.state()
+        print(json.dumps(outcome(begun, () if state is None else state_names(task, state.names))))
     elif summary:
         print(in_words(begun, task))
         print(f"Pictures: aceirl show {begun.path}")

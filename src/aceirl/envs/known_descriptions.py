@@ -84,7 +84,8 @@ def _blackjack_end(env: Any, observation: tuple[int, int, int]) -> str:
 
 
 # MiniGrid's encoding of a cell: its kind, colour and state.
-EMPTY, AGENT = 1, 10
+EMPTY, WALL, GOAL, LAVA, AGENT = 1, 2, 8, 9, 10
+GREEN = 1
 MOVABLE = {5: "key", 6: "ball", 7: "box", 4: "door"}
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 DOORS = ("open", "closed", "locked")
@@ -124,10 +125,29 @@ def _minigrid_words(env: Any, observation: Any) -> str:
 
 def _minigrid_end(env: Any, observation: Any) -> str | None:
     agent = _minigrid_agent(env, observation)
-    thing = None if agent is None else env.grid.get(agent[0], agent[1])
-    if agent is None or thing is None or thing.type == "agent":
+    if agent is None:
         return None
-    return f"the {thing.type} in row {agent[1] + 1}, column {agent[0] + 1}, facing {FACING[agent[2]]}"
+    column, row, direction = agent
+    name = {GOAL: "the goal", LAVA: "the lava"}.get(int(_minigrid_rest(env, observation, column, row)[column, row, 0]))
+    return name and f"{name} in row {row + 1}, column {column + 1}, facing {FACING[direction]}"
+
+
+def _minigrid_rest(env: Any, observation: Any, column: int, row: int) -> Any:
+    """The image `[w, h, 3]` without the agent, but with the end of episodes that it may stand on and hide.
+
+    A goal that is nowhere to be seen is under the agent; so is lava, if the environment has lava there and the same
+    walls, goals and lava everywhere else.
+    """
+    rest, own = observation["image"].copy(), env.grid.encode()
+    rest[column, row] = EMPTY, 0, 0
+    if (own[:, :, 0] == GOAL).any() and not (rest[:, :, 0] == GOAL).any():
+        rest[column, row] = GOAL, GREEN, 0
+    elif own[column, row, 0] == LAVA:
+        fixed = [np.where(np.isin(image[:, :, 0], (WALL, GOAL, LAVA)), image[:, :, 0], EMPTY) for image in (rest, own)]
+        fixed[0][column, row] = LAVA
+        if np.array_equal(*fixed):
+            rest[column, row] = own[column, row]
+    return rest
 
 
 def _minigrid_cell(env: Any, observation: Any) -> MapCell | None:
@@ -135,9 +155,8 @@ def _minigrid_cell(env: Any, observation: Any) -> MapCell | None:
     if agent is None:
         return None
     column, row, direction = agent
-    rest = observation["image"].copy()
-    rest[column, row] = (EMPTY, 0, 0)
-    return MapCell(column, -row, f"facing {FACING[direction]}", COMPASS[FACING[direction]], rest.tobytes())
+    scene = _minigrid_rest(env, observation, column, row).tobytes()
+    return MapCell(column, -row, f"facing {FACING[direction]}", COMPASS[FACING[direction]], scene)
 
 
 def _minigrid_pose(env: Any, observation: Any) -> None:
@@ -146,7 +165,7 @@ def _minigrid_pose(env: Any, observation: Any) -> None:
     if agent is not None:
         column, row, env.agent_dir = agent
         env.agent_pos, env.highlight = (column, row), False
-        env.grid, _ = type(env.grid).decode(observation["image"])
+        env.grid, _ = type(env.grid).decode(_minigrid_rest(env, observation, column, row))
 
 
 # By the name of the environment's class.

@@ -337,16 +337,17 @@ def _lines(section: Section) -> list[str]:
         return tested
     width = max(len(row.scenario.title) for row in section.rows)
     names = [entry.strategy for entry in section.rows[0].entries]
+    column = max(18, 2 + max(map(len, names)))
     counted = f"Samples until the regret is first below {section.spec.threshold:g}: mean ± standard error"
     if any(entry.ours and entry.ours.censored for row in section.rows for entry in row.entries):
         counted += "; ≥: some runs never got there"
-    lines = ["", section.spec.title, counted, " " * width + "".join(f"{name:>18}" for name in names)]
+    lines = ["", section.spec.title, counted, " " * width + "".join(f"{name:>{column}}" for name in names)]
     for row in section.rows:
         ours = [str(entry.ours) if entry.ours else "–" for entry in row.entries]
-        lines.append(f"{row.scenario.title:{width}}" + "".join(f"{text:>18}" for text in ours))
+        lines.append(f"{row.scenario.title:{width}}" + "".join(f"{text:>{column}}" for text in ours))
         if any(entry.published for entry in row.entries):
             paper = [f"{e.published.mean:,} ± {e.published.error:,}" if e.published else "" for e in row.entries]
-            lines.append(f"{'  published':{width}}" + "".join(f"{text:>18}" for text in paper))
+            lines.append(f"{'  published':{width}}" + "".join(f"{text:>{column}}" for text in paper))
     return [*lines, *tested, ""]
 
 

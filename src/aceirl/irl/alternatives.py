@@ -9,7 +9,7 @@ import numpy as np
 from aceirl.counts import Estimate
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
 from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardMap
 
@@ -25,8 +25,11 @@ TOLERATED = 2.0
 HALVINGS = 4
 """How often the ends of an interval are halved; they are right up to `2^-HALVINGS`."""
 
-OFTEN = 0.05
+OFTEN = 0.1
 """A place may be the goal if it is in at least this share of the sampled rewards."""
+
+AS_MUCH = 0.95
+"""A place may be worth as much as the goal if its parameter may be at least this; the goal's is one."""
 
 VALUES = np.array([sign * size for sign in (1.0, -1.0) for size in SIZES])
 
@@ -42,6 +45,8 @@ class Alternatives:
         self.over, self.theta, self._explanation, self._seed = over, explanation.theta, explanation, seed
         self._fit = SparseFit(Likelihood(estimate), over, PENALTY)
         self._fit.rate = int(np.argmin(np.abs(ERROR_RATES - explanation.error_rate)))
+        self._places = np.ones(over.shape[1], dtype=np.bool_)
+        self._places[estimate.over] = explanation.ends[estimate.over]  # an end that nobody reached is no place
 
     @cached_property
     def samples(self) -> FloatArray:
@@ -63,25 +68,28 @@ class Alternatives:
     @cached_property
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """`(low, high)`, `[n]` each: the values that each parameter may have while all others stay as they are."""
-        limit = self._fit.loss(self.theta) + TOLERATED
-        ends = np.array([[self._end(k, side, limit) for k in range(len(self.theta))] for side in (-1.0, 1.0)])
+        ends = [self._ends(side, self._fit.loss(self.theta) + TOLERATED) for side in (-1.0, 1.0)]
         return ends[0], ends[1]
 
-    def _end(self, k: int, side: float, limit: float) -> float:
-        """The furthest value on one side of a parameter's own that the answers allow."""
-        value = self.theta.copy()
-
-        def possible(at: float) -> bool:
-            value[k] = at
-            return self._fit.loss(value) <= limit
-
-        inside, outside = float(self.theta[k]), side
-        if possible(side):
-            return side
+    def _ends(self, side: float, limit: float) -> FloatArray:
+        """`[n]`: the furthest value on one side of each parameter's own at which the loss is within the limit."""
+        inside, outside = self.theta.copy(), np.full_like(self.theta, side)
+        inside = np.where(self._possible(outside, limit), side, inside)
         for _ in range(HALVINGS):
+            open_ends = np.flatnonzero(inside != side)
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if possible(middle) else (inside, middle)
+            possible = self._possible(middle, limit, open_ends)
+            inside, outside = np.where(possible, middle, inside), np.where(possible, outside, middle)
         return inside
+
+    def _possible(self, values: FloatArray, limit: float, chosen: IntArray | None = None) -> BoolArray:
+        """`[n]`: whether the loss stays within the limit if one parameter, of those chosen, has another value."""
+        possible = np.zeros(len(values), dtype=np.bool_)
+        for k in np.arange(len(values)) if chosen is None else chosen:
+            moved = self.theta.copy()
+            moved[k] = values[k]
+            possible[k] = self._fit.loss(moved, limit) <= limit
+        return possible
 
     @cached_property
     def goals(self) -> list[int]:
@@ -90,7 +98,13 @@ class Alternatives:
         for theta in self.samples:
             often[self._explanation.of(theta, self.over.paid(theta)).goals] += 1
         order = np.argsort(-often, kind="stable").tolist()
-        return [state for state in order if often[state] >= OFTEN * len(self.samples)]
+        return [s for s in order if often[s] >= OFTEN * len(self.samples) and self._places[s]]
+
+    @cached_property
+    def undetermined(self) -> list[int]:
+        """The places, in their order, that may be worth as much as any, going by what the answers say of them."""
+        about = self.over.states[(self.intervals[1] >= AS_MUCH) & (self.over.states >= 0)]
+        return [int(s) for s in np.unique(about) if self._places[s]]
 
 
 def _moved(theta: FloatArray, candidates: IntArray, rng: np.random.Generator) -> FloatArray | None:

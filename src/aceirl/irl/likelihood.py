@@ -109,8 +109,7 @@ class Likelihood:
     def losses(self, rewards: FloatArray, rate: int, prices: FloatArray, limit: float) -> FloatArray:
         """`[N]`: minus the log-likelihood under each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`.
 
-        All at one of the error rates. What is sure to be above the limit, or above the least of those before it, is not
-        worked out to the end.
+        All at one of the error rates. What is sure to be above the limit is not worked out to the end.
         """
         found: FloatArray = prices + ERROR_PRICE[rate]
         _sweep_all(
@@ -257,7 +256,6 @@ def _sweep_all(
         sums[0, 0] = found[n]
         _sweep(indptr, successors, probabilities, stride, rewards[n], answers, asked, visits, rate, sums, lag, limit)
         found[n] = sums[0, 0]
-        limit = min(limit, found[n])
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -33,7 +34,7 @@ FEW = 128
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with hurry."""
 
-AT_ONCE = 64
+AT_ONCE = 16
 """How many rewards are laid over the process at once."""
 
 PENALTY = 4.0
@@ -63,27 +64,24 @@ class SparseFit:
         self.rate = 0
         self.evaluations = 0
 
-    def loss(self, theta: FloatArray) -> float:
-        """Minus the log-likelihood of parameters `[n]`, at the error rate of the moment."""
-        return float(self._losses(theta[None], np.zeros(1), np.inf)[0])
+    def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
+        """Minus the log-likelihood of parameters `[n]` at the error rate of the moment; see `costs` for the limit."""
+        self.evaluations += 1
+        return float(self.likelihood.losses(self.over.steps(theta)[None], self.rate, np.zeros(1), limit)[0])
 
     def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
         """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
 
-        Those above the limit, or above the least before them, are not worked out to the end.
+        Those that are sure to be above the limit are not worked out to the end.
         """
+        self.evaluations += len(thetas)
         extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
         prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
-        many = range(0, len(thetas), AT_ONCE)
-        return np.concatenate([self._losses(thetas[k : k + AT_ONCE], prices[k : k + AT_ONCE], limit) for k in many])
+        return self.likelihood.losses(self.over.steps(thetas), self.rate, prices, limit)
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
         """The cost of parameters `[n]`."""
         return float(self.costs(theta[None], limit)[0])
-
-    def _losses(self, thetas: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
-        self.evaluations += len(thetas)
-        return self.likelihood.losses(self.over.steps(thetas), self.rate, prices, limit)
 
     def solve(self, start: FloatArray | None = None) -> FloatArray:
         """`θ [n]`: from the best single parameter, or from an earlier answer if that is better.
@@ -153,10 +151,11 @@ class SparseFit:
 
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
         """The candidate of least cost, if that is less than the fit's."""
-        thetas = np.array([*candidates]).reshape(-1, self.over.n_parameters)
-        for theta, cost in zip(thetas, self.costs(thetas, fit[1]) if len(thetas) else (), strict=True):
-            if cost < fit[1] - 1e-9:
-                fit = theta, float(cost)
+        waiting = iter(candidates)
+        while some := list(islice(waiting, AT_ONCE)):
+            for theta, cost in zip(some, self.costs(np.array(some), fit[1]).tolist(), strict=True):
+                if cost < fit[1] - 1e-9:
+                    fit = theta, cost
         return fit
 
     @cached_property

@@ -1,9 +1,11 @@
 """Rewards as objects: what was recovered, all that explain the expert, and how they compare."""
 
 from aceirl.rewards.agreement import Condition, matched_loss, precision, recall, recall_of
+from aceirl.rewards.conflicts import answer_errors, conflict
 from aceirl.rewards.distances import dard, epic, largest_regret, starc
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.feasible import Entry, FeasibleRewardSet
+from aceirl.rewards.feasible_parameters import FeasibleParameters, MemberParameters, least_excess
 from aceirl.rewards.importance import answer_importance
 from aceirl.rewards.membership import Membership, compatible, contains, expert_loss
 from aceirl.rewards.parameters import error_propagation, from_parameters, matched, to_parameters
@@ -15,6 +17,7 @@ from aceirl.rewards.spaces import (
     SPACES,
     AnyReward,
     AutoReward,
+    FeatureFile,
     FeatureReward,
     RewardMap,
     RewardSpace,
@@ -30,10 +33,13 @@ __all__ = [
     "EmptySetError",
     "Entry",
     "Explanation",
+    "FeasibleParameters",
     "FeasibleRewardSet",
+    "FeatureFile",
     "FeatureReward",
     "InverseReinforcement",
     "Member",
+    "MemberParameters",
     "Membership",
     "Norm",
     "Recovered",
@@ -42,8 +48,10 @@ __all__ = [
     "StateActionReward",
     "StateReward",
     "action_values",
+    "answer_errors",
     "answer_importance",
     "compatible",
+    "conflict",
     "contains",
     "dard",
     "epic",
@@ -54,6 +62,7 @@ __all__ = [
     "interval",
     "intervals",
     "largest_regret",
+    "least_excess",
     "least_slack",
     "matched",
     "matched_loss",

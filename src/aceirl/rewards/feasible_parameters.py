@@ -14,11 +14,10 @@ from scipy import sparse
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
 from aceirl.kernels import Successors, compiled
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_policy, frozen
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_policy, frozen, steps_left
 from aceirl.rewards.feasible import TOLERANCE, first_entry
 from aceirl.rewards.membership import SATISFIED, Membership
-from aceirl.rewards.polytope import expectation
-from aceirl.rewards.programme import EmptySetError, Programme, Solution, nearest_by_largest, nearest_by_sum
+from aceirl.rewards.programme import EmptySetError, Programme, Repeated, Solution, nearest_by_largest, nearest_by_sum
 from aceirl.rewards.queries import Norm
 from aceirl.rewards.spaces import RewardMap, RewardSpace
 
@@ -96,9 +95,7 @@ class FeasibleParameters:
         return cls._of(mdp, over, policy, np.zeros(mdp.shape[:2]))
 
     @classmethod
-    def of_estimate(
-        cls, estimate: Estimate, space: RewardSpace, tolerance: ArrayLike = 0.0
-    ) -> FeasibleParameters:
+    def of_estimate(cls, estimate: Estimate, space: RewardSpace, tolerance: ArrayLike = 0.0) -> FeasibleParameters:
         """The recovered set, `-1 ≤ θ ≤ 1`. What an answer may lag behind, a number or `[H, S]`, is for noise of rows."""
         over = space.over(estimate.mdp, estimate.over)
         policy = np.where(estimate.expert_uses, estimate.expert_policy, 0.0)
@@ -156,6 +153,12 @@ class FeasibleParameters:
     def scale(self) -> float:
         """The largest size of a parameter; errors of the solver are in units of it, and add up over the steps."""
         return float(max(np.abs(self.lower).max(), np.abs(self.upper).max(), 1e-300))
+
+    @cached_property
+    def _largest_reward(self) -> float:
+        """No reward within the bounds is larger than this, of either sign."""
+        sizes = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return float((np.abs(self.space.matrix) @ sizes).max())
 
     def _values(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(Q [H, S, A], V [H, S])`; `Q` is `-inf` for actions that do not count."""
@@ -225,11 +228,11 @@ class FeasibleParameters:
         A constant reward explains everything; `normalised` leaves it out. Where the expert is not known everywhere
         these are outer bounds.
         """
-        base, n = self.programme(), self.space.n_parameters
+        base, n = Repeated(self.programme()), self.space.n_parameters
         low, high = self.upper.copy(), self.lower.copy()
 
         def look(k: int, sign: float) -> None:
-            theta = _solved(replace(base, cost=sign * np.eye(1, base.cost.size, k)[0])).x[:n]
+            theta = _solved(base, sign * np.eye(1, n, k)[0]).x[:n]
             np.minimum(low, theta, out=low)
             np.maximum(high, theta, out=high)
 
@@ -250,22 +253,21 @@ class FeasibleParameters:
 
         Outer too: where the expert is not known everywhere, some of them may not be.
         """
-        return [k for k in range(self.space.n_parameters) if self._may_be_largest(k)]
+        base = Repeated(self.restricted(0.0, 1.0).programme())
+        return [k for k in range(self.space.n_parameters) if self._may_be_largest(k, base)]
 
-    def _may_be_largest(self, parameter: int) -> bool:
+    def _may_be_largest(self, parameter: int, anything: Repeated) -> bool:
         piece = self.normalised(parameter)
-        n, allowed = self.space.n_parameters, 1e-6
-        base = piece.programme(np.ones(n))
+        n, allowed, base = self.space.n_parameters, 1e-6, anything.within(piece.lower, piece.upper)
         try:
-            theta = base.solve().x[:n]
+            theta = base.solve(np.ones(n)).x[:n]
         except EmptySetError:
             return False
         # No parameter can be further from one than all of them together.
         if (1 - theta).sum() < 1 - allowed:
             return False
         order = np.argsort(theta, kind="stable").tolist()
-        least = (replace(base, cost=np.eye(1, base.cost.size, k)[0]) for k in order)
-        return bool(theta.min() <= allowed) or any(programme.solve().objective <= allowed for programme in least)
+        return bool(theta.min() <= allowed) or any(base.solve(np.eye(1, n, k)[0]).objective <= allowed for k in order)
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         """`[n, parameters]`: members from one chain whose law is uniform over the set.
@@ -279,7 +281,8 @@ class FeasibleParameters:
         piece = self.completed(self.furthest(rng.normal(size=self.space.n_parameters)).theta)
         free = max(1, int((self.lower < self.upper).sum()))
         towards = rng.normal(size=(free, self.space.n_parameters))
-        ends = np.array([_solved(piece.programme(sign * way)).x[: len(way)] for way in towards for sign in (1.0, -1.0)])
+        base = Repeated(piece.programme())
+        ends = np.array([_solved(base, sign * way).x[: len(way)] for way in towards for sign in (1.0, -1.0)])
         theta = ends.mean(axis=0)
         spokes, samples = ends - theta, np.empty((n, len(theta)))
         for sample in samples:
@@ -303,50 +306,65 @@ class FeasibleParameters:
         return theta
 
     @cached_property
-    def behind(self) -> Any:
-        """Sparse `[H·S·A, n + H·S]`: `V - Q` of each entry, as a function of `(θ, V)`."""
-        horizon, n_states, n_actions = self.mdp.shape
-        entry = np.arange(horizon * n_states * n_actions)
-        own = sparse.csr_array((np.ones(len(entry)), (entry, entry // n_actions)))
-        matrix = self.space.matrix
-        paid = matrix if matrix.shape[0] == len(entry) else sparse.vstack([matrix] * horizon)
-        return sparse.hstack([-paid, own - expectation(self.mdp)], format="csr")
+    def _linear(self) -> tuple[Any, Any]:
+        """`V [H·S, m]` and `V - Q [H·S·A, m]`, sparse, as functions of `m` unknowns.
 
-    @cached_property
-    def following(self) -> Any:
-        """Sparse `[n_followed, n + H·S]`: `V - Σ π·Q`, zero wherever it is settled what is done."""
-        size, per_state = self.policy.size, self.mdp.n_actions
-        weights = (self.policy.ravel(), np.arange(size), np.arange(0, size + 1, per_state))
-        return sparse.csr_array(
-            sparse.csr_array(weights, shape=(size // per_state, size)) @ self.behind
-        )[self.followed.ravel()]
+        These are the parameters, and then the value of each state at each step in which it is not settled what is done.
+        All other values are mixtures of these, put together from the last step on.
+        """
+        horizon, n_states, n_actions = self.mdp.shape
+        n, is_open = self.space.n_parameters, ~self.followed.ravel()
+        m = n + int(is_open.sum())
+        paid = sparse.hstack([self.space.matrix, sparse.csr_array((self.space.matrix.shape[0], m - n))], format="csr")
+        place = np.flatnonzero(is_open)
+        unknown = sparse.csr_array((np.ones(m - n), (place, n + np.arange(m - n))), shape=(horizon * n_states, m))
+        per_step, later = n_states * n_actions, sparse.csr_array((n_states, m))
+        values, behind = [later] * horizon, [later] * horizon
+        for h in range(horizon - 1, -1, -1):
+            of_step = slice(0, per_step) if self.mdp.stationary else slice(h * per_step, (h + 1) * per_step)
+            rewards = paid[:per_step] if paid.shape[0] == per_step else paid[h * per_step : (h + 1) * per_step]
+            q = rewards + self.mdp.transitions.matrix[of_step] @ later
+            own = np.arange(n_states + 1) * n_actions
+            follow = sparse.csr_array((self.policy[h].ravel(), np.arange(per_step), own), shape=(n_states, per_step))
+            later = follow @ q + unknown[h * n_states : (h + 1) * n_states]
+            values[h], behind[h] = later, later[np.repeat(np.arange(n_states), n_actions)] - q
+        return sparse.vstack(values, format="csr"), _rounded(sparse.vstack(behind, format="csr"))
+
+    @property
+    def values(self) -> Any:
+        """Sparse `[H·S, m]`: each `V` as a function of the `m` unknowns, of which the parameters come first."""
+        return self._linear[0]
+
+    @property
+    def behind(self) -> Any:
+        """Sparse `[H·S·A, m]`: `V - Q` of each entry as a function of the unknowns."""
+        return self._linear[1]
 
     @cached_property
     def compared(self) -> BoolArray:
-        """`[H, S, A]`: the actions that are compared with what is done; not with itself."""
-        alone = (self.policy > 0) & ((self.policy > 0).sum(axis=2, keepdims=True) == 1)
-        return np.asarray(self.tried & ~alone)
+        """`[H, S, A]`: the actions that count and that some reward of the space tells apart from what is done."""
+        apart = np.diff(self.behind.indptr).reshape(self.mdp.shape) > 0
+        return np.asarray(self.tried & apart)
 
     def programme(self, cost: FloatArray | None = None) -> Programme:
-        """Minimise `⟨cost, θ⟩`, `cost [n]`, over `(θ, V)`, and then what exceeds the tolerances if there is a slack."""
-        n, n_values = self.space.n_parameters, self.followed.size
+        """Minimise `⟨cost, θ⟩`, `cost [n]`; with a slack, what exceeds the tolerances comes after all other unknowns."""
+        n, n_open = self.space.n_parameters, self.behind.shape[1] - self.space.n_parameters
         tolerance = np.where(self.answered, self.tolerance, 0.0)[:, :, None]
-        low = np.broadcast_to(-tolerance, self.compared.shape)[self.compared]
-        high = np.where(self.policy > 0, tolerance, np.inf)[self.compared]
-        rows, n_tied = self.behind[self.compared.ravel()], self.following.shape[0]
-        zeros, free = np.zeros(n_values), np.full(n_values, np.inf)
+        most = (self._largest_reward * np.broadcast_to(steps_left(self.mdp.horizon)[:, None], self.followed.shape))[
+            ~self.followed
+        ]
         within = Programme(
-            cost=np.concatenate([np.zeros(n) if cost is None else cost, zeros]),
-            rows=sparse.vstack([self.following, rows], format="csr"),
-            low=np.concatenate([np.zeros(n_tied), low]),
-            high=np.concatenate([np.zeros(n_tied), high]),
-            lower=np.concatenate([self.lower, -free]),
-            upper=np.concatenate([self.upper, free]),
+            cost=np.append(np.zeros(n) if cost is None else cost, np.zeros(n_open)),
+            rows=self.behind[self.compared.ravel()],
+            low=np.broadcast_to(-tolerance, self.compared.shape)[self.compared],
+            high=np.where(self.policy > 0, tolerance, np.inf)[self.compared],
+            lower=np.append(self.lower, -most),
+            upper=np.append(self.upper, most),
         )
         if self.slack == 0:
             return within
         excusable = np.broadcast_to(self.answered[:, :, None], self.compared.shape)[self.compared]
-        return _excused(within, n_tied + np.flatnonzero(excusable), self.slack)
+        return _excused(within, np.flatnonzero(excusable), self.slack)
 
     def _member(
         self, solve: Callable[[FeasibleParameters], Solution], value: Callable[[FloatArray], float]
@@ -402,14 +420,21 @@ def _excused(base: Programme, excusable: IntArray, slack: float) -> Programme:
     )
 
 
+def _rounded(rows: Any) -> Any:
+    """Without what is left of sums that cancel: it would tell actions apart that are the same."""
+    rows.data[np.abs(rows.data) < 1e-12] = 0.0
+    rows.eliminate_zeros()
+    return rows
+
+
 def _bound(constraint: Any, violation: FloatArray) -> Membership:
     k = int(violation.argmax())
     return SATISFIED if violation[k] <= 0 else Membership(False, float(violation[k]), constraint, parameter=k)
 
 
-def _solved(programme: Programme) -> Solution:
+def _solved(programme: Repeated, cost: FloatArray) -> Solution:
     try:
-        return programme.solve()
+        return programme.solve(cost)
     except EmptySetError:
         raise _empty() from None
 

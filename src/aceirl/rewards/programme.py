@@ -76,6 +76,48 @@ class Solution:
     prices: FloatArray
 
 
+class Repeated:
+    """One programme solved for many costs, with the rows that matter: those that some solution would violate.
+
+    All unknowns must be bounded. It pays where there are many more rows than unknowns.
+    """
+
+    def __init__(self, base: Programme, at_once: int = 100, tolerance: float = 1e-9) -> None:
+        self.base, self.at_once, self.tolerance = base, at_once, tolerance
+        self._kept = np.zeros(len(base.low), dtype=np.bool_)
+
+    def within(self, lower: FloatArray, upper: FloatArray) -> Repeated:
+        """The same for other bounds of the first unknowns; both learn which rows matter."""
+        rest = len(lower)
+        other = Repeated(
+            replace(
+                self.base,
+                lower=np.append(lower, self.base.lower[rest:]),
+                upper=np.append(upper, self.base.upper[rest:]),
+            ),
+            self.at_once,
+            self.tolerance,
+        )
+        other._kept = self._kept
+        return other
+
+    def solve(self, cost: FloatArray) -> Solution:
+        """An optimal vertex for `cost [n]`, or for as many of the first unknowns as it has entries."""
+        base = replace(self.base, cost=np.append(cost, np.zeros(len(self.base.cost) - len(cost))))
+        while True:
+            kept = self._kept
+            found = replace(base, rows=base.rows[kept], low=base.low[kept], high=base.high[kept]).solve()
+            reached = np.asarray(base.rows @ found.x)
+            violation = np.where(kept, 0.0, np.maximum(base.low - reached, reached - base.high))
+            worst = np.argsort(-violation, kind="stable")[: self.at_once]
+            worst = worst[violation[worst] > self.tolerance]
+            if not len(worst):
+                prices = np.zeros(len(kept))
+                prices[kept] = found.prices
+                return replace(found, prices=prices)
+            self._kept[worst] = True
+
+
 def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
     """The rewards `r` that satisfy the base with the least `Σ |r - target|`.
 

@@ -152,6 +152,24 @@ class FeatureReward:
 
 
 @dataclass(frozen=True)
+class FeatureFile:
+    """`φ(s, a)·θ` with features from a file, `path`, that numpy has saved (`.npy`); see `FeatureReward`."""
+
+    path: str = ""
+    name: ClassVar = "features"
+
+    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
+        """One parameter for each feature, and hurry if episodes can end."""
+        try:
+            features = np.load(self.path)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"features are not in {self.path!r}: {error}; give them as features:path=FILE.npy"
+            ) from None
+        return FeatureReward(features).over(mdp, terminal)
+
+
+@dataclass(frozen=True)
 class AutoReward:
     """The smallest space in which a reward explains the answers; which one that is, the IRL algorithm decides."""
 

@@ -55,22 +55,39 @@ def reward(layout: Layout, reward: ArrayLike, visited: ArrayLike | None = None) 
     hatched.
     """
     seen = _states(layout, visited, "visited")
-    mean = _array(layout, reward, "reward").mean(axis=0)
-    same = np.ptp(mean, axis=1) <= 1e-9
-    note = "mean over steps" + ("" if same[layout.drawn].all() else f"; {_parts_in_words(layout)}")
-    picture = _Picture(layout, "Reward", note + ("" if seen[layout.drawn].all() else "; hatched: never visited"))
-    shown = mean[layout.drawn][seen[layout.drawn]]
+    return _rewards(layout, _array(layout, reward, "reward").mean(axis=0), "mean over steps", ~seen, "never visited")
+
+
+def explained(layout: Layout, paid: ArrayLike, undetermined: ArrayLike, hurry: float = 0.0) -> Figure:
+    """What a reward that explains the answers pays, `paid [S, A]`: its parameters, for each action if they differ.
+
+    Hatched where it may be as large as the largest: `undetermined [S]`. An end of episodes is paid for on arrival; with
+    `hurry`, each step before it costs that much.
+    """
+    pay = _array(layout, np.asarray(paid)[None], "paid")[0]
+    costs = f"each step costs {hurry:g}" if hurry > 0 else f"each step pays {-hurry:g}"
+    note = "what each place pays" + (f"; {costs}" if hurry else "")
+    open_to_all = _states(layout, undetermined, "undetermined")
+    return _rewards(layout, pay, note, open_to_all, "not determined, may pay as much")
+
+
+def _rewards(layout: Layout, pay: FloatArray, note: str, hatched: BoolArray, why: str) -> Figure:
+    """`pay [S, A]` on the map, with some states hatched and the reason why."""
+    same = np.ptp(pay, axis=1) <= 1e-9
+    note += "" if same[layout.drawn].all() else f"; {_parts_in_words(layout)}"
+    picture = _Picture(layout, "Reward", note + (f"; hatched: {why}" if hatched[layout.drawn].any() else ""))
+    shown = pay[layout.drawn][~hatched[layout.drawn]]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
     picture.scale(Normalize(low, high if high > low else low + 1), "reward", MaxNLocator(5, steps=[1, 2, 5, 10]))
     for s in layout.drawn:
-        if not seen[s]:
+        if hatched[s]:
             picture.unknown(s)
             continue
-        colours = [picture.colour(value) for value in mean[s]]
+        colours = [picture.colour(value) for value in pay[s]]
         if same[s]:
             picture.cell(s, colours[0])
             picture.name(s)
-            picture.value(s, short(mean[s, 0]))
+            picture.value(s, short(pay[s, 0]))
         else:
             picture.parts(s, _parts(layout.directions(s)), colours)
             if picture.large:

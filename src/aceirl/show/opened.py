@@ -15,7 +15,7 @@ from aceirl.loop import answers_of
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards import answer_importance
 from aceirl.runs import Run
-from aceirl.sources import Task, open_source, state_names
+from aceirl.sources import Task, action_names, open_source, state_names
 from aceirl.turns import Record, RunState, Turn
 
 
@@ -30,6 +30,11 @@ class OpenedRun:
     def names(self) -> tuple[str, ...]:
         """What people call the states."""
         return () if self.task is None else state_names(self.task, self.state.names)
+
+    @cached_property
+    def actions(self) -> tuple[str, ...]:
+        """What people call the actions."""
+        return () if self.task is None else action_names(self.task)
 
     @cached_property
     def turn(self) -> Turn:

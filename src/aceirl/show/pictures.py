@@ -17,6 +17,8 @@ from aceirl.sources import layout
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from aceirl.envs import Layout
+
 MOST_SHARES = 12  # of the states whose answers mattered, if they are listed
 
 
@@ -26,7 +28,7 @@ def draw(run: Run) -> list[Path]:
 
     folder = run.path / "pictures"
     with opened(run) as found:
-        figures = {**_curves(found), **_maps(found)}
+        figures = {**_maps(found), **_curves(found)}
         folder.mkdir(exist_ok=True)
         written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
         return [_page(found, [path for path in written if path.suffix == ".svg"]), *written]
@@ -57,14 +59,26 @@ def _maps(found: OpenedRun) -> dict[str, Figure]:
     if drawing is not None and len(drawing.drawn):
         turn, answered = found.turn, found.answered
         return {
+            "reward": _reward(found, drawing),
             "visits": maps.visits(drawing, counts.visits),
-            "reward": maps.reward(drawing, turn.belief.recovered.reward, counts.visits.any(axis=(0, 2))),
             "policy": maps.policy(drawing, np.eye(counts.shape[2])[turn.policy], answered),
             "why-here": maps.importance(drawing, found.importance, answered.any(axis=0)),
         }
     if found.task is not None and (most := found.most_important(MOST_SHARES)):
         return {"why-here": plots.shares([found.names[s] for s in most], found.importance[most])}
     return {}
+
+
+def _reward(found: OpenedRun, drawing: Layout) -> Figure:
+    """What the reward pays where it explains the answers; else the table, as it is."""
+    from aceirl.show import maps
+
+    turn, visited = found.turn, np.asarray(found.state.counts.visits.any(axis=(0, 2)))
+    if turn.explanation is None or turn.alternatives is None:
+        return maps.reward(drawing, turn.belief.recovered.reward, visited)
+    told, undetermined = turn.explanation, np.zeros_like(visited)
+    undetermined[[s for s in turn.alternatives.undetermined if s not in told.goals]] = True
+    return maps.explained(drawing, told.paid, undetermined, told.hurry)
 
 
 def _page(found: OpenedRun, pictures: list[Path]) -> Path:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from aceirl.certificates import KINDS, amount
 from aceirl.runs import Run
+from aceirl.show.goal import goal_in_words, listed
 from aceirl.show.opened import OpenedRun, finished, opened
 from aceirl.sources import Task
 
@@ -19,10 +21,11 @@ STOPPED = {
 }
 
 
-def outcome(run: Run) -> dict[str, Any]:
-    """The result of a run as plain values, for one line of JSON."""
-    records, _ = finished(run)
-    last = records[-1]
+def outcome(run: Run, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The result of a run as plain values, for one line of JSON; `names [S]` are what people call the states."""
+    records, state = finished(run)
+    last, told = records[-1], state.recovered.explanation
+    goals = [] if told is None else told.goals
     return {
         "samples": last.samples,
         "iterations": last.iteration,
@@ -31,6 +34,9 @@ def outcome(run: Run) -> dict[str, Any]:
         "stopped": last.stopped,
         "bound": last.bound,
         "certificates": last.certificates,
+        "space": None if told is None else told.space,
+        "goal": names[goals[0]].removeprefix("state ") if goals and names else None,
+        "explains": None if told is None else told.share,
         "seconds": sum(record.seconds for record in records),
         "directory": str(run.path),
     }
@@ -45,15 +51,14 @@ def in_words(run: Run, task: Task | None = None) -> str:
 def sentences(found: OpenedRun) -> list[str]:
     """What a run found, a line each."""
     run, last = found.run, found.records[-1]
-    lines = [
+    lines = [*_goal(found)] if last.answers and found.task is not None else []
+    lines += [
         f"{run.source.environment if run.source else 'A run from Python'}, strategy {run.settings.named('strategy')}: "
         f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
         STOPPED[last.stopped],
     ]
     if not last.answers:
         lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
-    elif found.task is not None:
-        lines.append(_where_the_reward_is(found))
     if found.task is not None and (most := found.most_important(3)):
         listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
         lines.append(
@@ -63,7 +68,7 @@ def sentences(found: OpenedRun) -> list[str]:
         lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
     if last.regret is not None:
         lines.append(
-            f"Acting on it loses {last.regret:.1%} of what lies between the best and the worst behaviour "
+            f"Acting as it learned to loses {last.regret:.1%} of what lies between the best and the worst behaviour "
             "(measured against the truth, which the software did not see)."
         )
     if found.task is not None:
@@ -71,17 +76,17 @@ def sentences(found: OpenedRun) -> list[str]:
     return lines
 
 
-def _where_the_reward_is(found: OpenedRun) -> str:
-    """Where the recovered reward is largest on average over steps, among states that were visited, by name."""
+def _goal(found: OpenedRun) -> list[str]:
+    """What the expert wants; of a reward that does not say, where it is largest on average over steps."""
+    if found.turn.explanation is not None:
+        return goal_in_words(found.turn, found.names, found.actions)
     by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
     by_state = np.where(found.state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
-    names = "; ".join(found.names[s] for s in best[:4])
-    others = "; and others" if len(best) > 4 else ""
-    return (
-        f"The recovered reward is largest in {names}{others}. It is one of many that explain the answers, and need not "
-        "lie where the expert's goal does."
-    )
+    return [
+        f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
+        "the answers, and need not lie where the expert's goal does."
+    ]
 
 
 def _silent(found: OpenedRun) -> int:

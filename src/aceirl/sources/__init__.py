@@ -4,11 +4,12 @@ from aceirl.sources.experts import optimal_task
 from aceirl.sources.gymnasium import gym_env, rendering_env
 from aceirl.sources.opening import open_source, open_task
 from aceirl.sources.source import Source, Task
-from aceirl.sources.views import layout, state_names
+from aceirl.sources.views import action_names, layout, state_names
 
 __all__ = [
     "Source",
     "Task",
+    "action_names",
     "gym_env",
     "layout",
     "open_source",

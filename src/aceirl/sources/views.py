@@ -22,6 +22,19 @@ def state_names(task: Task, names: tuple[str, ...]) -> tuple[str, ...]:
     return state_words(task.env, task.environment.states.numbered(names))
 
 
+def action_names(task: Task) -> tuple[str, ...]:
+    """What people call the actions of a run."""
+    if task.layout is not None:
+        return task.layout.action_names
+    if task.env is None:
+        return ()
+    from aceirl.envs.described import action_names as described
+    from aceirl.envs.gymnasium import GymAdapter
+
+    assert isinstance(task.environment, GymAdapter)
+    return tuple(described(task.env, task.environment.actions))
+
+
 def layout(source: Source, names: tuple[str, ...]) -> Layout:
     """Where the states of a run lie on paper; `names` are those it met, in their order."""
     if source.environment in ENVIRONMENTS:

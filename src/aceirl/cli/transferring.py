@@ -1,0 +1,111 @@
+"""`aceirl transfer`: the reward of a run, planned with somewhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aceirl.cli.app import command
+from aceirl.cli.running import Json, read_parameters
+
+if TYPE_CHECKING:
+    from aceirl.sources import Source
+    from aceirl.transfer import KnownProcess, Transfer
+
+
+@command
+def transfer(
+    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to: one of our environments, a Gymnasium id, or a model file (.npz); by default the run's own."
+        ),
+    ] = None,
+    env_seed: Annotated[
+        int | None, typer.Option(help="Another seed for one of our environments; by default the run's.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="uniform: in any state where episodes are not over; or the name of a state."),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the target, as name=value; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Plan with the recovered reward in another environment, and say what that loses and what it depends on."""
+    from aceirl.envs import ENVIRONMENTS
+    from aceirl.errors import InputError
+    from aceirl.runs import Run
+    from aceirl.show.opened import opened
+    from aceirl.transfer import process_of_source
+    from aceirl.transfer import transfer as planned
+
+    run = Run.open(directory)
+    if run.source is None:
+        raise InputError(f"{directory} was begun from Python; use result.transfer(...) there")
+    source = _source(run.source, to, env_seed, read_parameters(parameter or []))
+    target = _process(source, to).starting(start)
+    ours = run.source.environment in ENVIRONMENTS
+    own = process_of_source(run.source) if ours else None
+    if own is not None and source is not None and source.environment == run.source.environment:
+        target = target.valued_as(own)
+    with opened(run) as found:
+        result = planned(found.turn, target, own.names if own else ())
+    if as_json:
+        print(json.dumps(result.to_json()))
+        return
+    print(result.in_words())
+    for picture in _drawn(result, source, directory, (to, env_seed, start, parameter)):
+        print(f"  {picture}")
+
+
+def _source(run: Source, to: str | None, env_seed: int | None, parameters: dict[str, Any]) -> Source | None:
+    """What the target is: the run's own environment, changed, or another; None if it is a model file."""
+    from aceirl.envs import ENVIRONMENTS
+    from aceirl.errors import InputError
+    from aceirl.sources import Source
+
+    name = run.environment if to is None else to
+    if env_seed is not None and name not in ENVIRONMENTS:
+        raise InputError(f"--env-seed is for our own environments; {name} has none")
+    if name.endswith(".npz"):
+        if parameters:
+            raise InputError(f"a model file has no parameters, got --set {next(iter(parameters))}")
+        return None
+    seed = run.seed if env_seed is None else env_seed
+    if name != run.environment:
+        return Source(name, parameters, seed)
+    return replace(run, parameters=run.parameters | parameters, seed=seed, num_envs=1)
+
+
+def _process(source: Source | None, to: str | None) -> KnownProcess:
+    from aceirl.transfer import process_of_file, process_of_source
+
+    return process_of_file(Path(str(to))) if source is None else process_of_source(source)
+
+
+def _drawn(result: Transfer, source: Source | None, directory: Path, chosen: tuple[Any, ...]) -> list[Path]:
+    """The plan on a map, if the target has one."""
+    from aceirl.show import maps, plots
+    from aceirl.sources import layout
+
+    target = result.target
+    drawing = target.layout
+    if drawing is None and source is not None:
+        drawing = layout(source, target.names)
+    if drawing is None or not len(drawing.drawn):
+        return []
+    to, env_seed, start, parameters = chosen
+    parts = ["transfer", to, env_seed, start and f"from-{start}", *(parameters or [])]
+    words = [str(part).removesuffix(".npz") for part in parts if part is not None]
+    folder = directory / "pictures"
+    folder.mkdir(exist_ok=True)
+    name = re.sub(r"[^\w=.-]+", "-", "-".join(words))[:100].strip("-")
+    return plots.save(maps.policy(drawing, result.policy), folder / name)

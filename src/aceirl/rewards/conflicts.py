@@ -1,0 +1,149 @@
+"""A smallest set of answers that no reward of a space explains together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from aceirl.counts import Estimate
+from aceirl.dynamic_programming import optimal_values
+from aceirl.errors import InputError
+from aceirl.mdp import BoolArray, FloatArray, check_reward
+from aceirl.rewards.feasible import Entry
+from aceirl.rewards.feasible_parameters import FeasibleParameters
+from aceirl.rewards.programme import Programme, Solution
+
+SHARE = 0.1
+"""A reward counts if it prefers the answers on the whole, this much of what the best one in the space does."""
+
+SOLVER = 1e-7
+"""What a preference may be off by the solver's doing, as a share of the range of values."""
+
+
+def conflict(feasible: FeasibleParameters, errors: ArrayLike = 0.0, share: float = SHARE) -> list[Entry]:
+    """Answers `(h, s, a)` that no reward of the space explains together, though one does without any of them.
+
+    Every answer is optimal under a constant reward, so not every reward counts. What a reward *prefers* is the mean of
+    `Q(answer) - Q(a')` over all answers and everything else that was tried, where the values of a step range over one at
+    most, and all go on as the expert does. Those count that reach a `share` of the largest preference there is. They may
+    be indifferent in many answers, as an expert is who has ties. Actions that no reward of the space tells apart are not
+    compared. Empty if a reward that counts explains all answers.
+
+    `errors`, a number or `[H, S]`, is what an answer may lag by, as a share of the range of values: see `answer_errors`.
+    Where the expert is not known everywhere, or the tolerances of the set are not zero, what is found is a conflict all
+    the same, but there may be others.
+    """
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1, got {share}")
+    allowed = np.broadcast_to(np.asarray(errors, dtype=np.float64), feasible.answered.shape)
+    preferences = Preferences(feasible, allowed)
+    places = preferences.compared.any(axis=2)
+    least = share * preferences.largest(np.zeros_like(places)).value
+    if least <= SOLVER:
+        return []
+    all_answers = preferences.largest(places)
+    if all_answers.value >= least - SOLVER:
+        return []
+    # The answers with dual prices are in conflict already; of these one after the other is left out, if it can be.
+    priced = preferences.largest(all_answers.binding).value < least - SOLVER
+    left = all_answers.binding if priced else places
+    for h, s in sorted(np.argwhere(left).tolist(), key=lambda place: -allowed[place[0], place[1]]):
+        without = left.copy()
+        without[h, s] = False
+        if preferences.largest(without).value < least - SOLVER:
+            left = without
+    return [(h, s, int(feasible.policy[h, s].argmax())) for h, s in np.argwhere(left).tolist()]
+
+
+def answer_errors(estimate: Estimate, reward: ArrayLike) -> FloatArray:
+    """`[H, S]`: the standard error of the difference between two actions, as a share of the range of values.
+
+    The values are those of a reward `[H, S, A]`, the best there is; errors are those of `irl.likelihood`: a row of `n`
+    observations gives the mean of `V` up to `Var(V)/n`, and one more observation is guessed from the other actions.
+    """
+    mdp, known = estimate.mdp, estimate.mdp.known
+    _, values = optimal_values(mdp, check_reward(reward, mdp.shape))
+    span = float((values.max(axis=1) - values.min(axis=1)).max())
+    if span == 0:
+        return np.zeros(mdp.shape[:2])
+    later = np.concatenate([values[1:], np.zeros((1, mdp.n_states))]) / span
+    mean, square = mdp.transitions.expect(later), mdp.transitions.expect(later**2)
+    tried = np.maximum(1, known.sum(axis=2))
+    others = (square.sum(axis=2) / tried - (mean.sum(axis=2) / tried) ** 2)[:, :, None]
+    visits = np.maximum(1.0, estimate.row_visits)
+    error = np.maximum(0.0, visits * (square - mean**2) + others) / ((visits + 1) * visits) * known
+    luck = 1 + np.log(np.maximum(1, tried - 1))
+    return np.asarray(np.sqrt(luck * (error.max(axis=2) + error.sum(axis=2) / tried)))
+
+
+@dataclass(frozen=True, eq=False)
+class Preference:
+    """What the answers are preferred by under the best reward, and which answers keep it from more, `[H, S]`."""
+
+    value: float
+    theta: FloatArray
+    binding: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Preferences:
+    """Rewards of a space by how much they prefer the answers: a linear programme in `θ` and the values of open states.
+
+    `errors [H, S]` is what answers may lag by.
+    """
+
+    feasible: FeasibleParameters
+    errors: FloatArray
+
+    @cached_property
+    def compared(self) -> BoolArray:
+        """`[H, S, A]`: what answers are preferred to."""
+        return np.asarray(self.feasible.compared & self.feasible.answered[:, :, None])
+
+    @cached_property
+    def _base(self) -> Programme:
+        """What holds of all rewards, whichever answers they explain; the last unknowns are the least value of each step."""
+        set_ = self.feasible
+        horizon, n_states, _ = set_.mdp.shape
+        n_values, m = set_.values.shape
+        is_open = set_.behind[(set_.compared & ~set_.followed[:, :, None]).ravel()]
+        level = sparse.kron(sparse.eye_array(horizon), np.ones((n_states, 1)))
+        free = np.full(m - set_.space.n_parameters + horizon, np.inf)
+        mean = np.asarray(set_.behind[self.compared.ravel()].mean(axis=0)).ravel()
+        return Programme(
+            cost=np.append(-mean, np.zeros(horizon)),
+            rows=sparse.block_array([[is_open, None], [set_.values, -level]], format="csr"),
+            low=np.zeros(is_open.shape[0] + n_values),
+            high=np.append(np.full(is_open.shape[0], np.inf), np.ones(n_values)),
+            lower=np.append(set_.lower, -free),
+            upper=np.append(set_.upper, free),
+        )
+
+    def largest(self, explained: BoolArray) -> Preference:
+        """Of the rewards that explain these answers, `[H, S]`, the one that prefers all answers most."""
+        if not self.compared.any():
+            return Preference(0.0, np.zeros_like(self.feasible.lower), np.zeros_like(explained))
+        base, entries = self._base, (self.compared & explained[:, :, None]).ravel()
+        ahead = sparse.hstack(
+            [self.feasible.behind[entries], sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
+        )
+        per_entry = np.repeat(self.errors.ravel(), self.feasible.mdp.n_actions)[entries]
+        solution = replace(
+            base,
+            rows=sparse.vstack([base.rows, ahead], format="csr"),
+            low=np.append(base.low, -per_entry),
+            high=np.append(base.high, np.where(self.feasible.policy.ravel()[entries] > 0, per_entry, np.inf)),
+        ).solve()
+        return Preference(
+            -solution.objective, solution.x[: self.feasible.space.n_parameters], self._binding(entries, solution)
+        )
+
+    def _binding(self, entries: BoolArray, solution: Solution) -> BoolArray:
+        """`[H, S]`: where rows of the answers have a price."""
+        priced = np.zeros(entries.size, dtype=np.bool_)
+        priced[entries] = np.abs(solution.prices[len(self._base.low) :]) > 1e-9 * max(1.0, -solution.objective)
+        return np.asarray(priced.reshape(self.compared.shape).any(axis=2))

@@ -1,0 +1,152 @@
+"""What the expert wants, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from aceirl.irl.alternatives import Alternatives
+from aceirl.rewards import Explanation
+from aceirl.turns import Turn
+
+SLIGHT = 1.0
+"""Parameters without which the answers are at most this many nats less likely are not spoken of."""
+
+
+LONGEST = 120
+"""About how many characters a list of names has at most."""
+
+
+def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
+    """What the expert wants, what else it may be, and what is not determined; a sentence or two each.
+
+    `names [S]` are what people call the states, `actions [A]` the actions.
+    """
+    found = turn.explanation
+    if found is None:
+        return []
+    if found.space == "any":
+        return [
+            f"The answers name no goal: no reward of places, or of actions in places, explains the {found.answers:,} "
+            "answers. The recovered reward depends on the step, repeats what the expert does, and says nothing about "
+            "other places."
+        ]
+    if not found.explains:
+        return [f"The answers tell little of what the expert wants: {_count(found)}, hardly more than chance would."]
+    alternatives = turn.alternatives
+    assert alternatives is not None
+    if found.space == "features":
+        return [_features(found), *_errors(found)]
+    return [
+        f"{_wanted(found, names, actions)} ({_count(found)}).",
+        *_ways(found),
+        *_others(found, alternatives, names),
+        *_undetermined(found, alternatives, names),
+        *_errors(found),
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row, with runs of numbers drawn together: `state l5 to l10, u7`; of many, the first."""
+    runs: list[tuple[str, int | None, int | None]] = []
+    first = _prefix(names)
+    for name in names:
+        match = re.fullmatch(r"(.*?)(\d+)", name)
+        stem, number = (match[1], int(match[2])) if match else (name, None)
+        if runs and number is not None and runs[-1][0] == stem and runs[-1][2] == number - 1:
+            runs[-1] = (stem, runs[-1][1], number)
+        else:
+            runs.append((stem, number, number))
+    texts = [
+        stem.removeprefix(first)
+        + ("" if low is None else f"{low}" if low == high else f"{low} to {stem.removeprefix(first)}{high}")
+        for stem, low, high in runs
+    ]
+    most = max(2, LONGEST // max((len(text) for text in texts), default=1))
+    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
+    separator = "; " if any("," in text for text in texts) else ", "
+    return first + separator.join(texts[:most]) + rest
+
+
+def _prefix(names: Sequence[str]) -> str:
+    """The first word, if all names share it."""
+    word = names[0].partition(" ")[0] + " " if names else ""
+    return word if all(name.startswith(word) for name in names) and word.strip() == "state" else ""
+
+
+def _count(found: Explanation) -> str:
+    return f"explains {found.explained:,} of {found.compared:,} answers"
+
+
+def _wanted(found: Explanation, names: Sequence[str], actions: Sequence[str]) -> str:
+    """The goal, what is avoided, and hurry, in one sentence without its end."""
+    avoided = listed([names[s] for s in found.avoided])
+    if not found.goals:
+        if avoided:
+            return f"The expert avoids {avoided}"
+        return "The expert wants its episodes to last" if found.hurry < 0 else "The expert wants nothing in particular"
+    ends = found.ends[found.goals].all()
+    places = listed([names[s] for s in found.goals])
+    wish = f"reach {places}" if ends else f"be in {places}"
+    if found.space == "state-action" and not ends and actions:
+        wish = f"{_done(found, actions)} in {places}"
+    soon = ", and is in a hurry: every step before the end costs it something" if found.hurry > 0 else ""
+    shy = f", and avoids {avoided}" if avoided else ""
+    return f"The expert wants to {wish}{soon}{shy}"
+
+
+def _done(found: Explanation, actions: Sequence[str]) -> str:
+    best = found.paid[found.goals[0]]
+    chosen = [actions[a] for a in np.flatnonzero(best >= best.max() - 1e-9).tolist()]
+    return "be" if len(chosen) == len(actions) else f"do “{' or '.join(chosen)}”"
+
+
+def _ways(found: Explanation) -> list[str]:
+    """Whether the way matters: it does not if nothing but the goals is paid for."""
+    if not found.goals or found.hurry != 0:
+        return []
+    paid = set(np.flatnonzero(found.paid.any(axis=1)).tolist())
+    return ["It does not care which way it gets there."] if paid <= set(found.goals) else []
+
+
+def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str]) -> list[str]:
+    """The places that are paid for beside the goal, and those that may be the goal instead of it."""
+    liked = [
+        (float(found.theta[k]), int(found.states[k]))
+        for k in np.flatnonzero((found.theta > 0) & (found.importance >= SLIGHT))
+        if found.states[k] >= 0 and found.states[k] not in found.goals
+    ]
+    lines = []
+    if liked:
+        shares = ", ".join(f"{names[s]} ({value:.0%})" for value, s in sorted(liked, reverse=True)[:4])
+        lines.append(f"It also likes to be in {shares} of what the goal pays.")
+    rivals = [s for s in alternatives.goals if s not in found.goals]
+    if rivals and found.goals:
+        lines.append(f"What it wants may also be {listed([names[s] for s in rivals])}: the answers fit that too.")
+    return lines
+
+
+def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequence[str]) -> list[str]:
+    places = [s for s in alternatives.undetermined if s not in found.goals]
+    if not found.goals:
+        best = listed([names[s] for s in places])
+        return [f"Which of the others it likes best is not determined: {best}."] if places else []
+    if not places:
+        return ["Every other place is worth less to it."]
+    return [
+        f"Not determined: {listed([names[s] for s in places])}; "
+        f"{'that may' if len(places) == 1 else f'each of these {len(places):,} places may'} be worth as much to it."
+    ]
+
+
+def _features(found: Explanation) -> str:
+    paid = [k for k in np.argsort(-np.abs(found.theta), kind="stable").tolist() if found.theta[k] != 0]
+    hurry = len(found.theta) - 1 if found.hurries else -1
+    values = ", ".join(f"{'hurry' if k == hurry else f'feature {k}'}: {found.theta[k]:g}" for k in paid)
+    return f"The expert's reward is a sum of features, with the weights {values} ({_count(found)})."
+
+
+def _errors(found: Explanation) -> list[str]:
+    return [f"About {found.error_rate:.0%} of the answers seem to be errors."] if found.error_rate else []

@@ -1,0 +1,15 @@
+"""Taking a recovered reward to another process: what to do there, what it loses, and what that depends on."""
+
+from aceirl.transfer.planning import LOSSES, Transfer, best_actions, transfer
+from aceirl.transfer.targets import KnownProcess, named_process, process_of_file, process_of_source
+
+__all__ = [
+    "LOSSES",
+    "KnownProcess",
+    "Transfer",
+    "best_actions",
+    "named_process",
+    "process_of_file",
+    "process_of_source",
+    "transfer",
+]

@@ -1,0 +1,130 @@
+"""What is said of a reward: figures that fit together, and places that are sought or avoided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import counts
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.irl import SparseLikelihood
+from aceirl.irl.likelihood import ERROR_RATES, Likelihood
+from aceirl.mdp import FloatArray
+from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward
+from aceirl.rewards.explanation import ENOUGH_EVIDENCE
+
+
+@given(
+    counts(),
+    st.sampled_from([None, StateReward(), StateActionReward()]),
+    st.sampled_from([0.5, 1.0, 4.0]),
+    st.booleans(),
+)
+def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax: float, ends: bool) -> None:
+    """Whatever was counted, whatever was answered."""
+    terminal = (some.shape[1] - 1,) if ends and some.shape[1] > 1 else ()
+    estimate = Estimate.of(some, kind=ExpertKind(), delta=0.1, terminal=terminal)
+    recovered = SparseLikelihood()(estimate, rmax, None, space)
+    seen = recovered.explanation
+    assert seen is not None
+    assert seen.space == space.name if space else seen.space in ("state", "state-action", "any")
+    assert seen.answers == np.count_nonzero(some.answers.any(axis=2))
+    assert 0 <= seen.explained <= seen.compared <= seen.answers
+    assert 0 <= seen.share <= 1
+    assert seen.gain == seen.chance - seen.loss
+    assert seen.evidence == pytest.approx(seen.gain + 2 * seen.consistency)
+    assert min(seen.loss, seen.expected, seen.deviation) >= 0
+    assert seen.error_rate in ERROR_RATES
+    assert seen.explains == (seen.evidence >= ENOUGH_EVIDENCE)
+    assert len(seen.theta) == len(seen.states) == len(seen.actions) == len(seen.importance)
+    assert not seen.importance[seen.theta == 0].any()
+    assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
+    assert not (seen.ends & ~np.isin(np.arange(some.shape[1]), terminal)).any()
+    if not seen.explains:
+        assert seen.goals == seen.avoided == []
+    assert not set(seen.goals) & set(seen.avoided)
+    if seen.space != "any":
+        assert np.abs(seen.theta).max() == 1
+        likelihood = Likelihood(estimate)
+        over = {"state": StateReward(), "state-action": StateActionReward()}[seen.space].over(
+            estimate.mdp, estimate.over
+        )
+        assert seen.loss == pytest.approx(likelihood.loss(over.table(seen.theta)), rel=1e-9, abs=1e-9)
+        assert seen.chance == pytest.approx(likelihood.loss(np.zeros(some.shape)), rel=1e-9, abs=1e-9)
+        np.testing.assert_allclose(seen.paid, over.paid(seen.theta))
+        assert seen.hurries == bool(terminal)
+        assert seen.hurry == (seen.theta[-1] if terminal else 0.0)
+    elif space is None:
+        assert seen.explained == seen.compared, "to repeat the answers explains them all, and says nothing"
+        assert not seen.explains
+
+
+def example(paid: FloatArray, *, gain: float = 10.0, ends: tuple[int, ...] = (), hurry: float = 0.0) -> Explanation:
+    """An explanation of eight answers by a reward `paid [S, A]`."""
+    n_states, n_actions = paid.shape
+    states, actions = np.divmod(np.arange(paid.size), n_actions)
+    return Explanation(
+        space="state-action",
+        theta=np.append(paid.ravel(), hurry),
+        states=np.append(states, -1),
+        actions=np.append(actions, -1),
+        hurries=True,
+        answers=10,
+        compared=8,
+        explained=6,
+        loss=20.0 - gain,
+        chance=20.0,
+        expected=20.0 - gain,
+        deviation=1.0,
+        error_rate=0.0,
+        importance=np.zeros(paid.size + 1),
+        paid=paid,
+        ends=np.isin(np.arange(n_states), ends),
+        horizon=10,
+    )
+
+
+PAID = np.array([[0.0, 0.0], [0.5, 1.0], [0.0, -1.0], [-0.5, -0.25], [-1.0, -1.0]])
+
+
+def test_goals_are_the_places_of_the_best_payment_and_avoided_those_where_nothing_better_is_paid() -> None:
+    seen = example(PAID)
+    assert seen.goals == [1]
+    assert seen.avoided == [4, 3], "the worst first; in state 2 one can do something harmless"
+    np.testing.assert_array_equal(seen.by_state, [0.0, 1.0, 0.0, -0.25, -1.0])
+    assert seen.share == 6 / 8
+    assert example(-np.abs(PAID)).goals == [], "nothing is sought where nothing is paid"
+    assert example(np.abs(PAID)).avoided == []
+    two = example(np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 1.0]]))
+    assert two.goals == [1, 2]
+
+
+def test_nothing_is_named_by_a_reward_that_does_not_explain() -> None:
+    barely, hardly = example(PAID, gain=ENOUGH_EVIDENCE), example(PAID, gain=ENOUGH_EVIDENCE - 0.01)
+    assert (barely.explains, hardly.explains) == (True, False)
+    assert (hardly.goals, hardly.avoided) == ([], [])
+
+
+def test_answers_that_are_more_consistent_than_the_estimate_count_twice() -> None:
+    seen = replace(example(PAID, gain=1.0), expected=21.0, deviation=4.0)
+    assert seen.consistency == pytest.approx(0.5)
+    assert seen.evidence == pytest.approx(2.0)
+    assert replace(seen, deviation=0.0).consistency == 0.0
+
+
+def test_an_end_saves_a_hurried_expert_the_whole_episode() -> None:
+    seen = example(PAID, ends=(0,), hurry=0.3)
+    np.testing.assert_allclose(seen.by_state, [3.0, 1.0, 0.0, -0.25, -1.0])
+    assert seen.goals == [0]
+    assert seen.hurry == 0.3
+    assert example(PAID, ends=(0,)).goals == [1], "who is not in a hurry does not care for an end that pays nothing"
+
+
+def test_the_same_words_for_other_parameters() -> None:
+    other = example(PAID).of(np.zeros(11), -PAID)
+    assert other.goals == [4]
+    assert (other.loss, other.answers) == (example(PAID).loss, 10)

@@ -1,0 +1,429 @@
+"""The feasible set inside a reward space, against dense matrices of policy evaluation; conflicts against brute force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import evaluate, optimal_values
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.irl import SparseLikelihood
+from aceirl.irl.likelihood import Likelihood
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.rewards import (
+    AnyReward,
+    EmptySetError,
+    FeasibleParameters,
+    FeatureReward,
+    StateActionReward,
+    StateReward,
+    answer_errors,
+    conflict,
+    least_excess,
+)
+from aceirl.rewards.conflicts import SHARE
+
+SPACES = (StateReward(), StateActionReward(), AnyReward())
+
+
+def random_mdp(rng: np.random.Generator, shape: tuple[int, int, int], *, stationary: bool = True) -> MDP:
+    horizon, n_states, n_actions = shape
+    lead = () if stationary else (horizon,)
+    rows = rng.dirichlet(np.full(n_states, 0.5), size=(*lead, n_states, n_actions))
+    return MDP.from_dense(rows, initial=np.full(n_states, 1 / n_states), horizon=horizon)
+
+
+def best_actions(mdp: MDP, reward: FloatArray) -> IntArray:
+    return np.asarray(optimal_values(mdp, reward)[0].argmax(axis=2))
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """What each parameter adds to `V` and to `V - Q` of the expert's policy, by one policy evaluation for each."""
+
+    values: FloatArray  # [H, S, n]
+    behind: FloatArray  # [H, S, A, n]
+
+    @classmethod
+    def of(cls, feasible: FeasibleParameters) -> Dense:
+        each = [
+            evaluate(feasible.mdp, feasible.space.table(unit), feasible.policy)
+            for unit in np.eye(feasible.space.n_parameters)
+        ]
+        values = np.stack([v for _, v in each], axis=-1)
+        return cls(values, values[:, :, None] - np.stack([q for q, _ in each], axis=-1))
+
+    def extreme(self, feasible: FeasibleParameters, direction: FloatArray) -> float:
+        """The largest `⟨direction, θ⟩` where nothing tried is better than the expert's action."""
+        rows = self.behind.reshape(-1, len(direction))
+        bounds = np.stack((feasible.lower, feasible.upper), axis=1)
+        answer = linprog(-direction, A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=bounds)
+        assert answer.status == 0
+        return -float(answer.fun)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_membership_is_optimality_in_the_process(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, (4, 4, 3), stationary=seed % 2 == 0)
+    space = SPACES[seed % 3]
+    over = space.over(mdp, np.array([], dtype=np.int64))
+    truth = rng.uniform(-1, 1, over.n_parameters)
+    expert = best_actions(mdp, over.table(truth))
+    feasible = FeasibleParameters.of_problem(mdp, expert, space)
+    assert feasible.contains(truth)
+    for _ in range(20):
+        theta = truth + rng.normal(size=len(truth)) * rng.choice([0.01, 0.1, 1.0])
+        q, v = optimal_values(mdp, over.table(theta))
+        loss = float((v - np.take_along_axis(q, expert[:, :, None], axis=2)[:, :, 0]).max())
+        outside = float(max((feasible.lower - theta).max(), (theta - feasible.upper).max()))
+        found = feasible.contains(theta)
+        assert bool(found) == (max(loss, outside) <= 1e-6 * 4)
+        if not found and found.constraint == "optimality":
+            assert found.entry is not None
+            h, s, a = found.entry
+            assert a == expert[h, s]
+            assert found.better is not None
+            assert found.better != a
+
+
+def test_a_parameter_out_of_bounds_is_named() -> None:
+    feasible = FeasibleParameters.of_problem(
+        random_mdp(np.random.default_rng(0), (2, 3, 2)), np.zeros(3, int), StateReward()
+    )
+    assert str(feasible.contains([0.0, 0.0, 1.5])) == "parameter 2 is 0.5 too high"
+    assert str(feasible.contains([-1.25, 0.0, 0.0])) == "parameter 0 is 0.25 too low"
+    assert str(feasible.contains([0.5, 0.5, 0.5])) == "in the set"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_extremes_and_intervals_are_those_of_dense_policy_evaluation(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, (4, 4, 3), stationary=seed % 2 == 0)
+    space = SPACES[seed % 2]
+    over = space.over(mdp, np.array([], dtype=np.int64))
+    expert = best_actions(mdp, over.table(rng.uniform(-1, 1, over.n_parameters)))
+    feasible = FeasibleParameters.of_problem(mdp, expert, space).fixed(0, 0.5).restricted()
+    dense = Dense.of(feasible)
+    for _ in range(4):
+        direction = rng.normal(size=over.n_parameters)
+        found = feasible.furthest(direction)
+        assert found.membership
+        assert found.value == pytest.approx(dense.extreme(feasible, direction), abs=1e-6)
+        assert found.gap < 1e-6
+    for k, (low, high) in enumerate(feasible.intervals()):
+        unit = np.eye(over.n_parameters)[k]
+        assert high == pytest.approx(dense.extreme(feasible, unit), abs=1e-6)
+        assert low == pytest.approx(-dense.extreme(feasible, -unit), abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["l1", "linf"])
+def test_the_nearest_member_is_one_that_no_member_comes_nearer_than(norm: str) -> None:
+    rng = np.random.default_rng(3)
+    mdp = random_mdp(rng, (4, 4, 3))
+    expert = best_actions(mdp, np.broadcast_to(rng.random(4)[None, :, None], mdp.shape))
+    feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
+    order = 1 if norm == "l1" else np.inf
+    others = feasible.sample(rng, 50)
+    for _ in range(5):
+        target = rng.uniform(-1, 1, 4)
+        found = feasible.nearest(target, "l1" if norm == "l1" else "linf")
+        assert found.membership
+        assert found.value == pytest.approx(float(np.linalg.norm(found.theta - target, order)), abs=1e-9)
+        assert found.gap < 1e-6
+        assert all(np.linalg.norm(other - target, order) >= found.value - 1e-6 for other in others)
+        again = feasible.nearest(found.theta, "l1" if norm == "l1" else "linf")
+        assert again.value == 0
+    with pytest.raises(InputError, match="norm must be"):
+        feasible.nearest(np.zeros(4), "l2")  # type: ignore[arg-type]
+
+
+def test_the_goal_is_the_only_place_that_may_be_the_largest() -> None:
+    problem = make("gridworld", 0)
+    goal = int(problem.reward[0, :, 0].argmax())
+    feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())
+    assert feasible.largest() == [goal]
+
+
+def test_any_place_but_the_avoided_one_may_be_the_largest() -> None:
+    problem = make("chain", 0)
+    avoided = int(problem.reward[0, :, 0].argmin())
+    feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())
+    assert feasible.largest() == [s for s in range(problem.mdp.n_states) if s != avoided]
+    assert feasible.normalised(largest=0, smallest=avoided).contains(1.0 - np.eye(problem.mdp.n_states)[avoided])
+
+
+def test_an_expert_who_uses_two_actions_ties_where_they_lead() -> None:
+    """From state 0 one action leads to 1, one to 2 and one to 3, where one stays; the expert takes the first two."""
+    rows = np.zeros((4, 3, 4))
+    rows[0, [0, 1, 2], [1, 2, 3]] = 1.0
+    rows[[1, 2, 3], :, [1, 2, 3]] = 1.0
+    mdp = MDP.from_dense(rows, initial=0, horizon=3)
+    expert = np.full((3, 4, 3), 1 / 3)
+    expert[:, 0] = [0.5, 0.5, 0.0]
+    feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
+    assert feasible.largest() == [0, 1, 2]
+    normal = feasible.normalised(largest=1)
+    np.testing.assert_allclose(normal.intervals(), [[0, 1], [1, 1], [1, 1], [0, 1]], atol=1e-7)
+    assert normal.determined().tolist() == [False, True, True, False]
+    assert not feasible.contains([0.0, 1.0, 0.9, 0.0])
+
+
+def test_without_a_slack_an_error_empties_the_set_and_the_least_slack_opens_it() -> None:
+    problem = make("gridworld", 0)
+    goal = int(problem.reward[0, :, 0].argmax())
+    wrong = problem.expert.argmax(axis=2)
+    q, v = optimal_values(problem.mdp, problem.reward)
+    h, s = np.unravel_index(int((v - q.min(axis=2)).argmax()), v.shape)
+    wrong[h, s] = q[h, s].argmin()
+    feasible = FeasibleParameters.of_problem(problem.mdp, wrong, StateReward()).normalised(
+        largest=goal, smallest=(goal + 1) % 9
+    )
+    with pytest.raises(EmptySetError, match="tolerance or a slack"):
+        feasible.furthest(np.ones(9))
+    least = least_excess(feasible)
+    assert least > 0.01
+    with pytest.raises(EmptySetError):
+        feasible.with_slack(0.9 * least).furthest(np.ones(9))
+    found = feasible.with_slack(1.1 * least).furthest(np.ones(9))
+    assert found.membership
+    assert feasible.excess(found.theta).sum() == pytest.approx(1.1 * least, rel=1e-4) or found.gap < 1e-6
+    outside = feasible.with_slack(0.5 * least).contains(found.theta)
+    assert outside.constraint == "slack"
+    assert outside.entry == (h, s, wrong[h, s])
+
+
+def observed(problem_name: str, seed: int, episodes: int, *, asked: float = 1.0) -> Estimate:
+    """Random episodes, with the expert's answer at a share of the places they went to."""
+    problem, rng = make(problem_name, seed), np.random.default_rng(seed)
+    shape = problem.mdp.shape
+    counts = Counts.of_moves(Simulator(problem.mdp).rollout(np.full(shape, 1 / shape[2]), episodes, rng), shape)
+    been = (counts.visits.sum(axis=2, keepdims=True) > 0) & (rng.random((*shape[:2], 1)) < asked)
+    counts = counts.with_answers(been * problem.expert.astype(np.int64))
+    return Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=problem.mdp.initial)
+
+
+@pytest.mark.parametrize("name", ["double-chain", "four-paths", "chain"])
+def test_members_explain_every_answer_by_the_likelihood_too(name: str) -> None:
+    """Few episodes: many actions never tried, and an expert who was not asked at most places."""
+    estimate = observed(name, 1, 12, asked=0.6)
+    assert not estimate.mdp.known.all()
+    feasible = FeasibleParameters.of_estimate(estimate, StateReward())
+    rng, likelihood = np.random.default_rng(0), Likelihood(estimate)
+    for _ in range(3):
+        found = feasible.furthest(rng.normal(size=feasible.space.n_parameters))
+        assert found.membership
+        assert found.value <= found.bound + 1e-6
+        compared, explained = likelihood.explained(feasible.space.steps(found.theta))
+        assert compared.sum() > 5
+        assert (explained == compared).all()
+    low, high = feasible.intervals().T
+    assert ((low <= found.theta + 1e-6) & (found.theta <= high + 1e-6)).all()
+
+
+def test_an_action_never_tried_rules_nothing_out() -> None:
+    """In state 0 the expert goes to 1. Action 1 leads to 2 and was tried, action 2 leads to 3 and was not."""
+    horizon, counts = 3, np.zeros((4, 3), dtype=np.int64)
+    leads = np.array([[1, 2, 3], [1, 1, 1], [2, 2, 2], [3, 3, 3]])
+    counts[:] = 1
+    counts[0, 2] = 0
+    visits = np.zeros((horizon, 4, 3), dtype=np.int64)
+    visits[0] = counts
+    keys = [(s * 3 + a) * 4 + leads[s, a] for s in range(4) for a in range(3) if counts[s, a]]
+    answers = np.zeros_like(visits)
+    answers[:, 0, 0] = 1
+    seen = Counts(
+        visits=visits,
+        answers=answers,
+        starts=np.array([1, 0, 0, 0]),
+        move_keys=np.array(keys),
+        move_counts=np.ones(len(keys), dtype=np.int64),
+        stationary=True,
+    )
+    estimate = Estimate.of(seen, kind=ExpertKind(), delta=0.1)
+    feasible = FeasibleParameters.of_estimate(estimate, StateReward())
+    assert feasible.contains([0.0, 0.5, 0.2, 1.0])
+    assert not feasible.contains([0.0, 0.2, 0.5, 1.0])
+    assert feasible.contains([0.0, 0.2, 0.5, 1.0]).better == 1
+
+
+def test_a_tolerance_lets_an_answer_lag() -> None:
+    estimate = observed("gridworld", 0, 20)
+    truth = make("gridworld", 0).reward[0, :, 0]
+    feasible = FeasibleParameters.of_estimate(estimate, StateReward())
+    lag = feasible.contains(truth).violation
+    assert lag > 0.01
+    assert FeasibleParameters.of_estimate(estimate, StateReward(), 1.01 * lag).contains(truth)
+    assert not FeasibleParameters.of_estimate(estimate, StateReward(), 0.9 * lag).contains(truth)
+
+
+def test_a_terminal_place_is_paid_on_arrival_and_hurry_has_bounds_of_its_own() -> None:
+    """A corridor of three places; action 0 stays, action 1 goes on, and the last step ends the episode in state 3."""
+    rows = np.zeros((4, 2, 4))
+    rows[[0, 1, 2, 3], 0, [0, 1, 2, 3]] = 1.0
+    rows[[0, 1, 2, 3], 1, [1, 2, 3, 3]] = 1.0
+    mdp = MDP.from_dense(rows, initial=0, horizon=6)
+    feasible = FeasibleParameters.of_problem(mdp, np.ones(4, int), StateReward(), terminal=[3])
+    assert feasible.space.n_parameters == 5
+    assert feasible.contains([0, 0, 0, 1, 0])
+    assert feasible.contains([0, 0, 0, 0, 1]), "an end of the episode is what a hurried expert wants"
+    assert not feasible.contains([0, 0, 0.5, 1, 0])
+    assert feasible.contains([0, 0, 0.1, 1, 0.1])
+
+
+def test_features_bound_what_can_be_said() -> None:
+    problem = make("gridworld", 0)
+    goal = int(problem.reward[0, :, 0].argmax())
+    features = np.stack((np.eye(9)[goal], np.ones(9)), axis=1)
+    feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, FeatureReward(features))
+    np.testing.assert_allclose(feasible.intervals(), [[0, 1], [-1, 1]], atol=1e-7)
+
+
+def test_samples_are_spread_as_draws_from_the_box_that_are_members() -> None:
+    rng = np.random.default_rng(5)
+    mdp = random_mdp(rng, (3, 3, 2))
+    expert = best_actions(mdp, np.broadcast_to(rng.random(3)[None, :, None], mdp.shape))
+    feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
+    box = rng.uniform(-1, 1, (20_000, 3))
+    members = np.array([theta for theta in box if feasible.contains(theta, tolerance=0.0)])
+    assert len(members) > 500
+    drawn = feasible.sample(rng, 3_000)
+    assert all(feasible.contains(theta) for theta in drawn)
+    error = members.std(axis=0) * (1 / np.sqrt(len(members)) + 3 / np.sqrt(len(drawn)))
+    assert (np.abs(drawn.mean(axis=0) - members.mean(axis=0)) < 6 * error).all()
+    np.testing.assert_allclose(drawn.std(axis=0), members.std(axis=0), rtol=0.25)
+    with pytest.raises(InputError, match="n must be"):
+        feasible.sample(rng, 0)
+
+
+def test_samples_keep_to_a_set_without_an_inside() -> None:
+    problem = make("gridworld", 0)
+    goal = int(problem.reward[0, :, 0].argmax())
+    feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward()).normalised(goal)
+    drawn = feasible.sample(np.random.default_rng(0), 5)
+    assert (drawn[:, goal] == 1).all()
+    assert all(feasible.contains(theta) for theta in drawn)
+    assert drawn.std(axis=0).max() > 0.05
+
+
+def test_bounds_are_checked() -> None:
+    feasible = FeasibleParameters.of_problem(
+        random_mdp(np.random.default_rng(0), (2, 3, 2)), np.zeros(3, int), StateReward()
+    )
+    with pytest.raises(InputError, match=r"bounds\[1\] are 0.5 to 0, not an interval"):
+        feasible.restricted([0, 0.5, 0], [0, 0, 0])
+    with pytest.raises(InputError, match="slack must be"):
+        feasible.with_slack(-1.0)
+    with pytest.raises(InputError, match=r"parameters must be finite, of shape \[3\]"):
+        feasible.contains([0.0, 1.0])
+
+
+# Conflicts.
+
+
+def preference(feasible: FeasibleParameters, explained: list[tuple[int, int]]) -> float:
+    """The largest mean preference of a reward that explains these answers, from dense policy evaluation."""
+    dense, (horizon, n_states, n_actions) = Dense.of(feasible), feasible.mdp.shape
+    n = feasible.space.n_parameters
+    apart = np.abs(dense.behind).max(axis=-1) > 1e-9
+    rows = [-np.append(row, np.zeros(horizon)) for h, s in explained for row in dense.behind[h, s]]
+    sides = [0.0] * len(rows)
+    for h in range(horizon):
+        for s in range(n_states):
+            above = np.append(dense.values[h, s], -np.eye(horizon)[h])
+            rows += [above, -above]
+            sides += [1.0, 0.0]
+    cost = np.append(-dense.behind[apart].mean(axis=0), np.zeros(horizon))
+    bounds = [*zip(feasible.lower, feasible.upper, strict=True), *[(None, None)] * horizon]
+    answer = linprog(cost, A_ub=np.array(rows), b_ub=np.array(sides), bounds=bounds)
+    assert answer.status == 0
+    assert len(cost) == n + horizon
+    return -float(answer.fun)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_conflict_is_irreducible_by_brute_force(seed: int) -> None:
+    """Random experts of small processes: what is found is in conflict, and no part of it is."""
+    rng = np.random.default_rng(100 + seed)
+    mdp = random_mdp(rng, (3, 3, 2))
+    feasible = FeasibleParameters.of_problem(mdp, rng.integers(2, size=(3, 3)), StateReward())
+    needed = SHARE * preference(feasible, [])
+    every = [(h, s) for h in range(3) for s in range(3)]
+    found = [(h, s) for h, s, _ in conflict(feasible)]
+    if not found:
+        assert preference(feasible, every) >= needed - 1e-6
+        return
+    assert preference(feasible, found) < needed
+    for size in range(len(found)):
+        for part in combinations(found, size):
+            assert preference(feasible, list(part)) >= needed - 2e-7
+    smallest = min(
+        len(part)
+        for n in range(1, 4)
+        for part in combinations(every, n)
+        if preference(feasible, list(part)) < needed - 1e-6
+    )
+    assert len(found) <= smallest + 2
+
+
+def test_some_random_experts_are_in_conflict_and_some_are_not() -> None:
+    sizes = []
+    for seed in range(8):
+        rng = np.random.default_rng(100 + seed)
+        mdp = random_mdp(rng, (3, 3, 2))
+        sizes.append(len(conflict(FeasibleParameters.of_problem(mdp, rng.integers(2, size=(3, 3)), StateReward()))))
+    assert min(sizes) == 0
+    assert max(sizes) >= 2
+
+
+def test_an_expert_whose_reward_depends_on_the_step_is_in_conflict_in_states_and_not_in_tables() -> None:
+    for seed in range(3):
+        problem = make("random-mdp", seed)
+        found = conflict(FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward()))
+        assert 2 <= len(found) <= 6
+        assert all(problem.expert[entry] == 1 for entry in found)
+        assert len({h for h, _, _ in found}) > 1, "answers of one step alone have a reward"
+        assert conflict(FeasibleParameters.of_problem(problem.mdp, problem.expert, AnyReward())) == []
+
+
+@pytest.mark.parametrize("name", ["four-paths", "double-chain", "chain", "gridworld"])
+def test_an_expert_who_wants_places_is_in_no_conflict_whatever_its_ties(name: str) -> None:
+    problem = make(name, 1)
+    assert conflict(FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())) == []
+
+
+def test_errors_of_estimates_are_no_conflict_and_a_real_one_outlives_them() -> None:
+    for name, episodes, share, in_conflict in (("gridworld", 20, 0.5, False), ("random-mdp", 500, 0.5, True)):
+        estimate = observed(name, 0, episodes)
+        feasible = FeasibleParameters.of_estimate(estimate, StateReward())
+        reward = SparseLikelihood()(estimate, 1.0, None, StateReward()).reward
+        assert conflict(feasible, share=share), "taken at its word, an estimate contradicts itself"
+        assert bool(conflict(feasible, answer_errors(estimate, reward), share)) == in_conflict
+
+
+def test_errors_shrink_with_observations_and_vanish_with_the_reward() -> None:
+    few, many = observed("gridworld", 0, 20), observed("gridworld", 0, 2_000)
+    reward = make("gridworld", 0).reward
+    one, two = answer_errors(few, reward), answer_errors(many, reward)
+    assert np.median(two) < 0.25 * np.median(one)
+    assert (answer_errors(few, np.ones(few.mdp.shape[1:])) < 1e-6).sum() >= 0
+    assert (answer_errors(few, np.zeros(few.mdp.shape)) == 0).all()
+
+
+def test_a_share_that_is_none_is_refused() -> None:
+    feasible = FeasibleParameters.of_problem(
+        random_mdp(np.random.default_rng(0), (2, 3, 2)), np.zeros(3, int), StateReward()
+    )
+    with pytest.raises(InputError, match="share must be"):
+        conflict(feasible, share=0.0)
+
+
+def known_everywhere(feasible: FeasibleParameters) -> BoolArray:
+    return feasible.followed

@@ -1,0 +1,249 @@
+"""How likely answers are under a reward: the compiled sweep against the formulas, written as loops."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import SEEDS, counts, shapes
+
+from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERENCE, MOST_WEIGHT, Likelihood
+from aceirl.mdp import FloatArray
+from aceirl.protocols import Moves
+
+SHAPES = shapes(max_horizon=4, max_states=4, max_actions=4)
+
+
+@st.composite
+def estimates(draw: st.DrawFn) -> Estimate:
+    """Any counts and answers; rows that were never tried, and perhaps states where episodes end."""
+    some = draw(counts(shape=draw(SHAPES)))
+    terminal = draw(st.sampled_from([(), (some.shape[1] - 1,)]))
+    return Estimate.of(some, kind=ExpertKind(), delta=0.1, initial=np.eye(some.shape[1])[0], terminal=terminal)
+
+
+def drawn_reward(rng: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:
+    """Numbers of any sign, or a few ones among zeros, which make for ties."""
+    return rng.normal(size=shape) if rng.random() < 0.5 else (rng.random(shape) < 0.3).astype(np.float64)
+
+
+class Place(NamedTuple):
+    """One state at one step: the weights of its answers, and the lag of each action that was tried, by action."""
+
+    weights: dict[int, float]
+    lags: dict[int, float]
+
+
+def places(estimate: Estimate, reward: FloatArray) -> dict[tuple[int, int], Place]:
+    """All `(h, s)` where answers can be compared, by the formulas of the module's docstring."""
+    mdp = estimate.mdp
+    P, known = oracles.unrolled(mdp)
+    horizon, n_states, n_actions = mdp.shape
+    answers, found = estimate.counts.answers, {}
+    value = [0.0] * n_states
+    for h in reversed(range(horizon)):
+        span = max(max(value) - min(value), float(np.ptp(reward[h])))
+        here = [0.0] * n_states
+        for s in range(n_states):
+            tried = [a for a in range(n_actions) if known[h, s, a]]
+            q = {a: float(reward[h, s, a]) + sum(P[h, s, a, t] * value[t] for t in range(n_states)) for a in tried}
+            here[s] = max(q.values()) if q else float(reward[h, s].max())
+            of_state = int(answers[:, s].sum())
+            each = min(1 + math.log(of_state), MOST_WEIGHT) / of_state if mdp.stationary and of_state else 1.0
+            weights = {a: each * float(answers[h, s, a]) for a in tried if answers[h, s, a]}
+            if len(tried) < 2 or not weights:
+                continue
+            together = np.mean([P[h, s, a] for a in tried], axis=0)
+            elsewhere = variance(together, value)
+            errors = []
+            for a in tried:
+                n = float(estimate.row_visits[h, s, a])
+                # The variance of the row with one observation from elsewhere, over the number of observations.
+                errors.append((n * variance(P[h, s, a], value) + elsewhere) / (n + 1) / n)
+            noise = (1 + math.log(len(tried) - 1)) * (max(errors) + sum(errors) / len(errors))
+            unit = math.sqrt((INDIFFERENCE * span) ** 2 + noise) or 1.0
+            found[h, s] = Place(weights, {a: (here[s] - q[a]) / unit for a in tried})
+        value = here
+    return found
+
+
+def variance(row: FloatArray, value: list[float]) -> float:
+    mean = sum(p * x for p, x in zip(row, value, strict=True))
+    return float(sum(p * (x - mean) ** 2 for p, x in zip(row, value, strict=True)))
+
+
+def probabilities(place: Place, error_rate: float) -> dict[int, float]:
+    total = sum(math.exp(-lag) for lag in place.lags.values())
+    return {
+        a: (1 - error_rate) * math.exp(-lag) / total + error_rate / len(place.lags) for a, lag in place.lags.items()
+    }
+
+
+def sums(estimate: Estimate, reward: FloatArray, error_rate: float) -> tuple[float, float, float]:
+    """Minus the log-likelihood, its mean if the reward were right, and its variance then."""
+    loss = mean = spread = 0.0
+    for place in places(estimate, reward).values():
+        likely = {a: p for a, p in probabilities(place, error_rate).items() if p > 0}
+        nats = {a: -math.log(p) for a, p in likely.items()}
+        loss += sum(weight * nats.get(a, -math.log(1e-300)) for a, weight in place.weights.items())
+        own = sum(p * nats[a] for a, p in likely.items())
+        given = sum(place.weights.values())
+        mean += given * own
+        spread += given * sum(p * (nats[a] - own) ** 2 for a, p in likely.items())
+    return loss, mean, spread
+
+
+@given(estimates(), SEEDS)
+def test_the_loss_is_what_the_formulas_say(estimate: Estimate, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    likelihood, shape = Likelihood(estimate), estimate.mdp.shape
+    rewards = np.stack([drawn_reward(rng, shape) for _ in range(3)])
+    by_rate = np.array([[sums(estimate, reward, rate) for rate in ERROR_RATES] for reward in rewards])
+    for k, reward in enumerate(rewards):
+        losses = by_rate[k, :, 0] + ERROR_PRICE
+        assert likelihood.loss(reward) == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        judged = likelihood.judged(reward)
+        assert judged.loss == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        best = int(np.flatnonzero(judged.error_rate == ERROR_RATES)[0])
+        assert losses[best] == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        assert judged.expected == pytest.approx(by_rate[k, best, 1], rel=1e-6, abs=1e-8)
+        assert judged.variance == pytest.approx(by_rate[k, best, 2], rel=1e-6, abs=1e-8)
+        assert judged.variance >= 0
+    rate, prices = int(rng.integers(len(ERROR_RATES))), rng.random(3)
+    expected = by_rate[:, rate, 0] + ERROR_PRICE[rate] + prices
+    np.testing.assert_allclose(likelihood.losses(rewards, rate, prices, np.inf), expected, rtol=1e-7, atol=1e-9)
+
+
+@given(estimates(), SEEDS)
+def test_a_limit_saves_work_and_changes_nothing_below_it(estimate: Estimate, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rewards, prices = np.stack([drawn_reward(rng, estimate.mdp.shape) for _ in range(4)]), rng.random(4)
+    likelihood = Likelihood(estimate)
+    whole = likelihood.losses(rewards, 2, prices, np.inf)
+    limit = float(np.median(whole))
+    cut = likelihood.losses(rewards, 2, prices, limit)
+    below = whole <= limit
+    np.testing.assert_array_equal(cut[below], whole[below])
+    assert (cut[~below] > limit).all()
+    assert (cut <= whole).all()
+
+
+@given(estimates(), SEEDS, st.sampled_from([1e-6, 0.2, 3.0, 1e6]))
+def test_the_loss_is_free_of_units(estimate: Estimate, seed: int, factor: float) -> None:
+    reward = drawn_reward(np.random.default_rng(seed), estimate.mdp.shape)
+    likelihood = Likelihood(estimate)
+    assert likelihood.loss(factor * reward) == pytest.approx(likelihood.loss(reward), rel=1e-6, abs=1e-8)
+    assert likelihood.loss(np.zeros_like(reward)) == pytest.approx(chance(estimate), rel=1e-9, abs=1e-12)
+
+
+def chance(estimate: Estimate) -> float:
+    """The loss if every action that was tried is as likely."""
+    nothing = np.zeros(estimate.mdp.shape)
+    return sum(sum(place.weights.values()) * math.log(len(place.lags)) for place in places(estimate, nothing).values())
+
+
+@given(estimates(), SEEDS)
+def test_one_table_for_all_steps_is_the_same_table_at_every_step(estimate: Estimate, seed: int) -> None:
+    horizon, n_states, n_actions = estimate.mdp.shape
+    step = drawn_reward(np.random.default_rng(seed), (1, n_states, n_actions))
+    likelihood = Likelihood(estimate)
+    assert likelihood.loss(step) == likelihood.loss(np.repeat(step, horizon, axis=0))
+
+
+@given(estimates(), SEEDS)
+def test_what_is_compared_and_explained(estimate: Estimate, seed: int) -> None:
+    """Compared: something else was tried there too. Explained: no answer there lags by more than its error."""
+    reward = drawn_reward(np.random.default_rng(seed), estimate.mdp.shape)
+    expected = places(estimate, reward)
+    compared, explained = Likelihood(estimate).explained(reward)
+    assert {(int(h), int(s)) for h, s in np.argwhere(compared)} == set(expected)
+    assert not (explained & ~compared).any()
+    for (h, s), place in expected.items():
+        worst = max(place.lags[a] for a in place.weights)
+        if abs(worst - EXPLAINED) > 1e-6:
+            assert explained[h, s] == (worst <= EXPLAINED)
+
+
+@given(estimates())
+def test_the_pull_is_where_the_answers_lead_and_other_actions_do_not(estimate: Estimate) -> None:
+    """Each answer, followed for ever after by any action that was tried, against any such action at once."""
+    mdp = estimate.mdp
+    P, known = oracles.unrolled(mdp)
+    _, n_states, n_actions = mdp.shape
+    anything = known / np.maximum(1, known.sum(axis=2, keepdims=True))
+    expected = np.zeros(mdp.shape)
+    answers = estimate.counts.answers
+    for h, s, a in np.argwhere(answers):
+        if not known[h, s, a]:
+            continue
+        of_state = answers[:, s].sum()
+        each = min(1 + np.log(of_state), MOST_WEIGHT) / of_state if mdp.stationary else 1.0
+        follow, instead = anything[h:].copy(), anything[h:].copy()
+        follow[0, s] = np.eye(n_actions)[a]
+        here = np.eye(n_states)[s]
+        difference = oracles.occupancy(P[h:], here, follow) - oracles.occupancy(P[h:], here, instead)
+        expected[h:] += each * answers[h, s, a] * difference
+    np.testing.assert_allclose(Likelihood(estimate).pull, expected, rtol=1e-9, atol=1e-10)
+
+
+def fork(visits: tuple[int, int, int], answered: int = 0) -> Estimate:
+    """State 0 at step 0; action `a` leads to state `a + 1`, and there one stays; the expert answered once."""
+    n_states = 1 + len(visits)
+    step, state, action, successor, count = [], [], [], [], []
+    for a, n in enumerate(visits):
+        if n:
+            step += [0, 1]
+            state += [0, a + 1]
+            action += [a, 0]
+            successor += [a + 1, a + 1]
+            count += [n, n]
+    arrays = (np.array(x, dtype=np.int64) for x in (step, state, action, successor, count))
+    moves = Moves(*arrays, starts=np.eye(1, n_states, dtype=np.int64)[0])
+    answers = np.zeros((2, n_states, len(visits)), dtype=np.int64)
+    answers[0, 0, answered] = 1
+    seen = Counts.of_moves(moves, (2, n_states, len(visits))).with_answers(answers)
+    return Estimate.of(seen, kind=ExpertKind(), delta=0.1)
+
+
+def paid_in(state: int) -> FloatArray:
+    reward = np.zeros((1, 4, 3))
+    reward[0, state] = 1.0
+    return reward
+
+
+def test_a_row_that_was_never_tried_is_neither_for_nor_against_a_reward() -> None:
+    nowhere_else = Likelihood(fork((5, 0, 0)))
+    assert nowhere_else.loss(paid_in(1)) == nowhere_else.loss(paid_in(2)) == 0.0
+    assert not nowhere_else.explained(paid_in(1))[0].any()
+    # Where action 2 leads is not known: to pay for that place changes nothing, but for the range of values.
+    two = Likelihood(fork((CERTAIN, CERTAIN, 0)))
+    assert two.loss(paid_in(3)) == pytest.approx(math.log(2))
+    assert two.loss(paid_in(1)) == pytest.approx(0.0, abs=1e-9)
+    # An answer that was never tried itself cannot be compared.
+    assert Likelihood(fork((5, 5, 0), answered=2)).loss(paid_in(3)) == 0.0
+
+
+def test_the_more_was_seen_the_more_an_answer_says() -> None:
+    against = [Likelihood(fork((n, n, n))).loss(paid_in(2)) for n in (1, 4, 16, CERTAIN)]
+    for_it = [Likelihood(fork((n, n, n))).loss(paid_in(1)) for n in (1, 4, 16, CERTAIN)]
+    assert against == sorted(against)
+    assert for_it == sorted(for_it, reverse=True)
+    assert for_it[-1] == pytest.approx(0.0, abs=1e-9)
+    # What an expert does against all reason is an error, at some price.
+    assert against[-1] == pytest.approx(min(ERROR_PRICE[1:] - np.log(ERROR_RATES[1:] / 3)), rel=1e-6)
+
+
+def test_answers_of_one_state_count_as_many_only_up_to_a_point() -> None:
+    """They rest on the same rows, and so on the same errors."""
+    few = fork((3, 3, 3))
+    for n, weight in ((1, 1.0), (2, 1 + math.log(2)), (100, MOST_WEIGHT)):
+        answers = few.counts.answers.copy()
+        answers[0, 0, 0] = n
+        many = Estimate.of(few.counts.with_answers(answers), kind=ExpertKind(), delta=0.1)
+        assert Likelihood(many).loss(paid_in(1)) == pytest.approx(weight * Likelihood(few).loss(paid_in(1)))

@@ -1,0 +1,258 @@
+"""The reward with the fewest parameters: the search against enumeration, and what it says of experts that are known."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from strategies import random_mdp
+
+from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.dynamic_programming import optimal_values
+from aceirl.envs import Problem, make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.irl import SparseLikelihood
+from aceirl.irl.likelihood import Likelihood
+from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, SparseFit
+from aceirl.loop import learn
+from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward
+from aceirl.settings import Settings
+
+
+def growing(seed: int, wanted: int, episodes: tuple[int, ...] = (12,)) -> Iterator[Estimate]:
+    """Estimates of a process of four states after more and more episodes of any actions.
+
+    The expert wants, or shuns, so many places; none means that it answers at random.
+    """
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, (4, 4, 2), sparsity=0.5)
+    theta = np.zeros(4)
+    theta[rng.choice(4, wanted, replace=False)] = rng.choice([1.0, -1.0, 0.5, -0.5], wanted)
+    actions: IntArray = rng.integers(2, size=(4, 4))
+    if wanted:
+        actions = optimal_values(mdp, np.broadcast_to(theta[:, None], mdp.shape).copy())[0].argmax(axis=2)
+    seen = Counts.empty(mdp.shape)
+    for number in episodes:
+        seen += Counts.of_moves(Simulator(mdp).rollout(np.full(mdp.shape, 0.5), number, rng), mdp.shape)
+        asked = seen.visits.any(axis=2, keepdims=True)
+        answers = np.eye(2, dtype=np.int64)[actions] * asked
+        yield Estimate.of(seen.with_answers(answers), kind=ExpertKind(), delta=0.1, initial=mdp.initial)
+
+
+def fit_of(estimate: Estimate, space: RewardSpace | None = None) -> SparseFit:
+    space = space or StateReward()
+    return SparseFit(Likelihood(estimate), space.over(estimate.mdp, estimate.over), PENALTY)
+
+
+def total(fit: SparseFit, theta: FloatArray) -> float:
+    """The cost at the likeliest error rate."""
+    return fit.likelihood.loss(fit.over.steps(theta)) + PENALTY * np.count_nonzero(theta)
+
+
+def least_cost(fit: SparseFit) -> float:
+    """Over all parameters of one or two places, of all sizes and signs."""
+    n, values = fit.over.n_parameters, [sign * size for size in SIZES for sign in (1.0, -1.0)]
+    candidates = [sign * np.eye(n)[k] for k in range(n) for sign in (1.0, -1.0)]
+    for (i, j), (first, second) in itertools.product(
+        itertools.combinations(range(n), 2), itertools.product(values, values)
+    ):
+        if max(abs(first), abs(second)) == 1:
+            candidates.append(first * np.eye(n)[i] + second * np.eye(n)[j])
+    return min(fit.cost(theta) for theta in candidates)
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_the_search_finds_the_best_of_all_rewards_of_one_or_two_places(wanted: int) -> None:
+    """Sizes that are equally good up to `EQUAL` nats may be smaller than the best."""
+    for seed in range(12):
+        fit = fit_of(next(growing(seed, wanted)))
+        theta = fit.solve()
+        assert np.abs(theta).max() == 1
+        assert fit.cost(theta) <= least_cost(fit) + 2 * EQUAL
+        assert set(np.abs(theta)) <= {0.0, *SIZES}
+
+
+def test_no_single_place_is_better_even_for_an_expert_who_answers_at_random() -> None:
+    for seed in range(12):
+        fit = fit_of(next(growing(seed, 0)))
+        theta = fit.solve()
+        singles = [sign * place for place in np.eye(4) for sign in (1.0, -1.0)]
+        assert fit.cost(theta) <= min(fit.cost(single) for single in singles) + 4 * EQUAL
+        thinner = [np.where(np.arange(4) == k, 0.0, theta) for k in np.flatnonzero(theta)]
+        for fewer in thinner:
+            if fewer.any():
+                assert fit.cost(theta) <= fit.cost(fewer / np.abs(fewer).max()) + 1e-9
+
+
+def test_a_warm_start_never_ends_worse_than_it_began_nor_where_the_expert_has_a_goal_than_a_cold_one() -> None:
+    for seed in range(12):
+        before = None
+        for estimate in growing(seed, 1, episodes=(3, 6, 12, 24)):
+            fit, cold = fit_of(estimate), fit_of(estimate)
+            warm = fit.solve(before)
+            if before is not None:
+                assert total(fit, warm) <= total(fit, before) + 4 * EQUAL
+            assert total(fit, warm) <= total(cold, cold.solve()) + 1e-9
+            before = warm
+
+
+def test_the_same_estimate_gives_the_same_reward_to_the_last_bit() -> None:
+    for estimate in growing(3, 2, episodes=(12, 12)):
+        first, second = (SparseLikelihood()(estimate, 1.0) for _ in range(2))
+        np.testing.assert_array_equal(first.reward, second.reward)
+        assert first.iterations == second.iterations
+        again = SparseLikelihood()(estimate, 1.0, first.parameters)
+        assert again.explanation is not None
+        assert first.explanation is not None
+        np.testing.assert_array_equal(again.explanation.theta, first.explanation.theta)
+
+
+def test_a_start_of_another_size_is_no_obstacle() -> None:
+    estimate = next(growing(0, 1))
+    cold = SparseLikelihood()(estimate, 1.0).reward
+    for start in (np.ones(2), np.zeros(4), np.ones(9)):
+        np.testing.assert_array_equal(SparseLikelihood()(estimate, 1.0, {"theta.state": start}).reward, cold)
+
+
+def observed(problem: Problem, strategy: str, samples: int, seed: int, expert: FloatArray | None = None) -> Estimate:
+    """What is known after so many samples; of the expert of the problem, unless another is given."""
+    shown = PolicyExpert(problem.expert if expert is None else expert, problem.mdp.shape)
+    settings = Settings(strategy=strategy, irl="feasible-point", certify=None, max_samples=samples, seed=seed)
+    *_, last = learn(Simulator(problem.mdp), shown, settings)
+    return last.belief.estimate
+
+
+def with_known_dynamics(estimate: Estimate, mdp: MDP) -> Estimate:
+    """The same answers, and the process as it is."""
+    known = Estimate.of(estimate.counts, kind=estimate.kind, delta=estimate.delta, initial=mdp.initial)
+    vars(known).update(mdp=mdp, row_visits=np.full(mdp.shape, CERTAIN))
+    return known
+
+
+def explained(estimate: Estimate, space: RewardSpace | None = None) -> Explanation:
+    explanation = SparseLikelihood()(estimate, 1.0, None, space).explanation
+    assert explanation is not None
+    return explanation
+
+
+def places(problem: Problem) -> FloatArray:
+    """`[S]`: what the true reward pays at most in each state."""
+    return np.asarray(problem.reward.max(axis=(0, 2)))
+
+
+@pytest.mark.parametrize("name", ["four-paths", "double-chain", "gridworld"])
+def test_with_known_dynamics_sixty_samples_show_the_goal(name: str) -> None:
+    for seed in range(3):
+        problem = make(name, seed)
+        seen = explained(with_known_dynamics(observed(problem, "advice", 60, seed), problem.mdp))
+        assert seen.space == "state"
+        assert seen.goals == [int(places(problem).argmax())]
+        assert (seen.explained, seen.avoided) == (seen.compared, [])
+
+
+def test_an_expert_who_only_avoids_a_place_is_said_to_avoid_it() -> None:
+    for seed in range(3):
+        problem = make("chain", seed)
+        seen = explained(with_known_dynamics(observed(problem, "advice", 60, seed), problem.mdp))
+        assert seen.space == "state"
+        assert seen.avoided[0] == int(places(problem).argmin()) == int(seen.by_state.argmin())
+        assert int(seen.theta.argmin()) == seen.avoided[0]
+        assert seen.goals == []
+
+
+@pytest.mark.parametrize("name", ["four-paths", "double-chain"])
+def test_with_unknown_dynamics_probing_shows_the_goal(name: str) -> None:
+    for seed in range(3):
+        problem = make(name, seed)
+        probed = explained(observed(problem, "probe", 500, seed))
+        assert (probed.space, probed.goals) == ("state", [int(places(problem).argmax())])
+
+
+def test_following_the_expert_alone_rules_no_reward_out() -> None:
+    """In a process that does what it is told, nothing that the expert declined is ever seen."""
+    problem = make("four-paths", 1, max_failure=0.0)
+    followed, probed = (explained(observed(problem, strategy, 500, 1)) for strategy in ("advice", "probe"))
+    assert (followed.space, followed.compared, followed.goals) == ("any", 0, [])
+    assert followed.answers > 0
+    assert (probed.space, probed.goals) == ("state", [int(places(problem).argmax())])
+
+
+def test_an_expert_who_answers_at_random_wants_nothing_that_can_be_named() -> None:
+    """Measured at 300 samples: 2 of 60 such experts seem to avoid some place."""
+    mistaken = []
+    for name, seed in itertools.product(("four-paths", "double-chain", "gridworld"), range(4)):
+        problem = make(name, seed)
+        horizon, n_states, n_actions = problem.mdp.shape
+        actions = np.random.default_rng(seed).integers(n_actions, size=(horizon, n_states))
+        estimate = observed(problem, "probe", 300, seed, np.eye(n_actions)[actions])
+        seen = explained(estimate)
+        mistaken.append(seen.space != "any")
+        assert seen.goals == []
+        if seen.space == "any":
+            assert not any(explained(estimate, space).explains for space in (StateReward(), StateActionReward()))
+    assert sum(mistaken) <= 2
+
+
+def test_rewards_that_depend_on_the_step_need_the_largest_space() -> None:
+    for seed in range(4):
+        problem = make("random-mdp", seed)
+        estimate = observed(problem, "probe", 1000, seed)
+        recovered = SparseLikelihood()(estimate, 2.0)
+        seen = recovered.explanation
+        assert seen is not None
+        assert (seen.space, seen.explains, seen.goals, seen.avoided) == ("any", False, [], [])
+        assert not explained(estimate, StateReward()).explains
+        # The reward repeats the answers, and nothing else.
+        np.testing.assert_array_equal(recovered.reward, np.where(estimate.expert_uses, 2.0, 0.0))
+        assert recovered.infeasibility == 0.0
+        assert recovered.unknown_step_reward == 0.0
+
+
+def erring(problem: Problem, rate: float, seed: int) -> FloatArray:
+    """The expert `[H, S, A]` with a wrong answer here and there."""
+    rng = np.random.default_rng(seed)
+    actions, n_actions = problem.expert.argmax(axis=2), problem.mdp.n_actions
+    wrong = (actions + rng.integers(1, n_actions, size=actions.shape)) % n_actions
+    return np.asarray(np.eye(n_actions)[np.where(rng.random(actions.shape) < rate, wrong, actions)])
+
+
+@pytest.mark.parametrize("name", ["four-paths", "double-chain", "gridworld"])
+def test_wrong_answers_are_borne(name: str) -> None:
+    """With known dynamics nothing but an error can make an answer wrong."""
+    for seed in range(3):
+        problem = make(name, seed)
+        estimate = observed(problem, "uniform", 1000, seed, erring(problem, 0.05, seed))
+        seen = explained(with_known_dynamics(estimate, problem.mdp))
+        assert seen.goals == [int(places(problem).argmax())]
+        assert 0 < seen.error_rate <= 0.1
+        assert 0.9 < seen.share < 1
+
+
+def test_the_space_one_asks_for_is_the_space_one_gets() -> None:
+    problem = make("gridworld", 0)
+    estimate = observed(problem, "probe", 200, 0)
+    for space in (StateReward(), StateActionReward()):
+        recovered = SparseLikelihood()(estimate, 3.0, None, space)
+        assert recovered.explanation is not None
+        assert recovered.explanation.space == space.name
+        over = space.over(estimate.mdp, estimate.over)
+        table = over.table(recovered.explanation.theta)
+        low, high = min(0.0, table.min()), max(0.0, table.max())
+        np.testing.assert_allclose(recovered.reward, 3.0 * (table - low) / (high - low), atol=1e-12)
+        assert set(recovered.parameters) == {f"theta.{space.name}"}
+
+
+def test_a_larger_penalty_never_leaves_more_parameters_on_the_same_answers() -> None:
+    problem = make("chain", 0)
+    estimate = observed(problem, "probe", 600, 0)
+    sizes = []
+    for penalty in (0.5, 4.0, 40.0):
+        recovered = SparseLikelihood(penalty)(estimate, 1.0, None, StateReward())
+        assert recovered.explanation is not None
+        sizes.append(np.count_nonzero(recovered.explanation.theta))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 1
