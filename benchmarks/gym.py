@@ -2,10 +2,9 @@
 
     python benchmarks/gym.py [--only NAME ...] [--strategies NAME ...] [--seeds N]
 
-Every strategy learns until its policy has a normalised regret of at most 0.05 against the expert, or until its budget is
-spent; then the row says so, with the regret it had. The expert is the exact optimum of the
-environment, taken as stationary where it loses little by that. Of several seeds a row has the medians. MiniGrid needs
-`pip install minigrid`.
+Every strategy learns until its policy has a normalised regret of at most 0.05 against the expert, or until its budget
+is spent; then the row says so, with the regret it had. The expert is the exact optimum of the environment, taken as
+stationary where it loses little by that. Of several seeds a row has the medians. MiniGrid needs `pip install minigrid`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The feasible set inside a reward space, against dense matrices of policy evaluation; conflicts against brute force."""
+"""The feasible set in a reward space, against dense matrices of policy evaluation; conflicts against brute force."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import (
     AnyReward,
     EmptySetError,
@@ -26,6 +25,7 @@ from aceirl.rewards import (
     StateReward,
     answer_errors,
     conflict,
+    estimated_conflict,
     least_excess,
 )
 from aceirl.rewards.conflicts import SHARE
@@ -98,9 +98,9 @@ def test_a_parameter_out_of_bounds_is_named() -> None:
     feasible = FeasibleParameters.of_problem(
         random_mdp(np.random.default_rng(0), (2, 3, 2)), np.zeros(3, int), StateReward()
     )
-    assert str(feasible.contains([0.0, 0.0, 1.5])) == "parameter 2 is 0.5 too high"
-    assert str(feasible.contains([-1.25, 0.0, 0.0])) == "parameter 0 is 0.25 too low"
-    assert str(feasible.contains([0.5, 0.5, 0.5])) == "in the set"
+    assert str(feasible.contains([1.0, 1.0, 1.0])) == "in the set"
+    assert str(feasible.contains([1.5, 1.5, 1.5])) == "parameter 0 is 0.5 too high"
+    assert str(feasible.contains([-1.25, -1.25, -1.25])) == "parameter 0 is 0.25 too low"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -169,7 +169,7 @@ def test_an_expert_who_uses_two_actions_ties_where_they_lead() -> None:
     expert = np.full((3, 4, 3), 1 / 3)
     expert[:, 0] = [0.5, 0.5, 0.0]
     feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
-    assert feasible.largest() == [0, 1, 2]
+    assert feasible.restricted(upper=[1, 1, 1, 0.5]).largest() == [0, 1, 2, 3], "no bound but zero and one matters"
     normal = feasible.normalised(largest=1)
     np.testing.assert_allclose(normal.intervals(), [[0, 1], [1, 1], [1, 1], [0, 1]], atol=1e-7)
     assert normal.determined().tolist() == [False, True, True, False]
@@ -291,14 +291,13 @@ def test_samples_are_spread_as_draws_from_the_box_that_are_members() -> None:
     mdp = random_mdp(rng, (3, 3, 2))
     expert = best_actions(mdp, np.broadcast_to(rng.random(3)[None, :, None], mdp.shape))
     feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
-    box = rng.uniform(-1, 1, (20_000, 3))
+    box = rng.uniform(-1, 1, (5_000, 3))
     members = np.array([theta for theta in box if feasible.contains(theta, tolerance=0.0)])
     assert len(members) > 500
-    drawn = feasible.sample(rng, 3_000)
+    drawn = feasible.sample(rng, 500)
     assert all(feasible.contains(theta) for theta in drawn)
-    error = members.std(axis=0) * (1 / np.sqrt(len(members)) + 3 / np.sqrt(len(drawn)))
-    assert (np.abs(drawn.mean(axis=0) - members.mean(axis=0)) < 6 * error).all()
-    np.testing.assert_allclose(drawn.std(axis=0), members.std(axis=0), rtol=0.25)
+    np.testing.assert_allclose(drawn.mean(axis=0), members.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(members.T), atol=0.05)
     with pytest.raises(InputError, match="n must be"):
         feasible.sample(rng, 0)
 
@@ -330,7 +329,7 @@ def test_bounds_are_checked() -> None:
 
 def preference(feasible: FeasibleParameters, explained: list[tuple[int, int]]) -> float:
     """The largest mean preference of a reward that explains these answers, from dense policy evaluation."""
-    dense, (horizon, n_states, n_actions) = Dense.of(feasible), feasible.mdp.shape
+    dense, (horizon, n_states, _) = Dense.of(feasible), feasible.mdp.shape
     n = feasible.space.n_parameters
     apart = np.abs(dense.behind).max(axis=-1) > 1e-9
     rows = [-np.append(row, np.zeros(horizon)) for h, s in explained for row in dense.behind[h, s]]
@@ -364,13 +363,6 @@ def test_a_conflict_is_irreducible_by_brute_force(seed: int) -> None:
     for size in range(len(found)):
         for part in combinations(found, size):
             assert preference(feasible, list(part)) >= needed - 2e-7
-    smallest = min(
-        len(part)
-        for n in range(1, 4)
-        for part in combinations(every, n)
-        if preference(feasible, list(part)) < needed - 1e-6
-    )
-    assert len(found) <= smallest + 2
 
 
 def test_some_random_experts_are_in_conflict_and_some_are_not() -> None:
@@ -386,8 +378,13 @@ def test_some_random_experts_are_in_conflict_and_some_are_not() -> None:
 def test_an_expert_whose_reward_depends_on_the_step_is_in_conflict_in_states_and_not_in_tables() -> None:
     for seed in range(3):
         problem = make("random-mdp", seed)
-        found = conflict(FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward()))
+        feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())
+        found = conflict(feasible)
         assert 2 <= len(found) <= 6
+        places, needed = [(h, s) for h, s, _ in found], SHARE * preference(feasible, [])
+        assert preference(feasible, places) < needed
+        for place in places:
+            assert preference(feasible, [other for other in places if other != place]) >= needed - 2e-7
         assert all(problem.expert[entry] == 1 for entry in found)
         assert len({h for h, _, _ in found}) > 1, "answers of one step alone have a reward"
         assert conflict(FeasibleParameters.of_problem(problem.mdp, problem.expert, AnyReward())) == []
@@ -400,21 +397,20 @@ def test_an_expert_who_wants_places_is_in_no_conflict_whatever_its_ties(name: st
 
 
 def test_errors_of_estimates_are_no_conflict_and_a_real_one_outlives_them() -> None:
-    for name, episodes, share, in_conflict in (("gridworld", 20, 0.5, False), ("random-mdp", 500, 0.5, True)):
+    for name, episodes, in_conflict in (("gridworld", 20, False), ("random-mdp", 1_000, True)):
         estimate = observed(name, 0, episodes)
         feasible = FeasibleParameters.of_estimate(estimate, StateReward())
-        reward = SparseLikelihood()(estimate, 1.0, None, StateReward()).reward
-        assert conflict(feasible, share=share), "taken at its word, an estimate contradicts itself"
-        assert bool(conflict(feasible, answer_errors(estimate, reward), share)) == in_conflict
+        assert conflict(feasible), "taken at its word, an estimate contradicts itself"
+        assert bool(estimated_conflict(estimate, StateReward())) == in_conflict
 
 
-def test_errors_shrink_with_observations_and_vanish_with_the_reward() -> None:
+def test_errors_shrink_with_observations_and_depend_on_the_spread_of_a_row() -> None:
     few, many = observed("gridworld", 0, 20), observed("gridworld", 0, 2_000)
-    reward = make("gridworld", 0).reward
-    one, two = answer_errors(few, reward), answer_errors(many, reward)
+    one, two = (answer_errors(e, FeasibleParameters.of_estimate(e, StateReward())) for e in (few, many))
     assert np.median(two) < 0.25 * np.median(one)
-    assert (answer_errors(few, np.ones(few.mdp.shape[1:])) < 1e-6).sum() >= 0
-    assert (answer_errors(few, np.zeros(few.mdp.shape)) == 0).all()
+    sure = observed("double-chain", 0, 200)
+    feasible = FeasibleParameters.of_estimate(sure, StateReward())
+    assert answer_errors(sure, feasible)[-1].max() == 0, "after the last step nothing follows"
 
 
 def test_a_share_that_is_none_is_refused() -> None:
@@ -423,7 +419,3 @@ def test_a_share_that_is_none_is_refused() -> None:
     )
     with pytest.raises(InputError, match="share must be"):
         conflict(feasible, share=0.0)
-
-
-def known_everywhere(feasible: FeasibleParameters) -> BoolArray:
-    return feasible.followed

@@ -30,7 +30,7 @@ from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvi
 from aceirl.rewards import AnyReward
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.sources import optimal_task
+from aceirl.sources import Source, open_task, optimal_task
 from aceirl.turns import RunState, Turn
 
 SPACES = {
@@ -63,6 +63,33 @@ def test_observations_of_every_kind_are_numbered_and_read_back(kind: str) -> Non
     assert [again.find(observation) for observation in seen] == numbers
     for number in set(numbers):
         assert space.contains(again.observation(number))
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_an_observation_that_ends_an_episode_is_another_state_than_the_same_one_met_on_the_way(kind: str) -> None:
+    first, second = list({str(one): one for one in samples(SPACES[kind], 30)}.values())[:2]
+    states = StateIndex(SPACES[kind])
+    numbers = [states.number(first), states.number(first, terminal=True), states.number(second, terminal=True)]
+    assert numbers == [1, 2, 3]
+    assert states.terminal == {NOWHERE, 2, 3}
+    assert states.find(second) is None, "it was met as an end only"
+    assert states.names[2] == f"terminal {states.names[1]}"
+
+    again = states.numbered(states.names)
+    assert again.names == states.names
+    assert again.terminal == states.terminal
+    assert [again.find(first), again.find(first, terminal=True), again.find(second, terminal=True)] == numbers
+    assert again.key(again.observation(2)) == states.key(first)
+
+
+def test_cells_of_a_discretiser_have_ends_of_their_own_too() -> None:
+    states = StateIndex(spaces.Box(-1, 1, shape=(1,), dtype=np.float32), Bins((-1,), (1,), (2,)))
+    left, also_left = np.array([-0.9], dtype=np.float32), np.array([-0.1], dtype=np.float32)
+    assert [states.number(left), states.number(left, terminal=True), states.number(also_left, terminal=True)] == [
+        1,
+        2,
+        2,
+    ]
 
 
 def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
@@ -153,6 +180,89 @@ def test_an_episode_that_is_over_stays_where_it_ended_and_nothing_more_is_observ
         environment.step(1)
 
 
+def lake() -> GymEnvironment:
+    """Two cells wide: down is a hole, two to the right is the flag."""
+    return GymEnvironment(gymnasium.make("FrozenLake-v1", desc=["SFG", "HFF"], is_slippery=False, max_episode_steps=6))
+
+
+LEFT, DOWN, RIGHT = 0, 1, 2
+
+
+def test_a_goal_and_a_hole_are_two_states_and_each_episode_stays_in_its_own() -> None:
+    environment, rng = lake(), np.random.default_rng(0)
+    assert environment.reset(rng) == 1
+    fallen = [environment.step(DOWN) for _ in range(6)]
+    environment.reset(rng)
+    arrived = [environment.step(RIGHT) for _ in range(6)]
+    assert fallen == [2] * 6
+    assert arrived == [3, *[4] * 5]
+    assert environment.names == ("nowhere", "0", "terminal 3", "1", "terminal 2")
+    assert environment.terminal == {NOWHERE, 2, 4}
+    assert environment.possible_states == 13
+
+
+@pytest.mark.parametrize("strategy", ["random", "guided", "advice", "probe"])
+def test_nobody_is_asked_where_an_episode_is_over_and_nothing_is_tried_there(strategy: str) -> None:
+    environment, asked = lake(), set[Any]()
+
+    def answer(room: int) -> int:
+        asked.add(room)
+        return RIGHT
+
+    turn = learned(environment, ObservationExpert(answer, environment), strategy=strategy, certify=None)[-1]
+    assert {environment.observation(state) for state in environment.terminal - {NOWHERE}} >= {2}
+    assert not asked & {2, 3}
+    assert not turn.counts.visits[:, sorted(environment.terminal)].any()
+    assert turn.record.answers == len(asked) <= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("FrozenLake-v1", {}),
+        ("FrozenLake-v1", {"is_slippery": False}),
+        ("CliffWalking-v1" if "CliffWalking-v1" in gymnasium.registry else "CliffWalking-v0", {}),
+        ("Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3", {}),
+        ("Blackjack-v1", {}),
+        ("MiniGrid-Empty-5x5-v0", {}),
+    ],
+)
+def test_the_exact_model_has_the_ends_that_are_met(name: str, options: dict[str, Any]) -> None:
+    """Played with the best policy and many mistakes: every state that is met is in the model, an end if it was one, and
+    every step that is taken is possible there."""
+    if name.startswith("MiniGrid"):
+        pytest.importorskip("minigrid")
+    task = open_task(Source(name, options, 0, expert="optimal", horizon=60))
+    environment = task.environment
+    assert isinstance(environment, GymEnvironment)
+    assert task.env is not None
+    model = exact_model(task.env, 60, environment.n_actions)
+    best, rng = model.stationary_expert(), np.random.default_rng(0)
+
+    def in_model(state: int) -> int:
+        found = model.states.find(environment.observation(state), terminal=state in environment.terminal)
+        assert found is not None, environment.names[state]
+        return found
+
+    moves = set()
+    for _ in range(150):
+        state = environment.reset(rng)
+        assert model.mdp.initial[in_model(state)] > 0
+        for _ in range(60):
+            here = in_model(state)
+            action = int(rng.integers(environment.n_actions)) if rng.random() < 0.3 else int(best[here])
+            state = environment.step(action)
+            moves.add((here, action, in_model(state)))
+            if state in environment.terminal:
+                break
+    probabilities = model.mdp.transitions.matrix.toarray().reshape(-1, environment.n_actions, len(model.states))
+    assert all(probabilities[move] > 0 for move in moves)
+    assert environment.terminal - {NOWHERE}, "some episode must have ended"
+    for over in model.states.terminal:
+        assert (probabilities[over, :, over] == 1).all()
+        assert not model.reward[:, over].any()
+
+
 def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
     environment = GymEnvironment(Corridor(rooms=3), horizon=5)
     assert isinstance(environment, EndingEnvironment)
@@ -209,7 +319,9 @@ def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() ->
     warm: Mapping[str, FloatArray] = {}
     for turn in turns:
         counts = relabelled(turn.state.counts.grown(len(order)), order)
-        whole = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, terminal={0, 1}, possible_states=13)
+        whole = Estimate.of(
+            counts, kind=ExpertKind(stationary=True), delta=0.1 / 3, terminal={0, 1}, possible_states=13
+        )
         found = MaxCausalEntropy()(whole, 1.0, warm, AnyReward())
         warm = found.parameters
 

@@ -96,6 +96,74 @@ def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str, parame
     assert checked >= 3
 
 
+@pytest.mark.parametrize(("name", "columns"), [("FrozenLake-v1", 4), (CLIFF, 12)])
+def test_the_ends_of_episodes_lie_in_their_cells_on_the_map(name: str, columns: int) -> None:
+    """Numbered row by row, from the upper left corner; a goal is also where the way to it leads."""
+    env, environment = opened(name)
+    walked(environment)
+    states = environment.states
+    if name == CLIFF:
+        states.number(47, terminal=True)
+    found, ends = layout(env, states, environment.actions), sorted(states.terminal)[1:]
+    assert ends
+    (left, _, _, top), unit = (
+        found.panels[0].extent,
+        found.positions[states.find(1)][0] - found.positions[states.find(0)][0],
+    )  # type: ignore[index]
+    for end in ends:
+        row, column = divmod(states.observation(end), columns)
+        x, y = found.positions[end]
+        assert (int((x - left) / unit), int((top - y) / unit)) == (column, row)
+        told = "the goal" if name == CLIFF else "the flag" if states.observation(end) == 15 else "the hole"
+        assert found.state_names[end] == f"{told} in row {row + 1}, column {column + 1}"
+
+
+def test_a_place_that_is_an_end_at_one_time_only_is_on_the_map_twice() -> None:
+    env = Drawn(EnvironmentDescription(map_cell=lambda env, room: MapCell(room, 0.0), frame=lambda env, shape: CELLS))
+    environment = GymEnvironment(env, horizon=10)
+    walked(environment)
+    last, end = environment.states.find(3), environment.states.find(3, terminal=True)
+    found = drawn_layout(env, environment)
+    np.testing.assert_array_equal(found.positions[last], found.positions[end])
+    assert found.state_names[end] == f"the end in {found.state_names[last]}"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("MiniGrid-Empty-5x5-v0", {"the goal"}), ("MiniGrid-LavaGapS5-v0", {"the goal", "the lava"})]
+)
+def test_the_ends_of_minigrid_are_on_the_map_of_the_rest_and_called_by_their_names(name: str, told: set[str]) -> None:
+    """The agent hides what it stands on, and the picture of the end must not be another scene for that."""
+    env, _ = opened(name)
+    fixed = SameSeed(env)
+    environment = GymEnvironment(fixed, horizon=50)
+    walked(environment, 300)
+    for _ in range(2):  # drawing it changes nothing
+        found = drawn_layout(fixed, environment)
+        assert [panel.title for panel in found.panels] == [f"facing {way}" for way in ("down", "left", "right", "up")]
+        ends = {found.state_names[end].partition(" in row")[0] for end in environment.terminal - {0}}
+        assert ends == told
+
+
+class SameSeed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Always the same map."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self.env.reset(seed=1, options=options)
+
+
+def test_taxis_end_where_they_were_bound_for() -> None:
+    env, environment = opened(TAXI)
+    rooms = {
+        stand: env.unwrapped.encode(*cell, stand, stand) for stand, cell in enumerate([(0, 0), (0, 4), (4, 0), (4, 3)])
+    }  # type: ignore[attr-defined]
+    for seen in rooms.values():
+        environment.states.number(seen, terminal=True)
+    told = state_words(env, environment.states)[1:]
+    assert told == tuple(
+        f"the passenger delivered at the {colour} stand" for colour in ("red", "green", "yellow", "blue")
+    )
+
+
 def _inside(position: np.ndarray[Any, Any], extent: tuple[float, float, float, float]) -> bool:
     (x, y), (left, right, bottom, top) = position, extent
     return bool(left < x < right and bottom < y < top)

@@ -393,7 +393,8 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
     code, out, _ = on_the_command_line("export", "lake")
     assert code == 0
     rows = (tmp_path / "lake" / "reward.csv").read_text().splitlines()
-    assert rows[0] == "step,observation,action,reward,greedy"
+    assert rows[0] == "step,observation,terminal,action,reward,greedy"
+    assert "0,15,1,,0," in rows, "to be at the flag is worth as much as any end, and nothing is greedy there"
     answers = (tmp_path / "lake" / "answers.jsonl").read_text().splitlines()
     assert len(answers) == 6
 
@@ -402,6 +403,25 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
     assert code == 0
     assert json.loads(out)["answers"] == 6
     assert json.loads(out)["regret"] is None
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "export"])
+def test_a_run_of_a_version_that_knew_one_end_only_is_refused_in_one_line(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = ["gymnasium_environments:Corridor", "--expert", "test_gym_experts:always_on", "--horizon", "9"]
+    assert on_the_command_line("run", *own, "--max-samples", "10", "--out", "old")[0] == 0
+    assert on_the_command_line(command, "old")[0] == 0
+    configuration = json.loads((tmp_path / "old" / "run.json").read_text())
+    (tmp_path / "old" / "run.json").write_text(json.dumps(configuration | {"format": 1}))
+    code, _, error = on_the_command_line(command, "old")
+    assert code == 2
+    assert error.strip() == "error: old is of an earlier version, which took all ends of episodes for one; run it again"
+
+
+def always_on(room: int) -> int:
+    return 1
 
 
 def test_a_users_own_environment_and_expert_run_from_the_command_line(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,15 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium_environments import Corridor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import END
 from aceirl.errors import InputError
+from aceirl.experts import ObservationExpert
 from aceirl.loop import learn
 from aceirl.mdp import MDP, check_policy
 from aceirl.metrics import Truth
@@ -67,9 +71,9 @@ def test_what_was_learned_outlives_the_environments_numbering(
     other = GymEnvironment(run[0].env)
     other.reset(np.random.default_rng(3))
     assert [learned(room, 1, 0) for room in range(16)] == before
-    assert learned(0, 1, 0) == learned.reward[0, 1, 1]
-    assert learned(0, 1, 10**6) == learned.reward[-1, 1, 1]
-    assert learned(5, 0, 3) == learned.unknown_step_reward[3], "nobody ever was in the hole and went on"
+    here = learned.states.find(0)
+    assert learned(0, 1, 0) == learned.payments[0, here, 1]
+    assert learned(0, 1, 10**6) == learned.payments[-1, here, 1]
 
 
 @wrapped_on_purpose
@@ -84,7 +88,7 @@ def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_rewar
     _, reward, terminated, _, info = wrapped.step(2)
     assert terminated
     assert info["original_reward"] == 1
-    assert reward == learned(14, 2, 5)
+    assert reward == learned(14, 2, 5, 15, terminated=True)
 
 
 @wrapped_on_purpose
@@ -93,21 +97,149 @@ def test_the_log_passes_the_checker() -> None:
 
 
 def test_what_is_paid_in_states_never_met_can_be_chosen(learned: GymResult) -> None:
-    for elsewhere, paid in ((None, learned.unknown_step_reward[1]), (-3.0, -3.0)):
+    """The expert goes down first; nobody ever was on its right."""
+    assert learned.states.find(1) is None
+    assert learned.unknown_step_reward == 0
+    for elsewhere, paid in ((None, -1.0), (-3.0, -3.0)):
         wrapped = RecoveredReward(lake(), learned, elsewhere)
         wrapped.reset(seed=0)
         wrapped.step(2)
-        assert wrapped.step(2)[1] == paid
+        assert wrapped.step(2)[1] == paid, "an expert's action pays nothing here, and any other one less"
 
 
-def test_nothing_is_earned_after_the_end_and_every_policy_loses_alike(
-    run: tuple[EpisodeLog, GymEnvironment, Turn], learned: GymResult
-) -> None:
-    """An agent's episode stops at the end, the learner's goes on there; both must rank policies alike."""
-    recovered = run[2].belief.recovered
-    assert learned.reward[:, END].max() == 0
-    taken = (recovered.reward - learned.reward)[:, 1:]
-    np.testing.assert_allclose(taken, np.broadcast_to(taken[:, :1, :1], taken.shape), atol=1e-12)
+SMALL = ["SFF", "FHF", "FFG"]
+HOLE, FLAG = 4, 8
+
+
+def small_lake() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("FrozenLake-v1", desc=SMALL, is_slippery=False, max_episode_steps=8)
+
+
+def place(room: int) -> list[float]:
+    """Features of a room: how far down and right it is, and whether it is in the middle."""
+    return [room // 3 + room % 3, float(room == HOLE)]
+
+
+SPACES: dict[str, dict[str, Any]] = {
+    "state": {"reward": "state"},
+    "state-action": {"reward": "state-action"},
+    "features": {"reward": place},
+    "any": {"reward": "any"},
+    "max-causal-entropy": {"irl": "max-causal-entropy", "reward": "any"},
+    "feasible-point": {"irl": "feasible-point", "reward": "any"},
+}
+
+
+@cache
+def explored(space: str) -> tuple[Turn, GymResult]:
+    """The small lake, in which everything was tried, and what was recovered in a space."""
+    env = small_lake()
+    environment = GymEnvironment(env)
+    task = optimal_task(env, environment, stationary=True)
+    settings = Settings(strategy="random", max_samples=600, episodes_per_iteration=50, certify=None, **SPACES[space])
+    turn = list(learn(task.environment, task.expert, settings))[-1]
+    assert turn.belief.estimate.mdp.known[:, 1:].all(), "everything was tried"
+    return turn, GymResult.of(turn, environment)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) -> None:
+    """An agent's episode stops at the end, the learner's goes on there for the steps that are left, in the place where
+    it ended. Both rank all ways to act alike: the returns differ by a factor and a constant."""
+    turn, result = explored(space)
+    wrapped, rng = RecoveredReward(small_lake(), result), np.random.default_rng(0)
+    paid, in_table, ends = [], [], set()
+    for _ in range(60):
+        seen, _ = wrapped.reset()
+        earned, by_table, over = 0.0, 0.0, False
+        for step in range(8):
+            action = int(rng.integers(4))
+            state = result.states.find(seen, terminal=over)
+            # After the end the learner does whatever is best there.
+            by_table += turn.belief.recovered.reward[step, state, slice(None) if over else action].max()
+            if not over:
+                seen, reward, over, _, _ = wrapped.step(action)
+                earned += float(reward)
+        ends.add((seen, over))
+        paid.append(earned)
+        in_table.append(by_table)
+    assert {(HOLE, True), (FLAG, True)} < ends
+    assert np.ptp(in_table) > 0.1, "some episodes must be better than others"
+    factor = np.ptp(paid) / np.ptp(in_table)
+    np.testing.assert_allclose(paid, factor * (np.array(in_table) - min(in_table)) + min(paid), atol=1e-9)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: Path) -> None:
+    _, result = explored(space)
+    result.save_table(tmp_path / "reward.csv")
+    with (tmp_path / "reward.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    own = {line["observation"]: float(line["reward"]) for line in lines if line["terminal"] == ""}
+    hurry = own.pop("hurry", 0.0)
+
+    def written(room: int, action: int | None, step: int) -> float:
+        """What the lines say of an action, or of an end."""
+        if own:
+            return float(np.dot(place(room), list(own.values())))
+        kept = [
+            float(line["reward"])
+            for line in lines
+            if (line["observation"], line["terminal"]) == (str(room), str(int(action is None)))
+            and line["action"] in ("", str(action))
+            and line.get("step", str(step)) == str(step)
+        ]
+        (value,) = kept
+        return value
+
+    for step in range(8):
+        for room in set(range(9)) - {HOLE, FLAG}:
+            for action in range(4):
+                assert result(room, action, step) == pytest.approx(written(room, action, step) - hurry, abs=1e-5)
+        for room, before, action in ((HOLE, 1, 1), (FLAG, 5, 1)):
+            paid = result(before, action, step, room, terminated=True) - result(before, action, step)
+            assert paid == pytest.approx(written(room, None, step), abs=1e-5)
+
+
+def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> None:
+    """A hand-made reward: the last room is worth 0.2, to be done in it 1, and each step costs 0.1."""
+    environment = GymEnvironment(Corridor(rooms=3), horizon=9)
+    expert = ObservationExpert(lambda room: 1, environment)
+    turn = list(learn(environment, expert, Settings(reward="state", max_samples=30, certify=None)))[-1]
+    told, states = turn.belief.recovered.explanation, environment.states
+    assert told is not None
+    last, end = states.find(2), states.find(2, terminal=True)
+    assert last is not None
+    assert end is not None
+    worth = np.zeros(len(states))
+    worth[last], worth[end] = 0.2, 1.0
+    paid = np.repeat(worth[:, None], 2, axis=1)
+    result = replace(GymResult.of(turn, environment), explanation=told.of(np.append(worth, 0.1), paid))
+    wrapped = RecoveredReward(Corridor(rooms=3), result)
+    wrapped.reset(seed=0)
+    rewards = [wrapped.step(action)[1:3] for action in (1, 0, 1, 1, 1)]
+    assert [over for _, over in rewards] == [False] * 4 + [True]
+    assert [reward for reward, _ in rewards] == pytest.approx([-0.1, -0.1, -0.1, -0.1, 0.2 - 0.1 + 1.0])
+    longer = RecoveredReward(Corridor(rooms=2), result)
+    longer.reset(seed=0)
+    assert [longer.step(1)[1] for _ in range(2)] == pytest.approx([-0.1, -0.1]), (
+        "an end that was never met pays nothing"
+    )
+
+
+def test_features_pay_where_nobody_ever_was() -> None:
+    """In a lake that is larger, with the same weights; a state is known by its number only."""
+    _, result = explored("features")
+    told = result.explanation
+    assert told is not None
+    weights = told.theta[:2]
+    for room, action in ((11, 0), (HOLE, 2)):
+        assert result(room, action, 0) == pytest.approx(np.dot(place(room), weights) - told.hurry)
+    paid = result(0, 0, 3, 13, terminated=True) - result(0, 0, 3)
+    assert paid == pytest.approx(np.dot(place(13), weights))
+    _, by_state = explored("state")
+    assert by_state.explanation is not None
+    assert by_state(11, 0, 0) == -by_state.explanation.hurry
 
 
 def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: GymResult) -> None:

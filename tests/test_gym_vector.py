@@ -92,6 +92,25 @@ def test_episodes_side_by_side_are_those_played_one_after_the_other(kind: type[A
         assert [turn.record.certificates for turn in found] == [turn.record.certificates for turn in one_by_one]
 
 
+def test_ends_are_told_apart_side_by_side_as_they_are_one_after_the_other() -> None:
+    """On a slippery lake with holes, in which nothing is random but the environment."""
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return gymnasium.make("FrozenLake-v1", max_episode_steps=40, disable_env_checker=True)
+
+    def found(environment: GymAdapter) -> Turn:
+        right = ObservationExpert(lambda room: 2, environment)
+        return learned(environment, right, episodes_per_iteration=8, max_samples=400, certify=None)[-1]
+
+    one = GymEnvironment(make())
+    expected = found(one)
+    assert len(one.terminal) > 3, "several holes, and nowhere"
+    for options in MODES:
+        environment = vector(make, 4, horizon=40, **options)
+        assert_same(found(environment).state, expected.state)
+        assert environment.terminal == one.terminal
+
+
 @every_kind
 def test_no_step_of_an_episode_is_lost_to_the_end_of_the_one_before(kind: type[Any], options: dict[str, Any]) -> None:
     """Some episodes end just at the horizon, and some would with the next step."""

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from aceirl.belief import Belief, Plan
 from aceirl.certificates import KINDS
+from aceirl.certificates.e_process import chance_taken, forecast
+from aceirl.collect import Answers, Streams, collect
+from aceirl.counts import Counts, ExpertKind
 from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
 from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.explore import STRATEGIES
+from aceirl.explore import STRATEGIES, Guided
+from aceirl.explore.advice import Advice
+from aceirl.explore.probe import Probe
 from aceirl.explore.travel import leading_anywhere, rounded
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import MDP, Transitions
 from aceirl.metrics import Truth
+from aceirl.protocols import Access, Moves
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -93,9 +101,156 @@ def test_guided_follows_the_expert_until_its_way_is_certified_and_then_plans() -
     assert planned.count(True) > 10, "it should have planned for a while"
 
 
-def test_guided_is_advice_as_long_as_nothing_is_certified() -> None:
-    followed, guided = turns("advice", "chain", max_samples=100), turns("guided", "chain", max_samples=100)
-    assert [turn.record.regret for turn in followed] == [turn.record.regret for turn in guided]
+def which(plan: Plan, belief: Belief) -> str:
+    """Whose plan it is."""
+    if "gap" in plan.evidence:
+        return "ace"
+    for strategy in (Probe(), Advice()):
+        own = strategy.plan(belief, np.random.default_rng(0))
+        assert own.follow is not None
+        if np.array_equal(plan.policy, own.policy) and np.array_equal(plan.follow, own.follow):
+            assert plan.follow_new == own.follow_new
+            return type(strategy).__name__.lower()
+    raise AssertionError("guided plans like nobody")
+
+
+@pytest.mark.parametrize("episodes", [1, 3])
+def test_guided_probes_first_then_follows_and_probes_now_and_then_until_it_is_certified(episodes: int) -> None:
+    problem = make("four-paths", 0, **SMALL)
+    settings = Settings(certify="set", episodes_per_iteration=episodes, max_samples=episodes * 540)
+    assert settings.strategy == Guided(probing_episodes=20, probe_every=6)
+    made = []
+    for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
+        belief = turn.belief
+        found = which(Guided().plan(belief, np.random.default_rng(0)), belief)
+        if belief.iteration * episodes < 20:
+            expected = "probe"
+        elif belief.certified("policy"):
+            expected = "ace"
+        else:
+            expected = "probe" if belief.iteration % 6 == 0 else "advice"
+        assert found == expected
+        made.append((belief.iteration * episodes >= 20, found))
+    assert {(False, "probe"), (True, "probe"), (True, "advice"), (True, "ace")} == set(made)
+
+
+def test_guided_probes_a_stochastic_expert_in_every_other_iteration() -> None:
+    problem = make("four-paths", 0, **SMALL)
+    expert = PolicyExpert(0.9 * problem.expert + 0.1 / 4, problem.mdp.shape)
+    made = []
+    for turn in learn(Simulator(problem.mdp), expert, Settings(certify=None, max_samples=180)):
+        plan = Guided().plan(turn.belief, np.random.default_rng(0))
+        made.append((turn.belief.iteration, which(plan, turn.belief)))
+    assert all(found == ("probe" if k < 20 or k % 2 == 0 else "ace") for k, found in made)
+    assert {found for _, found in made} == {"probe", "ace"}
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+@pytest.mark.parametrize(("deviate", "share"), [(0.5, 0.05), (0.2, 0.3)])
+def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
+    stationary: bool, deviate: float, share: float
+) -> None:
+    """Levels: how often the action tried least was tried. Those probed hold the share of all visits, and no more."""
+    state = turns("probe", max_samples=180, stationary_dynamics=stationary)[-1].state
+    belief = belief_after(state, Settings(strategy="probe", stationary_dynamics=stationary))
+    plan = Probe(deviate, share).plan(belief, np.random.default_rng(0))
+    assert plan.policy is not None
+    assert plan.follow is not None
+    seen = state.counts.visits
+    tried = np.broadcast_to(seen.sum(axis=0), seen.shape) if stationary else seen
+    level, met = tried.min(axis=2), seen.sum(axis=2)
+    highest = min(one for one in np.unique(level) if met[level <= one].sum() >= share * met.sum())
+    assert 0 < (level > highest).sum() < level.size
+    assert plan.follow_new == 1 - deviate
+    for h, s in np.ndindex(level.shape):
+        if level[h, s] > highest:
+            assert plan.follow[h, s] == 1.0
+            continue
+        rarest = tried[h, s] == level[h, s]
+        assert plan.follow[h, s] == 1 - deviate
+        np.testing.assert_allclose(plan.policy[h, s], rarest / rarest.sum())
+
+
+def test_probe_deviates_half_of_the_time_before_anything_is_known() -> None:
+    plan = Probe().plan(belief_after(None, Settings(strategy="probe")), np.random.default_rng(0))
+    assert plan.follow is not None
+    assert (plan.follow == 0.5).all()
+    np.testing.assert_allclose(plan.policy, 0.25)
+
+
+def planned(seed: int = 0, first_action: int | None = None) -> tuple[Belief, Plan]:
+    """What probing plans after some episodes of a process in which nothing happens that was not seen before."""
+    problem = make("four-paths", seed, **SMALL)
+    seen = turns("probe", seed=seed, max_samples=120)[-1].state
+    rows = (1 << 20) * problem.mdp.transitions.matrix
+    moves = rows.tocoo()
+    often = np.maximum(2, np.rint(moves.data)).astype(np.int64)
+    state, action = np.divmod(moves.coords[0].astype(np.int64), 4)
+    none = np.zeros(problem.mdp.n_states, dtype=np.int64)
+    sure = Moves(np.zeros_like(state), state, action, moves.coords[1].astype(np.int64), often, none)
+    counts = seen.counts + Counts.of_moves(sure, problem.mdp.shape)
+    belief = belief_after(replace(seen, counts=counts), Settings(strategy="probe"), seed)
+    plan = Probe(share=0.6).plan(belief_after(seen, Settings(strategy="probe"), seed), np.random.default_rng(0))
+    return belief, replace(plan, first_action=first_action)
+
+
+@pytest.mark.parametrize("first_action", [None, 2])
+def test_a_plan_that_follows_in_part_does_what_it_says_and_deviates_as_forecast(first_action: int | None) -> None:
+    """The actions taken, the states met and the first deviations of 40 000 episodes, against what was worked out.
+
+    A frequency over `n` draws has a standard error of at most `0.5/sqrt(n)`; six of them are allowed.
+    """
+    belief, plan = planned(first_action=first_action)
+    problem, episodes = make("four-paths", 0, **SMALL), 40_000
+    known = belief.known_actions
+    assert known is not None
+    assert (known < 0).any()
+    watched = known.copy()
+    if first_action is not None:
+        watched[0] = first_action
+    expert = Answers(ExpertKind(), problem.expert)
+    walking = collect(
+        Access.to(Simulator(problem.mdp)), expert, plan, episodes, belief.estimate.counts, watched, Streams.of(1, 0)
+    )
+    with pytest.raises(StopIteration) as over:
+        next(walking)
+    seen = over.value.value
+
+    assert plan.policy is not None
+    assert plan.follow is not None
+    follow = plan.follow[:, :, None]
+    mixed = follow * problem.expert + (1 - follow) * plan.policy
+    if first_action is not None:
+        mixed[0] = np.eye(4)[first_action]
+    there = occupancy(problem.mdp, mixed)
+    np.testing.assert_allclose(seen.counts.visits / episodes, there, atol=6 * 0.5 / np.sqrt(episodes))
+
+    taken = chance_taken(plan, watched)
+    for h, s in np.argwhere(watched >= 0):
+        met = int(seen.counts.visits[h, s].sum())
+        if met >= 100:
+            assert seen.counts.visits[h, s, watched[h, s]] / met == pytest.approx(taken[h, s], abs=3 / np.sqrt(met))
+
+    law = forecast(belief.estimate, watched, taken).law
+    assert law.sum() == pytest.approx(1)
+    assert seen.first_deviations.sum() == episodes
+    np.testing.assert_allclose(seen.first_deviations / episodes, law, atol=6 * 0.5 / np.sqrt(episodes) + 1e-4)
+    always = forecast(belief.estimate, watched).law
+    assert np.abs(always - law).max() > 0.1, "who follows in part deviates more often"
+
+
+def test_probing_tries_what_following_never_does_near_the_expert_s_way() -> None:
+    samples = {"max_samples": 300}
+    probed, followed, wandered = (turns(name, **samples)[-1].counts for name in ("probe", "advice", "random"))
+    problem = make("four-paths", 0, **SMALL)
+    way = occupancy(problem.mdp, problem.expert).sum(axis=(0, 2)) > 0.2
+
+    def tried(counts: Counts) -> float:
+        """The share of actions that were tried in the states that the expert meets."""
+        return float((counts.visits.sum(axis=0)[way] > 0).mean())
+
+    assert tried(probed) == 1.0 > tried(followed)
+    assert probed.visits[:, way].sum() > 1.3 * wandered.visits[:, way].sum()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -123,8 +123,17 @@ class Turn:
 
     @cached_property
     def mean_reward(self) -> FloatArray:
-        """`[S]`: the reward of what the policy does, averaged as often as it is there; zero where it never is."""
-        mdp = self.belief.estimate.mdp
+        """`[S]`: what each place is worth, from 0 to 1, by a reward that explains the answers.
+
+        By one that does not: the reward of what the policy does there, averaged as often as it is there; zero where it
+        never is.
+        """
+        mdp, found = self.belief.estimate.mdp, self.explanation
+        if found is not None and found.space != "any":
+            worth = np.zeros(mdp.n_states)
+            worth[: len(found.by_state)] = found.by_state
+            worth -= min(0.0, float(worth.min()))
+            return np.asarray(worth / max(1.0, float(worth.max())))
         there = occupancy(mdp, np.eye(mdp.n_actions)[self.policy])
         visits = there.sum(axis=(0, 2))
         earned = (there * self.belief.recovered.reward).sum(axis=(0, 2))

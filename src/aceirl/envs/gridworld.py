@@ -8,6 +8,7 @@ obstacle is the centre and the goal the rightmost cell of the middle row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -23,14 +24,23 @@ Moves = Iterator[tuple[int, int, int, float]]
 
 
 def gridworld(
-    rng: np.random.Generator, *, size: int = 3, horizon: int = 10, failure: float = 0.3, obstacle: float = 0.8
+    rng: np.random.Generator,
+    *,
+    size: int = 3,
+    horizon: int = 10,
+    failure: float = 0.3,
+    obstacle: float = 0.8,
+    obstacle_up: int = 0,
 ) -> Problem:
     """As in the paper's text: with probability `failure` one of the *other* three directions is taken, each as likely.
 
-    Whatever the reason, a move to the right from the centre stays there with probability `obstacle`. The goal is a cell
-    like any other: one may leave it. Walls hold; episodes start in any other cell.
+    Whatever the reason, a move to the right from the centre, or from the cell `obstacle_up` cells above it, stays there
+    with probability `obstacle`. The goal is a cell like any other: one may leave it. Walls hold; episodes start in any
+    other cell.
     """
-    return _build("gridworld", _paper_moves, rng, size, horizon, failure, obstacle)
+    if isinstance(obstacle_up, bool) or not isinstance(obstacle_up, int) or 2 * abs(obstacle_up) > size:
+        raise InputError(f"obstacle_up must be a whole number that stays in the room, got {obstacle_up!r}")
+    return _build("gridworld", partial(_paper_moves, up=obstacle_up), rng, size, horizon, failure, obstacle)
 
 
 def gridworld_released(
@@ -68,12 +78,12 @@ def _build(
     return Problem.solved(name, mdp, reward_in([goal], mdp), _layout(size), rng)
 
 
-def _paper_moves(size: int, goal: int, failure: float, obstacle: float) -> Moves:
+def _paper_moves(size: int, goal: int, failure: float, obstacle: float, up: int) -> Moves:
     for state in range(size * size):
         for action in range(4):
             for direction in range(4):
                 probability = 1 - failure if direction == action else failure / 3
-                for successor, share in _held_back(state, direction, size, obstacle):
+                for successor, share in _held_back(state, direction, size, obstacle, up):
                     yield state, action, successor, probability * share
 
 
@@ -93,9 +103,9 @@ def _step(state: int, direction: int, size: int) -> int:
     return int(x * size + y)
 
 
-def _held_back(state: int, direction: int, size: int, obstacle: float) -> list[tuple[int, float]]:
-    """Where a step ends and how likely, now that the centre may hold a move to the right back."""
-    held = obstacle if state == size * size // 2 and direction == RIGHT else 0.0
+def _held_back(state: int, direction: int, size: int, obstacle: float, up: int = 0) -> list[tuple[int, float]]:
+    """Where a step ends and how likely, now that the cell so far above the centre may hold a move to the right back."""
+    held = obstacle if state == size * size // 2 + up and direction == RIGHT else 0.0
     return [(state, held), (_step(state, direction, size), 1 - held)]
 
 

@@ -79,6 +79,36 @@ def summary(runs: Sequence[RunResult], threshold: float) -> Summary | None:
     return Summary(len(runs), int(censored.sum()), float(samples.mean()), error, low, high)
 
 
+@dataclass(frozen=True)
+class Loss:
+    """A regret over the seeds: its mean, and a bootstrap interval of that."""
+
+    runs: int
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ({self.low:.3f}–{self.high:.3f})"
+
+
+def transfer_loss(runs: Sequence[RunResult], plan: str, target: str | None = None) -> Loss | None:
+    """What a plan loses in a target, or on average over all; None if no run says."""
+    regrets = [
+        [
+            regret
+            for regret, (what, where) in zip(run.regret, run.labels, strict=True)
+            if what == plan and target in (None, where)
+        ]
+        for run in runs
+        if run.labels
+    ]
+    means = np.array([np.mean(values) for values in regrets if values])
+    if not len(means):
+        return None
+    return Loss(len(means), float(means.mean()), *bootstrap(means, lambda draws: draws.mean(axis=-1)))
+
+
 def samples_needed(runs: Sequence[RunResult], threshold: float) -> tuple[FloatArray, IntArray]:
     """`(samples, censored)`, each `[runs]`: when the regret was first below the threshold, or all that was spent."""
     reached = [samples_to_threshold(run.samples.tolist(), run.regret.tolist(), threshold) for run in runs]

@@ -20,6 +20,7 @@ from aceirl.dynamic_programming import greedy_actions
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
+from aceirl.experiments.transfers import transfer_regrets
 from aceirl.experts import PolicyExpert
 from aceirl.loop import learn
 from aceirl.mdp import IntArray
@@ -29,8 +30,8 @@ from aceirl.turns import Record, Turn
 
 CELL = b"aceirl.cell"
 
-# One row an iteration. What names the run is in every row, so that many files read as one table; `stopped` and
-# `visits`, the observations in each state, are in the last row only.
+# One row an iteration, or, in a transfer run, one for each plan and target after the last. What names the run is in
+# every row, so that many files read as one table; `visits`, the observations in each state, are in the last row only.
 NAMES = [
     ("run", pa.string()),
     ("environment", pa.string()),
@@ -49,7 +50,8 @@ NUMBERS = [
     ("planner_gap", pa.float64()),
     ("stopped", pa.string()),
 ]
-SCHEMA = pa.schema([*NAMES, *NUMBERS, ("visits", pa.list_(pa.int64()))])
+LABELS = [("plan", pa.string()), ("target", pa.string())]
+SCHEMA = pa.schema([*NAMES, *NUMBERS, *LABELS, ("visits", pa.list_(pa.int64()))])
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,17 @@ def warm_up(cell: Cell) -> None:
 
 def _performed(cell: Cell) -> Finished:
     began, worked = time.perf_counter(), time.thread_time()
-    records, planning, inferring, counts = [], 0.0, 0.0, None
+    records, planning, inferring, turn = [], 0.0, 0.0, None
+    labels: list[tuple[str, str]] = []
     for turn, regret in _turns(cell):
         records.append((turn.record, regret))
         planning += turn.record.planning_seconds
         inferring += turn.record.inferring_seconds
-        counts = turn.counts
-    assert counts is not None
-    last = records[-1][0]
+    assert turn is not None
+    last, counts = turn.record, turn.counts
+    if cell.transfer is not None:
+        found = transfer_regrets(cell, turn)
+        labels, records = list(found), [(last, regret) for regret in found.values()]
     seconds = {
         "total": time.perf_counter() - began,
         "processor": time.thread_time() - worked,
@@ -108,7 +113,12 @@ def _performed(cell: Cell) -> Finished:
         "inferring": inferring,
     }
     return Finished(
-        cell, cell.key, _parquet(cell, records, counts), seconds, samples=last.samples, stopped=last.stopped or ""
+        cell,
+        cell.key,
+        _parquet(cell, records, counts, labels),
+        seconds,
+        samples=last.samples,
+        stopped=last.stopped or "",
     )
 
 
@@ -133,7 +143,7 @@ def _planned(turn: Turn, truth: Truth) -> IntArray:
     return greedy_actions(action_values(turn.belief.estimate, truth.reward, unknown_step_reward=0.0), ties)
 
 
-def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts) -> bytes:
+def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts, labels: list[tuple[str, str]]) -> bytes:
     rows = len(records)
     names: dict[str, Any] = {
         "run": cell.key,
@@ -142,10 +152,12 @@ def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts) ->
         "episodes_per_iteration": cell.settings.episodes_per_iteration,
         "seed": cell.seed,
     }
-    columns = {name: [value] * rows for name, value in names.items()}
+    columns: dict[str, list[Any]] = {name: [value] * rows for name, value in names.items()}
     for name, _ in NUMBERS:
         columns[name] = [getattr(record, name) for record, _ in records]
     columns["regret"] = [regret for _, regret in records]
+    for place, (name, _) in enumerate(LABELS):
+        columns[name] = [label[place] for label in labels] or [None] * rows
     columns["visits"] = [None] * (rows - 1) + [np.asarray(counts.visits.sum(axis=(0, 2))).tolist()]
     metadata = {CELL: json.dumps({"results": RESULTS_VERSION, **cell.model_dump()}, sort_keys=True)}
     table = pa.table(columns, schema=SCHEMA.with_metadata(metadata))

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from aceirl import files
 from aceirl.envs import make
 from aceirl.experiments.analysis import (
+    Loss,
     Ratio,
     Results,
     Summary,
@@ -25,11 +26,13 @@ from aceirl.experiments.analysis import (
     curve,
     efficiency,
     summary,
+    transfer_loss,
     verdicts,
 )
 from aceirl.experiments.published import Published
 from aceirl.experiments.specs import Scenario, Spec, needs_generative_model
 from aceirl.experiments.store import Store
+from aceirl.experiments.transfers import PLANS
 from aceirl.show import plots
 from aceirl.show.maps import visit_map
 
@@ -65,6 +68,15 @@ class Row:
 
 
 @dataclass(frozen=True)
+class TransferRow:
+    """What a plan loses elsewhere, in words and for each strategy."""
+
+    scenario: Scenario
+    plan: str
+    losses: list[tuple[str, Loss | None]]
+
+
+@dataclass(frozen=True)
 class Map:
     """Where one strategy looked, as a picture."""
 
@@ -78,10 +90,20 @@ class Section:
 
     spec: Spec
     rows: list[Row] = field(default_factory=list)
+    transfers: list[TransferRow] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     panels: list[str] = field(default_factory=list)
     maps: list[tuple[Scenario, list[Map]]] = field(default_factory=list)
     errors: list[tuple[Scenario, str, int, str]] = field(default_factory=list)
+
+    @property
+    def transfer_tables(self) -> list[tuple[Scenario, list[TransferRow]]]:
+        """What is lost elsewhere, a table for each scenario."""
+        return [
+            (scenario, rows)
+            for scenario in self.spec.scenarios
+            if (rows := [row for row in self.transfers if row.scenario is scenario])
+        ]
 
     @property
     def published(self) -> bool:
@@ -195,6 +217,9 @@ def _brighter(colour: str) -> str:
 def _section(results: Results, gallery: Gallery, paper: bool) -> Section:
     spec = results.spec
     section = Section(spec, errors=list(results.errors))
+    if any(scenario.transfer for scenario in spec.scenarios):
+        section.transfers = _transfer_rows(results)
+        return section
     if spec.thresholds:
         section.panels = _threshold_panels(results, gallery)
         return section
@@ -205,6 +230,18 @@ def _section(results: Results, gallery: Gallery, paper: bool) -> Section:
     section.verdicts = verdicts(results)
     section.maps = _maps(results, gallery)
     return section
+
+
+def _transfer_rows(results: Results) -> list[TransferRow]:
+    """One for each scenario and whatever was planned with."""
+    rows = []
+    for scenario in results.spec.scenarios:
+        for plan, words in PLANS.items():
+            runs = {strategy: results.of(scenario.name, strategy) for strategy in results.spec.strategies}
+            losses = [(strategy, transfer_loss(found, plan)) for strategy, found in runs.items()]
+            if any(loss for _, loss in losses):
+                rows.append(TransferRow(scenario, words, losses))
+    return rows
 
 
 def _row(results: Results, scenario: Scenario, paper: bool) -> Row:
@@ -333,6 +370,8 @@ def _versions() -> dict[str, str]:
 def _lines(section: Section) -> list[str]:
     """The table and the verdicts, for a terminal."""
     tested = ["", *(_sentence(verdict) for verdict in section.verdicts)] if section.verdicts else []
+    if section.transfers:
+        return _transfer_lines(section)
     if not section.rows:
         return tested
     width = max(len(row.scenario.title) for row in section.rows)
@@ -349,6 +388,18 @@ def _lines(section: Section) -> list[str]:
             paper = [f"{e.published.mean:,} ± {e.published.error:,}" if e.published else "" for e in row.entries]
             lines.append(f"{'  published':{width}}" + "".join(f"{text:>{column}}" for text in paper))
     return [*lines, *tested, ""]
+
+
+def _transfer_lines(section: Section) -> list[str]:
+    """The losses elsewhere, for a terminal."""
+    width = max(len(row.plan) for row in section.transfers) + 4
+    lines = ["", section.spec.title, "Mean regret over all targets and seeds, with a 95 % interval"]
+    heads = "".join(f"{strategy:>22}" for strategy, _ in section.transfers[0].losses)
+    for scenario, rows in section.transfer_tables:
+        lines += ["", f"{scenario.title:{width}}{heads}"]
+        for row in rows:
+            lines.append(f"{'  ' + row.plan:{width}}" + "".join(f"{loss or '–'!s:>22}" for _, loss in row.losses))
+    return [*lines, ""]
 
 
 def _sentence(verdict: Verdict) -> str:

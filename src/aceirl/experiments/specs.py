@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,10 @@ UNCERTIFIED: dict[str, Any] = {"certify": None}
 PAPER_REWARD: dict[str, Any] = {"irl": "max-causal-entropy", "reward": "any", "infer_after_growth": 0.0}
 
 
+Dynamics = Literal["estimated", "known"]
+"""What a reward that is taken elsewhere was inferred with."""
+
+
 class Frozen(BaseModel):
     """A value that cannot change and knows no fields but its own."""
 
@@ -35,13 +39,15 @@ class Cell(Frozen):
     """One run, with all that determines it. The seed draws the problem, the expert's choice among equals and the run.
 
     In a `reward_free` run the regret is that of planning with the true reward in the estimated process; the expert
-    plays no part.
+    plays no part. In a `transfer` run the regrets are those of planning elsewhere, with rewards that were inferred in
+    the estimated process, or from the same answers in the true one.
     """
 
     environment: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     settings: Settings
     reward_free: bool = False
+    transfer: Dynamics | None = None
 
     @property
     def strategy(self) -> str:
@@ -74,6 +80,7 @@ class Scenario(Frozen):
     parameters: dict[str, Any] = Field(default_factory=dict)
     choices: dict[str, Any] = Field(default_factory=dict)
     reward_free: bool = False
+    transfer: Dynamics | None = None
 
     @property
     def batch(self) -> int:
@@ -84,7 +91,11 @@ class Scenario(Frozen):
         """The run of one strategy from one seed."""
         settings = Settings(strategy=strategy, seed=seed, **{**UNCERTIFIED, **self.choices})
         return Cell(
-            environment=self.environment, parameters=self.parameters, settings=settings, reward_free=self.reward_free
+            environment=self.environment,
+            parameters=self.parameters,
+            settings=settings,
+            reward_free=self.reward_free,
+            transfer=self.transfer,
         )
 
 
@@ -126,6 +137,7 @@ class Spec(Frozen):
 
 PAPER_STRATEGIES = ("uniform", "travel", "random", "greedy", "ace")
 OUR_STRATEGIES = ("advice", "guided")
+TRANSFER_STRATEGIES = ("probe", "guided", "advice", "ace", "random", "uniform")
 REWARD_FREE_STRATEGIES = ("uniform", "random", "rf-ucrl", "ace-rf")
 
 # Environment, family, batches N_E and budget of samples of the paper's experiments.
@@ -177,6 +189,37 @@ def _reward_free_scenarios(batches: Iterable[int], **choices: Any) -> tuple[Scen
             reward_free=True,
         )
         for batch in batches
+    )
+
+
+# Environment, family, and the samples after which the reward is taken elsewhere.
+TRANSFER_PROBLEMS = (
+    ("four-paths", "Four Paths", (300, 1_000)),
+    ("double-chain", "Double Chain", (300, 1_000)),
+    ("chain", "Chain", (300, 1_000)),
+    ("gridworld", "Gridworld", (200, 1_000)),
+)
+SAMPLES_IF_KNOWN = 60
+
+
+def _transfer_scenarios() -> tuple[Scenario, ...]:
+    def scenario(environment: str, family: str, samples: int, dynamics: Dynamics) -> Scenario:
+        return Scenario(
+            name=f"transfer-{environment}-{samples}",
+            title=f"{family}, {samples:,} samples" + (", dynamics known" if dynamics == "known" else ""),
+            environment=environment,
+            family=family,
+            choices={"max_samples": samples},
+            transfer=dynamics,
+        )
+
+    return tuple(
+        one
+        for environment, family, budgets in TRANSFER_PROBLEMS
+        for one in (
+            *(scenario(environment, family, budget, "estimated") for budget in budgets),
+            scenario(environment, family, SAMPLES_IF_KNOWN, "known"),
+        )
     )
 
 
@@ -235,6 +278,14 @@ def _catalogue() -> dict[str, Spec]:
             scenarios=curves,
             strategies=PAPER_STRATEGIES + OUR_STRATEGIES,
             thresholds=(0.1, 0.2, 0.3, 0.4, 0.5),
+        ),
+        Spec(
+            name="transfer",
+            title="The reward, taken elsewhere",
+            summary="not in the paper: what planning with the recovered reward loses from other starts, with other "
+            "dynamics, with the obstacle moved",
+            scenarios=_transfer_scenarios(),
+            strategies=TRANSFER_STRATEGIES,
         ),
     ]
     return {spec.name: spec for spec in specs}

@@ -25,7 +25,10 @@ ABANDONED = 3600.0  # seconds after which a draft is nobody's any more
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """A finished run: `samples [K]` and `regret [K]`, one entry an iteration; `visits [S]`, observations by state."""
+    """A finished run: `samples [K]` and `regret [K]`, one entry an iteration; `visits [S]`, observations by state.
+
+    In a transfer run an entry stands for a plan and a target, which `labels [K]` name.
+    """
 
     cell: Cell
     samples: IntArray
@@ -33,6 +36,7 @@ class RunResult:
     answers: IntArray
     visits: IntArray
     seconds: dict[str, float]
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class Store:
@@ -91,6 +95,9 @@ class Store:
             answers=_column(table, "answers"),
             visits=np.asarray(table["visits"][-1].as_py(), dtype=np.int64),
             seconds=beside["seconds"],
+            labels=tuple(zip(table["plan"].to_pylist(), table["target"].to_pylist(), strict=True))
+            if cell.transfer
+            else (),
         )
 
     def error(self, cell: Cell) -> str | None:

@@ -1,7 +1,7 @@
 """Rewards as objects: what was recovered, all that explain the expert, and how they compare."""
 
 from aceirl.rewards.agreement import Condition, matched_loss, precision, recall, recall_of
-from aceirl.rewards.conflicts import answer_errors, conflict
+from aceirl.rewards.conflicts import answer_errors, conflict, estimated_conflict
 from aceirl.rewards.distances import dard, epic, largest_regret, starc
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.feasible import Entry, FeasibleRewardSet
@@ -56,6 +56,7 @@ __all__ = [
     "dard",
     "epic",
     "error_propagation",
+    "estimated_conflict",
     "expert_loss",
     "extreme",
     "from_parameters",

@@ -96,7 +96,7 @@ class FeasibleParameters:
 
     @classmethod
     def of_estimate(cls, estimate: Estimate, space: RewardSpace, tolerance: ArrayLike = 0.0) -> FeasibleParameters:
-        """The recovered set, `-1 ≤ θ ≤ 1`. What an answer may lag behind, a number or `[H, S]`, is for noise of rows."""
+        """The recovered set, `-1 ≤ θ ≤ 1`; answers may lag by a tolerance, a number or `[H, S]`."""
         over = space.over(estimate.mdp, estimate.over)
         policy = np.where(estimate.expert_uses, estimate.expert_policy, 0.0)
         return cls._of(estimate.mdp, over, policy, np.asarray(tolerance, dtype=np.float64))
@@ -166,13 +166,17 @@ class FeasibleParameters:
         _following(*self.mdp.transitions.rows, self.space.table(theta), self.policy, self.tried, q, v)
         return q, v[:-1]
 
+    def values_of(self, theta: ArrayLike) -> FloatArray:
+        """`V [H, S]`: what is earned from each state on."""
+        return self._values(self._checked(theta))[1]
+
     def advantages(self, theta: ArrayLike) -> FloatArray:
         """`[H, S, A]`: `Q - V` of each action that was tried, `-inf` of the others."""
         q, v = self._values(self._checked(theta))
         return np.asarray(q - v[:, :, None])
 
     def excess(self, theta: ArrayLike) -> FloatArray:
-        """`[H, S, A]`: by how much more than the tolerance an action is better than the answer, or an answer is worse."""
+        """`[H, S, A]`: by how much more than the tolerance an action is better than the answers, or an answer worse."""
         advantage = self.advantages(theta)
         behind = np.where(self.policy > 0, np.abs(advantage), advantage) - self.tolerance[:, :, None]
         return np.where(self.answered[:, :, None], np.maximum(behind, 0.0), 0.0)
@@ -279,17 +283,29 @@ class FeasibleParameters:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise InputError(f"n must be a whole number of at least 1, got {n!r}")
         piece = self.completed(self.furthest(rng.normal(size=self.space.n_parameters)).theta)
-        free = max(1, int((self.lower < self.upper).sum()))
-        towards = rng.normal(size=(free, self.space.n_parameters))
-        base = Repeated(piece.programme())
-        ends = np.array([_solved(base, sign * way).x[: len(way)] for way in towards for sign in (1.0, -1.0)])
-        theta = ends.mean(axis=0)
-        spokes, samples = ends - theta, np.empty((n, len(theta)))
+        ends = piece._ends(rng)
+        theta, samples = ends.mean(axis=0), np.empty((n, self.space.n_parameters))
         for sample in samples:
-            for _ in range(MOVES_PER_PARAMETER * free):
-                theta = self._moved(theta, rng.normal(size=len(ends)) @ spokes, rng)
+            for _ in range(MOVES_PER_PARAMETER * len(ends) // 2):
+                theta = self._moved(theta, rng.normal(size=len(ends)) @ (ends - ends[0]), rng)
             sample[:] = theta
         return samples
+
+    def _ends(self, rng: np.random.Generator) -> FloatArray:
+        """`[2·free, n]`: members whose differences span the set, the furthest in directions not spanned before."""
+        base, free = Repeated(self.programme()), np.diag((self.lower < self.upper).astype(np.float64))
+        ends, looked = [], np.zeros((0, len(free)))
+        for _ in range(max(1, int(free.sum()))):
+            way = rng.normal(size=len(free)) @ free
+            for _ in range(2):  # the second time for what rounding leaves
+                way -= looked.T @ (looked @ way)
+            pair = [_solved(base, sign * way).x[: len(free)] for sign in (1.0, -1.0)]
+            found = pair[1] - pair[0]
+            # Where the set is flat in a direction, that direction is done with; else what leads across it is.
+            across = found - looked.T @ (looked @ found) if way @ found > TOLERANCE * self.scale else way
+            looked = np.vstack([looked, across / max(float(np.linalg.norm(across)), 1e-300)])
+            ends += pair
+        return np.array(ends)
 
     def _moved(self, theta: FloatArray, direction: FloatArray, rng: np.random.Generator) -> FloatArray:
         moving = np.abs(direction) > 1e-12
@@ -347,7 +363,7 @@ class FeasibleParameters:
         return np.asarray(self.tried & apart)
 
     def programme(self, cost: FloatArray | None = None) -> Programme:
-        """Minimise `⟨cost, θ⟩`, `cost [n]`; with a slack, what exceeds the tolerances comes after all other unknowns."""
+        """Minimise `⟨cost, θ⟩`, `cost [n]`; with a slack, what exceeds the tolerances comes last of all unknowns."""
         n, n_open = self.space.n_parameters, self.behind.shape[1] - self.space.n_parameters
         tolerance = np.where(self.answered, self.tolerance, 0.0)[:, :, None]
         most = (self._largest_reward * np.broadcast_to(steps_left(self.mdp.horizon)[:, None], self.followed.shape))[

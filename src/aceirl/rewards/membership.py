@@ -34,7 +34,8 @@ class Membership:
 
     def __str__(self) -> str:
         if self.parameter is not None and not self.holds:
-            return f"parameter {self.parameter} is {self.violation:.3g} too {'low' if self.constraint == 'lower' else 'high'}"
+            side = "low" if self.constraint == "lower" else "high"
+            return f"parameter {self.parameter} is {self.violation:.3g} too {side}"
         if self.holds or self.entry is None:
             return "in the set"
         h, s, a = self.entry

@@ -1,6 +1,6 @@
 """Taking a recovered reward to another process: what to do there, what it loses, and what that depends on."""
 
-from aceirl.transfer.planning import LOSSES, Transfer, best_actions, transfer
+from aceirl.transfer.planning import LOSSES, Transfer, best_actions, carried_reward, same_states, transfer
 from aceirl.transfer.targets import KnownProcess, named_process, process_of_file, process_of_source
 
 __all__ = [
@@ -8,8 +8,10 @@ __all__ = [
     "KnownProcess",
     "Transfer",
     "best_actions",
+    "carried_reward",
     "named_process",
     "process_of_file",
     "process_of_source",
+    "same_states",
     "transfer",
 ]

@@ -10,7 +10,7 @@ and a rule for choosing would look as if it did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,8 +24,8 @@ from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.metrics import Truth
-from aceirl.rewards import SPACES, Explanation, FeatureReward, RewardSpace
-from aceirl.rewards.spaces import RewardMap
+from aceirl.rewards import SPACES, Explanation, FeatureFile, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards.spaces import RewardMap, StateActionReward
 from aceirl.transfer.targets import KnownProcess
 from aceirl.turns import Turn
 
@@ -78,9 +78,8 @@ class Transfer:
             )
         if self.loses_more_than:
             shares = ", ".join(f"{float(loss):.0%} under {share:.0%}" for loss, share in self.loses_more_than.items())
-            lines.append(
-                f"It loses more than {shares} of {self.samples} rewards that explain the answers about as well."
-            )
+            many = f"{self.samples} rewards that explain the answers about as well"
+            lines.append(f"It loses more than {shares} of {many}.")
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])
             more = ", and others" if len(self.unmet) > 5 else ""
@@ -110,19 +109,10 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
     met = _met(turn.counts)[numbers] & (numbers >= 0)
     unmet = np.flatnonzero(target.reachable & ~met)
-    found = turn.explanation
-    samples = np.zeros((0, 0))
-    if found is None or found.space == "any":
-        reward = _table(turn, target, numbers)
-    else:
-        over = _space(turn, found, target, numbers).over(target.mdp, target.over)
-        parameters = _parameters(found, over, numbers, turn.counts.shape)
-        reward = over.table(_carried(found.theta, parameters))
-        alternatives = turn.alternatives
-        if alternatives is not None and alternatives.over.n_parameters == len(found.theta):
-            samples = np.array([_carried(theta, parameters) for theta in alternatives.samples])
+    recovered, features = turn.belief.recovered, _features(turn, target, numbers)
+    reward = carried_reward(recovered, target, numbers, features)
     policy, value = best_actions(target.mdp, reward)
-    losses = np.array([Truth(target.mdp, over.table(theta)).regret(policy) for theta in samples])
+    losses = np.array([Truth(target.mdp, table).regret(policy) for table in _samples(turn, target, numbers, features)])
     return Transfer(
         target=target,
         reward=reward,
@@ -176,16 +166,36 @@ def _met(counts: Counts) -> BoolArray:
     return np.asarray(met)
 
 
-def _table(turn: Turn, target: KnownProcess, numbers: IntArray) -> FloatArray:
-    """`[H, S, A]`: the recovered table entry by entry; what it has no entry for is worth what a step unknown is."""
-    recovered = turn.belief.recovered
+def carried_reward(
+    recovered: Recovered, target: KnownProcess, numbers: IntArray, features: FeatureReward | None = None
+) -> FloatArray:
+    """`[H, S, A]`: a recovered reward in the target, whose states have these `numbers [S]` in the run, -1 for none.
+
+    `features` are those of the target's states, for a reward that is linear in some.
+    """
+    found = recovered.explanation
+    if found is not None and found.space != "any":
+        over, parameters = _laid(found, recovered.reward.shape[1:], target, numbers, features)
+        return over.table(_carried(found.theta, parameters))
     horizon, _, n_actions = recovered.reward.shape
     _require_same_actions(n_actions, target, "any")
+    # What the table has no entry for is worth what a step of unknown consequence is.
     table = np.full(target.mdp.shape, recovered.unknown_step_reward)
-    steps = min(horizon, target.mdp.horizon)
-    known = numbers >= 0
+    steps, known = min(horizon, target.mdp.horizon), numbers >= 0
     table[:steps, known] = recovered.reward[:steps, numbers[known]]
     return table
+
+
+def _samples(
+    turn: Turn, target: KnownProcess, numbers: IntArray, features: FeatureReward | None
+) -> Iterator[FloatArray]:
+    """The tables, in the target, of sampled rewards that explain the answers about as well."""
+    found, alternatives = turn.explanation, turn.alternatives
+    if found is None or alternatives is None or alternatives.over.n_parameters != len(found.theta):
+        return
+    over, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
+    for theta in alternatives.samples:
+        yield over.table(_carried(theta, parameters))
 
 
 def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> None:
@@ -196,36 +206,44 @@ def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> N
         )
 
 
-def _space(turn: Turn, found: Explanation, target: KnownProcess, numbers: IntArray) -> RewardSpace:
-    """The reward's space, with features of the target's states."""
-    if found.space != FeatureReward.name:
-        if found.space != "state":
-            _require_same_actions(turn.counts.shape[2], target, found.space)
-        return SPACES[found.space]()
+def _features(turn: Turn, target: KnownProcess, numbers: IntArray) -> FeatureReward | None:
+    """The features of the target's states: by the function of observations, if there is one, else the run's own."""
     given, chosen = turn.space, turn.settings.reward
-    assert isinstance(given, FeatureReward)
-    features = np.asarray(given.features, dtype=np.float64)
+    if not isinstance(given, FeatureReward | FeatureFile):
+        return None
+    features = np.asarray(given.features if isinstance(given, FeatureReward) else np.load(given.path), np.float64)
     if not isinstance(chosen, RewardSpace) and target.observations:
         seen = [None if one is None else np.atleast_1d(chosen(one)) for one in target.observations]
         return FeatureReward(np.array([np.zeros(features.shape[-1]) if one is None else one for one in seen]))
     if features.ndim == 3:
-        _require_same_actions(features.shape[1], target, found.space)
+        _require_same_actions(features.shape[1], target, given.name)
     known = (numbers >= 0).reshape(-1, *(1,) * (features.ndim - 1))
     return FeatureReward(np.where(known, features[numbers], 0.0))
 
 
-def _parameters(found: Explanation, over: RewardMap, numbers: IntArray, shape: tuple[int, int, int]) -> IntArray:
-    """`[n]`: which parameter of the reward each one of the target is, or -1."""
-    own = len(found.states) - found.hurries
-    theirs = over.n_parameters - over.hurries
-    if found.space == FeatureReward.name:
+def _laid(
+    found: Explanation,
+    shape: tuple[int, ...],
+    target: KnownProcess,
+    numbers: IntArray,
+    features: FeatureReward | None,
+) -> tuple[RewardMap, IntArray]:
+    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1.
+
+    `shape` is `(S, A)`, that of the run.
+    """
+    if found.space == StateActionReward.name:
+        _require_same_actions(shape[1], target, found.space)
+    over = (SPACES[found.space]() if features is None else features).over(target.mdp, target.over)
+    own, theirs = len(found.states) - found.hurries, over.n_parameters - over.hurries
+    if features is not None:
         index = np.arange(theirs)
     else:
         # A parameter is known by its state and its action; those about no action come first.
-        place = np.full((shape[1] + 1, max(shape[2], over.shape[2]) + 1), -1)
+        place = np.full((shape[0] + 1, max(shape[1], over.shape[2]) + 1), -1)
         place[found.states[:own], found.actions[:own] + 1] = np.arange(own)
         index = place[numbers[over.states[:theirs]], over.actions[:theirs] + 1]
-    return np.append(index, own if found.hurries else -1) if over.hurries else index
+    return over, np.append(index, own if found.hurries else -1) if over.hurries else index
 
 
 def _carried(theta: FloatArray, parameters: IntArray) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.show.goal import goal_in_words
 from aceirl.web.answer_errors import AnswerErrors, answer_errors
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Walk
@@ -194,9 +195,9 @@ def _outcome(interview: Interview) -> dict[str, Any]:
     assert learned is not None
     worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
     lines = [f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all."]
-    if not interview.engine.access.terminal:
-        best = max(history.known(), key=lambda state: learned.mean_reward[state])
-        lines.append(f"You get most of it in {interview.view.name(best)}.")
+    names = [interview.view.name(state) for state in range(interview.environment.n_states)]
+    goal = goal_in_words(learned, names, [action.name for action in interview.view.actions])
+    lines = ["This is what it makes of you, the expert:", *goal, *lines]
     if not interview.certified:
         lines.append("More could not be promised: in some situations you did not say what you would do.")
     return {"certified": interview.certified, "lines": lines}

@@ -1,0 +1,175 @@
+"""What the recovered reward says of the expert: is it the truth, what does it lose, and what did it cost?
+
+    python benchmarks/goals.py [--seeds N] [--erring]
+
+A default run to the policy certificate in each of the paper's environments, for each seed. "Right" is a goal that is
+the place of the largest true reward; on Chain, an avoided place that is that of the smallest; on random MDPs, whose
+reward depends on the step, that no goal is named. "Training" is what an agent loses that is optimal for the recovered
+reward in the true process, "transfer" the same from a uniform start; both are shares of what lies between the best and
+the worst policy. With `--erring`: the transfer regret by experts that err, after budgets of samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+import _frame as frame
+import numpy as np
+from joblib import Parallel, delayed
+
+from aceirl.dynamic_programming import evaluate, optimal_values
+from aceirl.envs import Problem, make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
+from aceirl.loop import learn
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.settings import Settings
+from aceirl.turns import Turn
+
+ENVIRONMENTS = {"random-mdp": 720, "gridworld": 1050, "chain": 828, "double-chain": 1918, "four-paths": 1720}
+"""With the samples that the policy certificate took before rewards were about places."""
+
+ERRING = {"5 % wrong": 1000, "15 % wrong": 2000, "Boltzmann": 2000}
+"""Experts that err, and after how many samples they are judged."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run: what it said, cost and lost."""
+
+    right: bool
+    space: str
+    evidence: float
+    samples: int
+    training: float
+    transfer: float
+    seconds: float
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """All environments, or all experts that err."""
+    seeds = range(options.seeds)
+    if options.erring:
+        _erring(report, options.seeds)
+        return
+    table = report.table(
+        "goals",
+        frame.Column("environment"),
+        frame.Column("right"),
+        frame.Column("spaces"),
+        frame.Column("evidence, 5 % to 95 %"),
+        frame.number("samples", "{:,.0f}"),
+        frame.number("to before", "{:.2f}"),
+        frame.number("training regret", "{:.4f}"),
+        frame.number("largest", "{:.4f}"),
+        frame.number("transfer regret", "{:.4f}"),
+        frame.number("inference", frame.seconds),
+        page="rewards.md",
+    )
+    for name, before in ENVIRONMENTS.items():
+        runs = _all(delayed(_found)(name, seed) for seed in seeds)
+        spaces = {space: sum(run.space == space for run in runs) for space in ("state", "state-action", "any")}
+        low, high = np.quantile([run.evidence for run in runs], [0.05, 0.95])
+        samples = float(np.mean([run.samples for run in runs]))
+        training = [run.training for run in runs]
+        table.add(
+            name,
+            f"{sum(run.right for run in runs)} of {len(runs)}",
+            ", ".join(f"{space} {n}" for space, n in spaces.items() if n),
+            f"{low:.1f} to {high:.1f}",
+            samples,
+            samples / before,
+            float(np.mean(training)),
+            max(training),
+            float(np.mean([run.transfer for run in runs])),
+            float(np.median([run.seconds for run in runs])),
+        )
+
+
+def _erring(report: frame.Report, seeds: int) -> None:
+    table = report.table(
+        "erring",
+        frame.Column("environment"),
+        frame.Column("expert"),
+        frame.number("samples"),
+        frame.number("transfer regret", "{:.4f}"),
+        frame.number("largest", "{:.4f}"),
+        frame.Column("right"),
+        page="rewards.md",
+    )
+    for name in ENVIRONMENTS:
+        if name != "random-mdp":
+            for expert, samples in ERRING.items():
+                runs = _all(delayed(_found)(name, seed, expert, samples) for seed in range(seeds))
+                lost = [run.transfer for run in runs]
+                right = f"{sum(run.right for run in runs)} of {seeds}"
+                table.add(name, expert, samples, float(np.mean(lost)), max(lost), right)
+
+
+def _all(jobs: object) -> list[Found]:
+    found: list[Found] = Parallel(n_jobs=-1)(jobs)
+    return found
+
+
+def _found(name: str, seed: int, expert: str | None = None, samples: int | None = None) -> Found:
+    problem = make(name, seed)
+    settings = Settings(seed=seed) if samples is None else Settings(seed=seed, max_samples=samples, certify=None)
+    answers = PolicyExpert(problem.expert if expert is None else _in_error(problem, expert, seed), problem.mdp.shape)
+    turn = [*learn(Simulator(problem.mdp), answers, settings)][-1]
+    explanation, everywhere = turn.explanation, np.full(problem.mdp.n_states, 1 / problem.mdp.n_states)
+    assert explanation is not None
+    return Found(
+        right=_right(problem, turn),
+        space=explanation.space,
+        evidence=explanation.evidence,
+        samples=turn.counts.samples,
+        training=_regret(problem, turn, problem.mdp.initial),
+        transfer=_regret(problem, turn, everywhere),
+        seconds=turn.belief.inference.seconds,
+    )
+
+
+def _in_error(problem: Problem, expert: str, seed: int) -> IntArray:
+    """`[H, S]`: answers that err: any action in a share of the entries, or one drawn by `exp(10·Q)`."""
+    rng = np.random.default_rng([seed, 7])
+    actions: IntArray = problem.expert.argmax(axis=2)
+    if expert == "Boltzmann":
+        q = optimal_values(problem.mdp, problem.reward)[0]
+        share = np.exp(10 * (q - q.max(axis=2, keepdims=True)))
+        share /= share.sum(axis=2, keepdims=True)
+        chosen: IntArray = (share.cumsum(axis=2) < rng.random(actions.shape)[:, :, None]).sum(axis=2)
+        return chosen
+    wrong = rng.random(actions.shape) < float(expert.partition(" ")[0]) / 100
+    return np.where(wrong, rng.integers(problem.mdp.n_actions, size=actions.shape), actions)
+
+
+def _right(problem: Problem, turn: Turn) -> bool:
+    """Whether the goal, or what is avoided, is that of the true reward."""
+    explanation, by_state = turn.explanation, problem.reward.mean(axis=(0, 2))
+    assert explanation is not None
+    if problem.name == "random-mdp":
+        return not explanation.goals
+    if problem.name == "chain":
+        return explanation.avoided[:1] == [int(by_state.argmin())]
+    return explanation.goals == np.flatnonzero(by_state >= by_state.max() - 1e-9).tolist()
+
+
+def _regret(problem: Problem, turn: Turn, start: FloatArray) -> float:
+    """What planning with the recovered reward in the true process loses, as a share, ties broken at random."""
+    mdp, reward = problem.mdp, problem.reward
+    q = optimal_values(mdp, turn.belief.recovered.reward)[0]
+    best = q >= q.max(axis=2, keepdims=True) - 1e-9
+    policy = best / best.sum(axis=2, keepdims=True)
+    value = evaluate(mdp, reward, policy)[1][0]
+    high, low = optimal_values(mdp, reward)[1][0], -optimal_values(mdp, -reward)[1][0]
+    return float(start @ (high - value) / (start @ (high - low)))
+
+
+if __name__ == "__main__":
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=50),
+        frame.argument("--erring", action="store_true", help="experts that err"),
+    )

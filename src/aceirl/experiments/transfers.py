@@ -1,0 +1,115 @@
+"""How good a recovered reward is elsewhere: where it is taken, and what else might be planned with there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import Problem, make
+from aceirl.experiments.specs import Cell
+from aceirl.irl import FeasiblePoint, MaxCausalEntropy, SparseLikelihood
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.metrics import Truth
+from aceirl.rewards import AnyReward, Recovered, StateReward
+from aceirl.transfer import KnownProcess, best_actions, carried_reward, same_states
+from aceirl.turns import Turn
+
+# Seeds of other dynamics, far from those of the runs.
+OTHER_SEEDS = 1_000
+
+# What is different elsewhere. In Four Paths another seed draws other dynamics; its goal stays where the expert's is. In
+# Chain the last action is the worst one then, and any other the best.
+ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
+    "four-paths": {"other dynamics": {}},
+    "double-chain": {"other dynamics": {"slip": 0.3}},
+    "chain": {
+        "other dynamics": {"advance": 0.3, "advance_other": 0.7, "recover": 0.01, "recover_other": 0.05},
+    },
+    "gridworld": {"other dynamics": {"failure": 0.1}, "obstacle moved": {"obstacle_up": 1}},
+}
+
+# As good as certain: what each row of a known process counts as having been seen.
+CERTAIN = 10**9
+
+# What is planned with, and what people call it.
+PLANS = {
+    "reward": "the recovered reward",
+    "any": "a reward of the space `any` (maximum causal entropy)",
+    "point": "the plain feasible point",
+    "answers": "copying the answers",
+    "occupancy": "maximum causal entropy in states, given the expert's occupancy",
+}
+
+
+def targets(cell: Cell) -> dict[str, KnownProcess]:
+    """Where the reward of a run is taken, by name; from every start, and with what the run's expert wants as truth."""
+    home = KnownProcess.of(make(cell.environment, cell.seed, **cell.parameters))
+    found = {"every start": home}
+    for name, changed in ELSEWHERE.get(cell.environment, {}).items():
+        there = make(cell.environment, cell.seed + OTHER_SEEDS, **(cell.parameters | changed))
+        found[name] = KnownProcess.of(there).valued_as(home)
+    return {name: target.starting("uniform") for name, target in found.items()}
+
+
+def transfer_regrets(cell: Cell, turn: Turn) -> dict[tuple[str, str], float]:
+    """The regret of each plan in each target, after the last turn of a run."""
+    problem = make(cell.environment, cell.seed, **cell.parameters)
+    rewards = _with_known_dynamics(problem, turn) if cell.transfer == "known" else _with_estimates(turn)
+    answers = turn.belief.estimate.expert_policy
+    found: dict[tuple[str, str], float] = {}
+    for name, target in targets(cell).items():
+        assert target.reward is not None
+        truth = Truth(target.mdp, target.reward)
+        numbers = same_states(problem.layout.state_names, problem.mdp.n_states, target)
+        for plan, recovered in rewards.items():
+            policy, _ = best_actions(target.mdp, carried_reward(recovered, target, numbers))
+            found[plan, name] = truth.regret(policy)
+        if cell.transfer == "estimated":
+            found["answers", name] = truth.regret(np.ascontiguousarray(answers[:, numbers]))
+    return found
+
+
+def _with_estimates(turn: Turn) -> dict[str, Recovered]:
+    """Rewards inferred in the estimated process."""
+    estimate, rmax = turn.belief.estimate, turn.settings.rmax
+    return {
+        "reward": turn.belief.recovered,
+        "any": MaxCausalEntropy()(estimate, rmax, {}, AnyReward()),
+        "point": FeasiblePoint()(estimate, rmax),
+    }
+
+
+def _with_known_dynamics(problem: Problem, turn: Turn) -> dict[str, Recovered]:
+    """Rewards inferred in the true process: from the answers of the run, and from all that the expert does."""
+    rmax, everything = turn.settings.rmax, (problem.expert > 0).astype(np.int64)
+    return {
+        "reward": turn.settings.irl(known_estimate(problem, turn.counts.answers), rmax, {}, turn.space)
+        if isinstance(turn.settings.irl, SparseLikelihood)
+        else turn.belief.recovered,
+        "occupancy": MaxCausalEntropy(reproduce_answers=False)(
+            known_estimate(problem, everything), rmax, {}, StateReward()
+        ),
+    }
+
+
+def known_estimate(problem: Problem, answers: IntArray) -> Estimate:
+    """What is known of a process whose dynamics are known, and whose expert gave these answers `[H, S, A]`.
+
+    As if every row had been seen so often that nothing is left to chance.
+    """
+    mdp = problem.mdp
+    rows = mdp.transitions
+    row = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
+    times: FloatArray = np.rint(rows.probabilities * CERTAIN)
+    seen = times > 0
+    counts = Counts(
+        stationary=mdp.stationary,
+        visits=np.full(mdp.shape, CERTAIN),
+        answers=answers,
+        starts=np.zeros(mdp.n_states, dtype=np.int64),
+        move_keys=(row * mdp.n_states + rows.successors)[seen],
+        move_counts=times[seen].astype(np.int64),
+    )
+    return Estimate.of(counts, kind=ExpertKind(), delta=0.1, initial=mdp.initial)
