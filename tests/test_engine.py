@@ -303,9 +303,7 @@ def test_a_certificate_that_nobody_asked_for_neither_steers_nor_stops(problem: P
     assert all(turn.record.certificates == {} for turn in turns)
 
 
-def counting(
-    estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
-) -> Recovered:
+def counting(estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None) -> Recovered:
     """An algorithm whose parameters have no states: a number, a row, and a block that grows as it likes."""
     calls = float(warm.get("calls", np.zeros(()))) + 1
     parameters = {

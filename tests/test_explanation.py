@@ -14,7 +14,7 @@ from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
 from aceirl.mdp import FloatArray
-from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward
+from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
 from aceirl.rewards.explanation import ENOUGH_EVIDENCE
 
 
@@ -51,9 +51,8 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     if seen.space != "any":
         assert np.abs(seen.theta).max() == 1
         likelihood = Likelihood(estimate)
-        over = {"state": StateReward(), "state-action": StateActionReward()}[seen.space].over(
-            estimate.mdp, estimate.over
-        )
+        chosen = SPACES[seen.space]()
+        over = chosen.over(estimate.mdp, estimate.over)
         assert seen.loss == pytest.approx(likelihood.loss(over.table(seen.theta)), rel=1e-9, abs=1e-9)
         assert seen.chance == pytest.approx(likelihood.loss(np.zeros(some.shape)), rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(seen.paid, over.paid(seen.theta))

@@ -150,6 +150,9 @@ def test_the_goal_is_the_only_place_that_may_be_the_largest() -> None:
     goal = int(problem.reward[0, :, 0].argmax())
     feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())
     assert feasible.largest() == [goal]
+    np.testing.assert_allclose(feasible.normalised_intervals(), np.stack([np.eye(9)[goal]] * 2, axis=1), atol=1e-6)
+    assert feasible.determined().all(), "with the goal at one and something at zero, all else is zero"
+    np.testing.assert_allclose(feasible.normalised(goal).intervals()[goal], 1.0)
 
 
 def test_any_place_but_the_avoided_one_may_be_the_largest() -> None:
@@ -158,6 +161,12 @@ def test_any_place_but_the_avoided_one_may_be_the_largest() -> None:
     feasible = FeasibleParameters.of_problem(problem.mdp, problem.expert, StateReward())
     assert feasible.largest() == [s for s in range(problem.mdp.n_states) if s != avoided]
     assert feasible.normalised(largest=0, smallest=avoided).contains(1.0 - np.eye(problem.mdp.n_states)[avoided])
+    low, high = feasible.normalised_intervals().T
+    drawn = [
+        feasible.normalised(largest=k, smallest=avoided).furthest(np.arange(6.0)).theta for k in feasible.largest()
+    ]
+    assert all(((low <= theta + 1e-6) & (theta <= high + 1e-6)).all() for theta in drawn)
+    assert not feasible.determined()[:avoided].any()
 
 
 def test_an_expert_who_uses_two_actions_ties_where_they_lead() -> None:
@@ -170,9 +179,11 @@ def test_an_expert_who_uses_two_actions_ties_where_they_lead() -> None:
     expert[:, 0] = [0.5, 0.5, 0.0]
     feasible = FeasibleParameters.of_problem(mdp, expert, StateReward())
     assert feasible.restricted(upper=[1, 1, 1, 0.5]).largest() == [0, 1, 2, 3], "no bound but zero and one matters"
-    normal = feasible.normalised(largest=1)
-    np.testing.assert_allclose(normal.intervals(), [[0, 1], [1, 1], [1, 1], [0, 1]], atol=1e-7)
-    assert normal.determined().tolist() == [False, True, True, False]
+    np.testing.assert_allclose(feasible.normalised(largest=1).intervals(), [[0, 1], [1, 1], [1, 1], [0, 1]], atol=1e-7)
+    np.testing.assert_allclose(feasible.normalised_intervals(), [[0, 1]] * 4, atol=1e-7)
+    assert not feasible.determined().any(), (
+        "nothing is said of state 0, and all that is said of 3 is that it is no more"
+    )
     assert not feasible.contains([0.0, 1.0, 0.9, 0.0])
 
 
@@ -197,7 +208,7 @@ def test_without_a_slack_an_error_empties_the_set_and_the_least_slack_opens_it()
     assert feasible.excess(found.theta).sum() == pytest.approx(1.1 * least, rel=1e-4) or found.gap < 1e-6
     outside = feasible.with_slack(0.5 * least).contains(found.theta)
     assert outside.constraint == "slack"
-    assert outside.entry == (h, s, wrong[h, s])
+    assert outside.entry == (int(h), int(s), int(wrong[h, s]))
 
 
 def observed(problem_name: str, seed: int, episodes: int, *, asked: float = 1.0) -> Estimate:

@@ -96,25 +96,24 @@ def test_a_state_lies_where_the_environment_draws_itself_in_it(name: str, parame
     assert checked >= 3
 
 
-@pytest.mark.parametrize(("name", "columns"), [("FrozenLake-v1", 4), (CLIFF, 12)])
-def test_the_ends_of_episodes_lie_in_their_cells_on_the_map(name: str, columns: int) -> None:
-    """Numbered row by row, from the upper left corner; a goal is also where the way to it leads."""
+@pytest.mark.parametrize(("name", "columns", "goal"), [("FrozenLake-v1", 4, "the flag"), (CLIFF, 12, "the goal")])
+def test_the_ends_of_episodes_lie_in_their_cells_on_the_map(name: str, columns: int, goal: str) -> None:
+    """Cells are numbered row by row, and the last one is the goal; so it is on the map as the start and its
+    neighbours are."""
     env, environment = opened(name)
-    walked(environment)
     states = environment.states
-    if name == CLIFF:
-        states.number(47, terminal=True)
-    found, ends = layout(env, states, environment.actions), sorted(states.terminal)[1:]
-    assert ends
-    (left, _, _, top), unit = (
-        found.panels[0].extent,
-        found.positions[states.find(1)][0] - found.positions[states.find(0)][0],
-    )  # type: ignore[index]
-    for end in ends:
-        row, column = divmod(states.observation(end), columns)
-        x, y = found.positions[end]
-        assert (int((x - left) / unit), int((top - y) / unit)) == (column, row)
-        told = "the goal" if name == CLIFF else "the flag" if states.observation(end) == 15 else "the hole"
+    last = int(env.observation_space.n) - 1  # type: ignore[attr-defined]
+    start, right, below = (states.number(cell) for cell in (0, 1, columns))
+    holes = (5, 7, 11, 12) if goal == "the flag" else ()
+    ends = {states.number(cell, terminal=True): cell for cell in (*holes, last)}
+    found = drawn_layout(env, environment)
+    origin = found.positions[start]
+    for end, cell in ends.items():
+        row, column = divmod(cell, columns)
+        there = origin + column * (found.positions[right] - origin) + row * (found.positions[below] - origin)
+        np.testing.assert_allclose(found.positions[end], there)
+        assert _inside(there, found.panels[0].extent)
+        told = goal if cell == last else "the hole"
         assert found.state_names[end] == f"{told} in row {row + 1}, column {column + 1}"
 
 
@@ -153,11 +152,9 @@ class SameSeed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def test_taxis_end_where_they_were_bound_for() -> None:
     env, environment = opened(TAXI)
-    rooms = {
-        stand: env.unwrapped.encode(*cell, stand, stand) for stand, cell in enumerate([(0, 0), (0, 4), (4, 0), (4, 3)])
-    }  # type: ignore[attr-defined]
-    for seen in rooms.values():
-        environment.states.number(seen, terminal=True)
+    inner: Any = env.unwrapped
+    for stand, (row, column) in enumerate(inner.locs):
+        environment.states.number(inner.encode(row, column, stand, stand), terminal=True)
     told = state_words(env, environment.states)[1:]
     assert told == tuple(
         f"the passenger delivered at the {colour} stand" for colour in ("red", "green", "yellow", "blue")

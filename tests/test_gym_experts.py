@@ -313,7 +313,7 @@ def test_the_exact_model_predicts_what_playing_earns(name: str, options: dict[st
 
 
 def test_the_table_is_read_as_it_is_meant() -> None:
-    """Outcomes with one successor add up, an observation that ends the episode is another state, rewards are averaged."""
+    """Outcomes with one successor add up, rewards are averaged, and what ends an episode is a state of its own."""
     env = Corridor(rooms=2)
     env.P = {  # type: ignore[attr-defined]
         0: {0: [(0.25, 0, 4.0, False), (0.25, 0, 0.0, False), (0.5, 1, 1.0, False)], 1: [(1.0, 1, 0.0, False)]},
@@ -321,8 +321,9 @@ def test_the_table_is_read_as_it_is_meant() -> None:
     }
     env.initial_state_distrib = np.array([0.5, 0.5])  # type: ignore[attr-defined]
     model = exact_model(env, 3, 2)
-    zero, one, end = model.states.find(0), model.states.find(1), model.states.find(1, terminal=True)
-    assert {zero, one, end} == {1, 2, 3}
+    assert len(model.states) == 4
+    zero, one, end = model.states.number(0), model.states.number(1), model.states.number(1, terminal=True)
+    assert {zero, one, end} == {1, 2, 3}, "all were there before"
     assert model.states.terminal == {NOWHERE, end}
     dense = model.mdp.transitions.dense()
     assert dense[zero, 0, [end, zero, one]].tolist() == [0, 0.5, 0.5]
@@ -384,6 +385,7 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ["--expert", "optimal", "--stationary-expert", "--set", "is_slippery=false", "--horizon", "20"]
+    options += ["--strategy", "advice"]  # who follows the expert sees the six steps of its way, and nothing else
     code, out, error = on_the_command_line(
         "run", "FrozenLake-v1", *options, "--max-samples", "60", "--out", "lake", "--json"
     )
@@ -398,7 +400,7 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
     answers = (tmp_path / "lake" / "answers.jsonl").read_text().splitlines()
     assert len(answers) == 6
 
-    replayed = ["--expert", "lake/answers.jsonl", "--set", "is_slippery=false", "--horizon", "20"]
+    replayed = ["--expert", "lake/answers.jsonl", *options[3:]]
     code, out, _ = on_the_command_line("run", "FrozenLake-v1", *replayed, "--max-samples", "30", "--json")
     assert code == 0
     assert json.loads(out)["answers"] == 6
@@ -417,7 +419,9 @@ def test_a_run_of_a_version_that_knew_one_end_only_is_refused_in_one_line(
     (tmp_path / "old" / "run.json").write_text(json.dumps(configuration | {"format": 1}))
     code, _, error = on_the_command_line(command, "old")
     assert code == 2
-    assert error.strip() == "error: old is of an earlier version, which took all ends of episodes for one; run it again"
+    assert (
+        error.strip() == "aceirl: old is of an earlier version, which took all ends of episodes for one; run it again"
+    )
 
 
 def always_on(room: int) -> int:

@@ -203,8 +203,14 @@ def fork(visits: tuple[int, int, int], answered: int = 0) -> Estimate:
             action += [a, 0]
             successor += [a + 1, a + 1]
             count += [n, n]
-    arrays = (np.array(x, dtype=np.int64) for x in (step, state, action, successor, count))
-    moves = Moves(*arrays, starts=np.eye(1, n_states, dtype=np.int64)[0])
+    moves = Moves(
+        step=np.array(step),
+        state=np.array(state),
+        action=np.array(action),
+        successor=np.array(successor),
+        count=np.array(count),
+        starts=np.eye(1, n_states, dtype=np.int64)[0],
+    )
     answers = np.zeros((2, n_states, len(visits)), dtype=np.int64)
     answers[0, 0, answered] = 1
     seen = Counts.of_moves(moves, (2, n_states, len(visits))).with_answers(answers)

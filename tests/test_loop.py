@@ -159,9 +159,7 @@ def test_a_strategy_and_an_algorithm_of_one_s_own(problem: Problem) -> None:
     warm_starts: list[dict[str, FloatArray]] = []
     spaces: list[RewardSpace | None] = []
 
-    def infer(
-        estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
-    ) -> Recovered:
+    def infer(estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None) -> Recovered:
         warm_starts.append(dict(warm))
         spaces.append(space)
         count = {"calls": np.array([float(len(warm_starts))])}

@@ -105,8 +105,11 @@ def which(plan: Plan, belief: Belief) -> str:
     """Whose plan it is."""
     if "gap" in plan.evidence:
         return "ace"
+    assert plan.policy is not None
+    assert plan.follow is not None
     for strategy in (Probe(), Advice()):
         own = strategy.plan(belief, np.random.default_rng(0))
+        assert own.policy is not None
         assert own.follow is not None
         if np.array_equal(plan.policy, own.policy) and np.array_equal(plan.follow, own.follow):
             assert plan.follow_new == own.follow_new
@@ -173,6 +176,7 @@ def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
 
 def test_probe_deviates_half_of_the_time_before_anything_is_known() -> None:
     plan = Probe().plan(belief_after(None, Settings(strategy="probe")), np.random.default_rng(0))
+    assert plan.policy is not None
     assert plan.follow is not None
     assert (plan.follow == 0.5).all()
     np.testing.assert_allclose(plan.policy, 0.25)
@@ -240,8 +244,7 @@ def test_a_plan_that_follows_in_part_does_what_it_says_and_deviates_as_forecast(
 
 
 def test_probing_tries_what_following_never_does_near_the_expert_s_way() -> None:
-    samples = {"max_samples": 300}
-    probed, followed, wandered = (turns(name, **samples)[-1].counts for name in ("probe", "advice", "random"))
+    probed, followed, wandered = (turns(name, max_samples=300)[-1].counts for name in ("probe", "advice", "random"))
     problem = make("four-paths", 0, **SMALL)
     way = occupancy(problem.mdp, problem.expert).sum(axis=(0, 2)) > 0.2
 

@@ -17,9 +17,16 @@ from aceirl.dynamic_programming import evaluate
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
+from aceirl.experiments.analysis import Results, transfer_loss
+from aceirl.experiments.report import write_report
+from aceirl.experiments.specs import SPECS, Cell
+from aceirl.experiments.store import Store
+from aceirl.experiments.sweep import Here, sweep
+from aceirl.experiments.transfers import known_estimate, targets, transfer_regrets
 from aceirl.experts import PolicyExpert
 from aceirl.learner import ActiveIRL
 from aceirl.learner import Result as Learnt
+from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray
 from aceirl.metrics import Truth
 from aceirl.rewards import FeatureReward
@@ -324,3 +331,61 @@ def test_a_mistake_is_told_in_one_line(run: Path, options: list[str], message: s
     assert ran.exit_code == 2
     assert message in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
+
+
+def small_cell(strategy: str = "probe", seed: int = 0, samples: int = 200, dynamics: Any = "estimated") -> Cell:
+    scenario = next(one for one in SPECS["transfer"].scenarios if one.environment == "gridworld")
+    chosen = {"choices": {"max_samples": samples}, "transfer": dynamics}
+    return scenario.model_copy(update=chosen).cell(strategy, seed)
+
+
+def test_a_known_process_is_estimated_as_it_is() -> None:
+    problem = make("gridworld", 0)
+    estimate = known_estimate(problem, (problem.expert > 0).astype(np.int64))
+    np.testing.assert_allclose(estimate.mdp.transitions.dense(), problem.mdp.transitions.dense(), atol=1e-8)
+    np.testing.assert_array_equal(estimate.expert_policy, problem.expert)
+
+
+def test_elsewhere_the_expert_wants_what_it_wanted() -> None:
+    """Other seeds of Four Paths have other goals; the study's targets do not."""
+    scenario = next(one for one in SPECS["transfer"].scenarios if one.environment == "four-paths")
+    goals = set()
+    for seed in range(6):
+        found = targets(scenario.cell("probe", seed))
+        home = make("four-paths", seed)
+        for target in found.values():
+            np.testing.assert_array_equal(target.reward, home.reward)
+            np.testing.assert_allclose(target.mdp.initial, 1 / 41)
+        assert not np.allclose(*(target.mdp.transitions.dense() for target in found.values()))
+        goals.add(int(home.reward[0, :, 0].argmax()))
+    assert len(goals) > 1
+
+
+def test_the_study_has_a_row_for_each_plan_and_target_and_reports_them(tmp_path: Path) -> None:
+    spec = SPECS["transfer"].with_seeds(1)
+    chosen = [one for one in spec.scenarios if one.environment == "gridworld" and one.choices["max_samples"] < 1000]
+    spec = spec.model_copy(update={"scenarios": tuple(chosen), "strategies": ("probe",)})
+    store = Store(tmp_path / "runs")
+    *_, last = sweep(spec.cells(), store, Here())
+    assert (last.finished, last.failed) == (2, 0)
+    results = Results.read(spec, store)
+    places = ("every start", "other dynamics", "obstacle moved")
+    (run,) = results.of(chosen[0].name, "probe")
+    assert set(run.labels) == set(itertools.product(("reward", "any", "point", "answers"), places))
+    (known,) = results.of(chosen[1].name, "probe")
+    assert set(known.labels) == set(itertools.product(("reward", "occupancy"), places))
+    reward, copied = (transfer_loss([run], plan, "obstacle moved") for plan in ("reward", "answers"))
+    assert reward is not None
+    assert copied is not None
+    assert reward.mean < 1e-9 < 0.1 < copied.mean, "copied answers walk into the obstacle"
+    written = write_report([spec], store, tmp_path, command="aceirl reproduce transfer")
+    assert any("copying the answers" in line for line in written.lines)
+    assert "copying the answers" in written.path.read_text()
+
+
+def test_sixty_samples_of_following_the_expert_suffice_if_the_dynamics_are_known() -> None:
+    cell = small_cell("advice", samples=60, dynamics="known")
+    problem = make(cell.environment, cell.seed)
+    *_, turn = learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), cell.settings)
+    regrets = transfer_regrets(cell, turn)
+    assert max(regrets.values()) < 0.01

@@ -15,8 +15,10 @@ from aceirl.errors import InputError
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
+from aceirl.rewards import Explanation
 from aceirl.runs import Run
 from aceirl.settings import Settings
+from aceirl.show.goal import goal_in_words
 from aceirl.transfer import KnownProcess, Transfer, named_process, transfer
 from aceirl.turns import Record, Turn
 
@@ -40,6 +42,16 @@ class Result:
     def stopped(self) -> str:
         """Why the run ended: `certificate`, `regret` or `budget`."""
         return self.records[-1].stopped or "interrupted"
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """What the reward says of the expert; None if the IRL algorithm does not say."""
+        return self.turn.explanation
+
+    def in_words(self, names: Sequence[str] = ()) -> str:
+        """What the expert wants, and what is not determined; `names [S]` are what people call the states."""
+        n_states = self.reward.shape[1]
+        return "\n".join(goal_in_words(self.turn, names or [f"state {s}" for s in range(n_states)]))
 
     def transfer(
         self, target: KnownProcess | Problem | MDP | str, *, start: str | None = None, names: Sequence[str] = ()

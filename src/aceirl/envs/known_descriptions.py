@@ -143,10 +143,10 @@ def _minigrid_rest(env: Any, observation: Any, column: int, row: int) -> Any:
     if (own[:, :, 0] == GOAL).any() and not (rest[:, :, 0] == GOAL).any():
         rest[column, row] = GOAL, GREEN, 0
     elif own[column, row, 0] == LAVA:
-        fixed = [np.where(np.isin(image[:, :, 0], (WALL, GOAL, LAVA)), image[:, :, 0], EMPTY) for image in (rest, own)]
-        fixed[0][column, row] = LAVA
-        if np.array_equal(*fixed):
-            rest[column, row] = own[column, row]
+        rest[column, row] = own[column, row]
+        fixed = np.isin(rest, (WALL, GOAL, LAVA)) | np.isin(own, (WALL, GOAL, LAVA))
+        if (fixed & (rest != own))[:, :, 0].any():
+            rest[column, row] = EMPTY, 0, 0
     return rest
 
 

@@ -97,8 +97,8 @@ def transfer_loss(runs: Sequence[RunResult], plan: str, target: str | None = Non
     regrets = [
         [
             regret
-            for regret, (what, where) in zip(run.regret, run.labels, strict=True)
-            if what == plan and target in (None, where)
+            for regret, (planned, where) in zip(run.regret, run.labels, strict=True)
+            if planned == plan and target in (None, where)
         ]
         for run in runs
         if run.labels

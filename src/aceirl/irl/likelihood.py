@@ -155,8 +155,8 @@ def _sweep(
 ) -> None:
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
-    `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above the
-    `limit`: they only ever grow.
+    `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above
+    the `limit`: they only ever grow.
     """
     horizon, n_states, n_actions = answers.shape
     v, alike = np.zeros((2, n_states)), reward.shape[0] == 1

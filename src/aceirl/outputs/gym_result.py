@@ -86,9 +86,9 @@ class GymResult:
     def payments(self) -> FloatArray:
         """What is paid for an action in a state and, in a terminal state, for having arrived there by that step.
 
-        `[1, S, A]`, or `[H, S, A]` if it depends on the step. Nothing is earned after the end of an episode, so a reward
-        that hurries takes something from every step instead, and what a table has for the steps after the end is paid
-        at once. Every policy loses alike by that.
+        `[1, S, A]`, or `[H, S, A]` if it depends on the step. Nothing is earned after the end of an episode. So a
+        reward that hurries takes something from every step instead, and what a table has for the steps after the end
+        is paid at once, less the most that any end has. Every policy loses alike by that.
         """
         told, ends = self._told, self._ends
         if told is not None:

@@ -25,7 +25,7 @@ MOVES_PER_PARAMETER = 4
 """Moves of the chain between two samples, for each parameter that is free."""
 
 NARROW = 0.1
-"""A parameter is determined if its interval is at most this share of its bounds wide."""
+"""A parameter is determined if its interval in the normalised set is at most this wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,28 +229,50 @@ class FeasibleParameters:
     def intervals(self) -> FloatArray:
         """`[n, 2]`: the least and the largest value that any member gives to each parameter.
 
-        A constant reward explains everything; `normalised` leaves it out. Where the expert is not known everywhere
-        these are outer bounds.
+        Where the expert is not known everywhere these are outer bounds.
         """
-        base, n = Repeated(self.programme()), self.space.n_parameters
-        low, high = self.upper.copy(), self.lower.copy()
+        found = np.stack((self.upper, self.lower), axis=1)
+        self._widen(found, Repeated(self.programme()))
+        return found
 
-        def look(k: int, sign: float) -> None:
-            theta = _solved(base, sign * np.eye(1, n, k)[0]).x[:n]
-            np.minimum(low, theta, out=low)
-            np.maximum(high, theta, out=high)
+    def normalised_intervals(self) -> FloatArray:
+        """`[n, 2]`: the same for the members whose smallest parameter is zero and whose largest is one.
 
+        That leaves out constant rewards, which explain everything. It is a union of polytopes, one for each parameter
+        that may be the largest and each that may be the smallest, so there may be `n²` of them.
+        """
+        found, base = np.tile([1.0, 0.0], (self.space.n_parameters, 1)), Repeated(self.restricted(0.0, 1.0).programme())
+        for largest in self.largest():
+            for smallest in range(len(found)):
+                piece = self.normalised(largest, smallest)
+                try:
+                    if smallest != largest:
+                        piece._widen(found, base.within(piece.lower, piece.upper))
+                except EmptySetError:
+                    continue
+        if (found[:, 0] > found[:, 1]).any():
+            raise _empty()
+        return found
+
+    def _widen(self, found: FloatArray, base: Repeated) -> None:
+        """Widen intervals `[n, 2]`, in place, to what members reach; ends that are bounds need no further look."""
+        n = len(found)
+
+        def look(cost: FloatArray) -> None:
+            theta = np.clip(_solved(base, cost).x[:n], self.lower, self.upper)
+            found[:, 0], found[:, 1] = np.minimum(found[:, 0], theta), np.maximum(found[:, 1], theta)
+
+        look(np.ones(n))
         for k in range(n):
-            if low[k] > self.lower[k]:
-                look(k, 1.0)
-            if high[k] < self.upper[k]:
-                look(k, -1.0)
-        return np.clip(np.stack((low, high), axis=1), self.lower[:, None], self.upper[:, None])
+            if found[k, 0] > self.lower[k]:
+                look(np.eye(1, n, k)[0])
+            if found[k, 1] < self.upper[k]:
+                look(-np.eye(1, n, k)[0])
 
     def determined(self, narrow: float = NARROW) -> BoolArray:
-        """`[n]`: the parameters whose interval is narrow, as a share of the widest bounds."""
-        low, high = self.intervals().T
-        return np.asarray(high - low <= narrow * (self.upper - self.lower).max())
+        """`[n]`: the parameters whose interval in the normalised set is narrow."""
+        low, high = self.normalised_intervals().T
+        return np.asarray(high - low <= narrow)
 
     def largest(self) -> list[int]:
         """The parameters that may be the largest: with one there, and zero somewhere, there is a member in `[0, 1]`.

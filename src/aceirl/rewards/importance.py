@@ -16,8 +16,9 @@ def answer_importance(estimate: Estimate, recovered: Recovered, policy: IntArray
     The shares sum to one, and are all zero if every guess is as good as any answer.
 
     The answer for state `s` at step `h` saves what a guess there would cost: to take any action once, each as likely,
-    instead of the best one, and to go on as well as one can. That is `P(s_h = s)·(max_a Q_h(s, a) - mean_a Q_h(s, a))` in the estimated process, under
-    the recovered reward, summed over the steps at which the state has an answer that counts.
+    instead of the best one, and to go on as well as one can. That is
+    `P(s_h = s)·(max_a Q_h(s, a) - mean_a Q_h(s, a))` in the estimated process, under the recovered reward, summed over
+    the steps at which the state has an answer that counts.
     """
     q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
     here = occupancy(estimate.mdp, np.eye(q.shape[2])[policy]).sum(axis=2)
