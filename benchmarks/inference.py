@@ -1,6 +1,6 @@
 """Four ways to infer a reward of the space `state` from the same answers: what planning with it loses, and how long.
 
-    python benchmarks/inference.py [--seeds N] [--erring SHARE] [--only WORD ...]
+    python benchmarks/inference.py [--seeds N] [--first SEED] [--erring SHARE] [--only WORD ...]
 
 For each seed the strategy `probe` collects 300 samples (200 on Gridworld) with unknown dynamics; each rival infers a
 reward from them, without a start from an earlier answer. "Regret" is what planning with it in the true process from a
@@ -48,6 +48,11 @@ Inference = Callable[[Estimate], FloatArray]
 """From what is known to a reward `[H, S, A]`."""
 
 
+def everywhere(over: RewardMap, theta: FloatArray) -> FloatArray:
+    """`[H, S, A]`: the reward of parameters `[n]`."""
+    return np.ascontiguousarray(np.broadcast_to(over.steps(theta), over.shape))
+
+
 def soft_margin(estimate: Estimate, margin: float = 0.3, penalty: float = 0.01) -> FloatArray:
     """`[H, S, A]`: the reward of the linear programme, up to its scale."""
     feasible = FeasibleParameters.of_estimate(estimate, StateReward()).restricted(0.0, 1.0)
@@ -66,7 +71,7 @@ def soft_margin(estimate: Estimate, margin: float = 0.3, penalty: float = 0.01) 
         lower=np.append(base.lower, np.zeros(k)),
         upper=np.append(base.upper, np.full(k, np.inf)),
     ).solve()
-    return feasible.space.table(solution.x[:n])
+    return everywhere(feasible.space, solution.x[:n])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +86,7 @@ class SoftLikelihood:
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """The objective and its gradient: a sweep backward for the policy, one forward for what it leads to."""
         mdp, answers = self.estimate.mdp, self.estimate.expert_uses & self.estimate.mdp.known
-        known, table = mdp.known | ~mdp.known.any(axis=2, keepdims=True), self.over.table(theta)
+        known, table = mdp.known | ~mdp.known.any(axis=2, keepdims=True), everywhere(self.over, theta)
         policy, value = np.empty(mdp.shape), np.zeros(mdp.n_states)
         for h in range(mdp.horizon - 1, -1, -1):
             q = np.where(known[h], table[h] + (self._rows(mdp, h) @ value).reshape(mdp.shape[1:]), -np.inf)
@@ -109,7 +114,7 @@ def soft_likelihood(estimate: Estimate) -> FloatArray:
     over = StateReward().over(estimate.mdp, estimate.over)
     start, bounds = np.full(over.n_parameters, 0.1), [(0.0, 1.0)] * over.n_parameters
     found = minimize(SoftLikelihood(estimate, over), start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return over.table(found.x)
+    return everywhere(over, found.x)
 
 
 RIVALS: dict[str, Inference] = {
@@ -121,37 +126,41 @@ RIVALS: dict[str, Inference] = {
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
-    """The rivals side by side, on the same observations."""
+    """The rivals side by side, on the same observations; a row for each."""
+    chosen = [name for name in SAMPLES if not options.only or any(word in name for word in options.only)]
+    found = {
+        name: compared(name, range(options.first, options.first + options.seeds), options.erring) for name in chosen
+    }
     table = report.table(
         "inference",
-        frame.Column("problem"),
-        frame.number("samples"),
-        *(frame.number(f"{name}: regret", "{}") for name in RIVALS),
-        *(frame.number(f"{name}: time", frame.seconds) for name in RIVALS),
-        page="rewards.md" if not options.erring else None,
+        frame.Column("inference"),
+        *(frame.number(f"{TITLES[name]}, {SAMPLES[name]} samples", "{}") for name in chosen),
+        *(frame.number(f"time, {TITLES[name]}", frame.seconds) for name in chosen),
+        page="rewards.md",
     )
-    for name, samples in SAMPLES.items():
-        if options.only and not any(word in name for word in options.only):
-            continue
-        regrets: dict[str, list[float]] = {rival: [] for rival in RIVALS}
-        times: dict[str, list[float]] = {rival: [] for rival in RIVALS}
-        for seed in range(options.first, options.first + options.seeds):
-            problem = make(name, seed)
-            estimate = observed(problem, samples, seed, options.erring)
-            truth = Truth(_from_every_state(problem.mdp), problem.reward)
-            for rival, infer in RIVALS.items():
-                if seed == options.first:
-                    infer(estimate)
-                began = time.process_time()
-                reward = infer(estimate)
-                times[rival].append(time.process_time() - began)
-                regrets[rival].append(truth.regret(best_actions(truth.mdp, reward)[0]))
-        table.add(
-            TITLES[name],
-            samples,
-            *(frame.Mean.of(regrets[rival]) for rival in RIVALS),
-            *(float(np.median(times[rival])) for rival in RIVALS),
+    for rival in RIVALS:
+        regrets = [frame.Mean.of([regret for regret, _ in found[name][rival]]) for name in chosen]
+        times = [float(np.median([seconds for _, seconds in found[name][rival]])) for name in chosen]
+        table.add(rival, *regrets, *times)
+
+
+def compared(name: str, seeds: range, erring: float) -> dict[str, list[tuple[float, float]]]:
+    """The regret of each rival, and its seconds of processor time, for each seed."""
+    found: dict[str, list[tuple[float, float]]] = {rival: [] for rival in RIVALS}
+    for seed in seeds:
+        problem = make(name, seed)
+        estimate = observed(problem, SAMPLES[name], seed, erring)
+        truth = Truth(
+            replace(problem.mdp, initial=np.full(problem.mdp.n_states, 1 / problem.mdp.n_states)), problem.reward
         )
+        for rival, infer in RIVALS.items():
+            if not found[rival]:
+                infer(estimate)  # it may have to compile
+            began = time.process_time()
+            reward = infer(estimate)
+            seconds = time.process_time() - began
+            found[rival].append((truth.regret(best_actions(truth.mdp, reward)[0]), seconds))
+    return found
 
 
 def observed(problem: Problem, samples: int, seed: int, erring: float) -> Estimate:
@@ -173,16 +182,12 @@ def observed(problem: Problem, samples: int, seed: int, erring: float) -> Estima
     return last.belief.estimate
 
 
-def _from_every_state(mdp: MDP) -> MDP:
-    return replace(mdp, initial=np.full(mdp.n_states, 1 / mdp.n_states))
-
-
 if __name__ == "__main__":
     frame.start(
         measure,
         __doc__,
         frame.argument("--seeds", type=int, default=10),
-        frame.argument("--first", type=int, default=0, help="the first seed"),
-        frame.argument("--erring", type=float, default=0.0, metavar="SHARE", help="answers drawn at random"),
+        frame.argument("--first", part=True, type=int, default=0, help="the first seed"),
+        frame.argument("--erring", part=True, type=float, default=0.0, metavar="SHARE", help="answers drawn at random"),
         frame.argument("--only", part=True, nargs="+", metavar="WORD", help="problems"),
     )

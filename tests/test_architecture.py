@@ -42,19 +42,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collect": ARRAYS | {"protocols", "counts", "belief"},
     "settings": ARRAYS | {"named", "confidence", "rewards", "belief", "irl", "explore", "certificates"},
     "turns": ENGINE,
+    "goal": {"irl", "rewards", "turns"},
     "engine": ENGINE | {"turns"},
     "loop": ENGINE | {"turns", "engine"},
     "sources": ARRAYS | {"protocols", "metrics", "envs", "experts"},
     "runs": RUNS,
     "transfer": RUNS - {"files", "engine", "loop", "experts"},
-    "learner": RUNS | {"runs", "transfer"},
+    "learner": RUNS | {"runs", "transfer", "goal"},
     "__init__": RUNS | {"runs", "transfer", "learner"},
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
-    "show": RUNS | {"runs"},
+    "show": RUNS | {"runs", "goal"},
     "experiments": RUNS | {"runs", "transfer", "outputs", "show", "__init__"},
     # A page drives the engine. It knows no rule of learning: neither rewards nor radii, neither plans nor bounds.
     "web": {"errors", "files", "mdp", "protocols", "counts", "collect", "settings", "turns", "engine", "loop"}
-    | {"certificates", "envs", "experts", "sources", "runs", "show", "__init__"},
+    | {"certificates", "envs", "experts", "sources", "runs", "goal", "show", "__init__"},
     "cli": RUNS | {"runs", "transfer", "learner", "outputs", "show", "experiments", "web", "__init__"},
     "__main__": {"cli"},
 }

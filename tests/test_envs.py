@@ -212,6 +212,17 @@ def test_gridworld_released_has_an_absorbing_goal_and_failures_in_all_directions
     assert all(row(problem, "3,2", action) == {"3,2": 1} for action in range(4))
 
 
+def test_the_obstacle_of_gridworld_can_be_moved() -> None:
+    """Up by one: the cell above the centre holds moves to the right back, and the centre does not."""
+    usual, moved = (make("gridworld", 0, obstacle_up=up).mdp.transitions.dense() for up in (0, 1))
+    np.testing.assert_array_equal(np.argwhere((usual != moved).any(axis=(1, 2)))[:, 0], [4, 5])
+    assert moved[4, RIGHT, 7] == pytest.approx(0.7)
+    assert moved[5, RIGHT, 8] == pytest.approx(usual[4, RIGHT, 7])
+    for up in (2, -2, 0.5, True):
+        with pytest.raises(InputError, match="obstacle_up must be a whole number that stays in the room"):
+            make("gridworld", 0, obstacle_up=up)
+
+
 @pytest.mark.parametrize("name", ["gridworld", "gridworld-released"])
 def test_gridworld_without_obstacle_differs_in_the_centre_only(name: str) -> None:
     sticky, free = make(name, 0).mdp.transitions.dense(), make(name, 0, obstacle=0.0).mdp.transitions.dense()
@@ -309,7 +320,9 @@ def test_layouts_and_problems_check_their_shapes() -> None:
 
 def test_the_registry_names_the_papers_values() -> None:
     assert set(ENVIRONMENTS) == set(SIZES)
-    assert ENVIRONMENTS["gridworld"].parameters == {"size": 3, "horizon": 10, "failure": 0.3, "obstacle": 0.8}
+    assert ENVIRONMENTS["gridworld"].parameters == {
+        "size": 3, "horizon": 10, "failure": 0.3, "obstacle": 0.8, "obstacle_up": 0
+    }  # fmt: skip
     assert {name for name, spec in ENVIRONMENTS.items() if spec.episodes_per_iteration == 50} == {
         "four-paths", "double-chain", "four-paths-released"
     }  # fmt: skip

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.observations import NOWHERE
 from aceirl.errors import InputError
 from aceirl.experts import ObservationExpert
 from aceirl.loop import learn
@@ -127,26 +128,30 @@ SPACES: dict[str, dict[str, Any]] = {
     "any": {"reward": "any"},
     "max-causal-entropy": {"irl": "max-causal-entropy", "reward": "any"},
     "feasible-point": {"irl": "feasible-point", "reward": "any"},
+    "random numbers": {"reward": "any"},
 }
 
 
 @cache
-def explored(space: str) -> tuple[Turn, GymResult]:
-    """The small lake, in which everything was tried, and what was recovered in a space."""
+def explored(space: str) -> GymResult:
+    """What was recovered in a space, in the small lake, in which everything was tried; or any table at all."""
     env = small_lake()
     environment = GymEnvironment(env)
     task = optimal_task(env, environment, stationary=True)
     settings = Settings(strategy="random", max_samples=600, episodes_per_iteration=50, certify=None, **SPACES[space])
     turn = list(learn(task.environment, task.expert, settings))[-1]
     assert turn.belief.estimate.mdp.known[:, 1:].all(), "everything was tried"
-    return turn, GymResult.of(turn, environment)
+    result = GymResult.of(turn, environment)
+    if space == "random numbers":
+        return replace(result, reward=np.random.default_rng(0).random(result.reward.shape), explanation=None)
+    return result
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) -> None:
     """An agent's episode stops at the end, the learner's goes on there for the steps that are left, in the place where
     it ended. Both rank all ways to act alike: the returns differ by a factor and a constant."""
-    turn, result = explored(space)
+    result = explored(space)
     wrapped, rng = RecoveredReward(small_lake(), result), np.random.default_rng(0)
     paid, in_table, ends = [], [], set()
     for _ in range(60):
@@ -156,7 +161,7 @@ def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) ->
             action = int(rng.integers(4))
             state = result.states.find(seen, terminal=over)
             # After the end the learner does whatever is best there.
-            by_table += turn.belief.recovered.reward[step, state, slice(None) if over else action].max()
+            by_table += result.reward[step, state, slice(None) if over else action].max()
             if not over:
                 seen, reward, over, _, _ = wrapped.step(action)
                 earned += float(reward)
@@ -171,7 +176,7 @@ def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) ->
 
 @pytest.mark.parametrize("space", SPACES)
 def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: Path) -> None:
-    _, result = explored(space)
+    result = explored(space)
     result.save_table(tmp_path / "reward.csv")
     with (tmp_path / "reward.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -199,6 +204,17 @@ def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: P
         for room, before, action in ((HOLE, 1, 1), (FLAG, 5, 1)):
             paid = result(before, action, step, room, terminated=True) - result(before, action, step)
             assert paid == pytest.approx(written(room, None, step), abs=1e-5)
+
+
+@pytest.mark.parametrize("space", ["any", "feasible-point"])
+def test_a_table_that_is_the_same_at_every_step_pays_the_same_at_every_step(space: str) -> None:
+    """An agent that does not see the step can be trained on it. Ends that are worth the same pay nothing on arrival,
+    else there would be more to get by an early end."""
+    result = explored(space)
+    np.testing.assert_allclose(result.payments, np.broadcast_to(result.payments[:1], result.payments.shape), atol=1e-12)
+    for end in result.states.terminal - {NOWHERE}:
+        np.testing.assert_allclose(result.payments[:, end], 0.0, atol=1e-12)
+    assert result.payments[:, 1:].max() <= 1e-12
 
 
 def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> None:
@@ -229,7 +245,7 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> N
 
 def test_features_pay_where_nobody_ever_was() -> None:
     """In a lake that is larger, with the same weights; a state is known by its number only."""
-    _, result = explored("features")
+    result = explored("features")
     told = result.explanation
     assert told is not None
     weights = told.theta[:2]
@@ -237,7 +253,7 @@ def test_features_pay_where_nobody_ever_was() -> None:
         assert result(room, action, 0) == pytest.approx(np.dot(place(room), weights) - told.hurry)
     paid = result(0, 0, 3, 13, terminated=True) - result(0, 0, 3)
     assert paid == pytest.approx(np.dot(place(13), weights))
-    _, by_state = explored("state")
+    by_state = explored("state")
     assert by_state.explanation is not None
     assert by_state(11, 0, 0) == -by_state.explanation.hurry
 

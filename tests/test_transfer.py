@@ -356,7 +356,8 @@ def test_elsewhere_the_expert_wants_what_it_wanted() -> None:
         for target in found.values():
             np.testing.assert_array_equal(target.reward, home.reward)
             np.testing.assert_allclose(target.mdp.initial, 1 / 41)
-        assert not np.allclose(*(target.mdp.transitions.dense() for target in found.values()))
+        here, there = (target.mdp.transitions.dense() for target in found.values())
+        assert not np.allclose(here, there)
         goals.add(int(home.reward[0, :, 0].argmax()))
     assert len(goals) > 1
 

@@ -18,7 +18,7 @@ from aceirl.protocols import Environment, Expert
 from aceirl.rewards import Explanation
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.show.goal import goal_in_words
+from aceirl.goal import goal_in_words
 from aceirl.transfer import KnownProcess, Transfer, named_process, transfer
 from aceirl.turns import Record, Turn
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from aceirl.counts import Estimate
-from aceirl.irl.likelihood import ERROR_RATES, Likelihood
+from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
@@ -44,7 +44,6 @@ class Alternatives:
     def __init__(self, estimate: Estimate, over: RewardMap, explanation: Explanation, seed: int = 0) -> None:
         self.over, self.theta, self._explanation, self._seed = over, explanation.theta, explanation, seed
         self._fit = SparseFit(Likelihood(estimate), over, PENALTY)
-        self._fit.rate = int(np.argmin(np.abs(ERROR_RATES - explanation.error_rate)))
         self._places = np.ones(over.shape[1], dtype=np.bool_)
         self._places[estimate.over] = explanation.ends[estimate.over]  # an end that nobody reached is no place
 

@@ -106,16 +106,14 @@ class Likelihood:
         """Minus the log-likelihood of all answers at the likeliest error rate, with its price."""
         return float((self._sums(reward, ERROR_RATES, 1)[0] + ERROR_PRICE).min())
 
-    def losses(self, rewards: FloatArray, rate: int, prices: FloatArray, limit: float) -> FloatArray:
-        """`[N]`: minus the log-likelihood under each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`.
+    def losses(self, rewards: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
+        """`[N]`: the loss of each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`.
 
-        All at one of the error rates. What is sure to be above the limit is not worked out to the end.
+        What is sure to be above the limit is not worked out to the end.
         """
-        found: FloatArray = prices + ERROR_PRICE[rate]
-        _sweep_all(
-            *self._rows, rewards, self._answers, self._asked, self._visits, ERROR_RATES[rate : rate + 1], found, limit
-        )
-        return found
+        found = prices[:, None] + ERROR_PRICE
+        _sweep_all(*self._rows, rewards, self._answers, self._asked, self._visits, ERROR_RATES, found, limit)
+        return np.asarray(found.min(axis=1))
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
         """`[H, S]` each: which answers can be compared at all, and which of these the reward explains."""
@@ -246,16 +244,27 @@ def _sweep_all(
     answers: FloatArray,
     asked: BoolArray,
     visits: FloatArray,
-    rate: FloatArray,
+    rates: FloatArray,
     found: FloatArray,
     limit: float,
 ) -> None:
-    """Add to each of the prices `found [N]` the loss of its reward."""
-    lag, sums = np.empty((0, 0)), np.empty((1, 1))
+    """Add to each of the prices `found [N, E]` the loss of its reward at each error rate."""
+    lag = np.empty((0, 0))
     for n in range(len(rewards)):
-        sums[0, 0] = found[n]
-        _sweep(indptr, successors, probabilities, stride, rewards[n], answers, asked, visits, rate, sums, lag, limit)
-        found[n] = sums[0, 0]
+        _sweep(
+            indptr,
+            successors,
+            probabilities,
+            stride,
+            rewards[n],
+            answers,
+            asked,
+            visits,
+            rates,
+            found[n : n + 1],
+            lag,
+            limit,
+        )
 
 
 @compiled

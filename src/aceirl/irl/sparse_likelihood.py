@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from aceirl.counts import Estimate
-from aceirl.irl.likelihood import ERROR_RATES, Likelihood
+from aceirl.irl.likelihood import Likelihood
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
@@ -61,13 +61,12 @@ class SparseFit:
     def __init__(self, likelihood: Likelihood, over: RewardMap, penalty: float) -> None:
         self.likelihood, self.over, self.penalty = likelihood, over, penalty
         self.ends = np.isin(over.states, likelihood.estimate.over)
-        self.rate = 0
         self.evaluations = 0
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
-        """Minus the log-likelihood of parameters `[n]` at the error rate of the moment; see `costs` for the limit."""
+        """Minus the log-likelihood of parameters `[n]`; see `costs` for the limit."""
         self.evaluations += 1
-        return float(self.likelihood.losses(self.over.steps(theta)[None], self.rate, np.zeros(1), limit)[0])
+        return float(self.likelihood.losses(self.over.steps(theta)[None], np.zeros(1), limit)[0])
 
     def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
         """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
@@ -77,32 +76,18 @@ class SparseFit:
         self.evaluations += len(thetas)
         extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
         prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
-        return self.likelihood.losses(self.over.steps(thetas), self.rate, prices, limit)
+        return self.likelihood.losses(self.over.steps(thetas), prices, limit)
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
         """The cost of parameters `[n]`."""
         return float(self.costs(theta[None], limit)[0])
 
     def solve(self, start: FloatArray | None = None) -> FloatArray:
-        """`θ [n]`: from the best single parameter, or from an earlier answer if that is better.
-
-        The error rate is held while parameters are chosen, and looked at again in between; it only ever rises.
-        """
-        theta = np.zeros(self.over.n_parameters)
-        if start is not None and len(start) == len(theta) and start.any():
-            theta = start
-        self.rate = self._likeliest_rate(theta) if theta.any() else 0
-        while True:
-            known = (theta, self.cost(theta) if theta.any() else np.inf)
-            theta = self._improved(self._first(known))[0]
-            rate = self._likeliest_rate(theta)
-            if rate <= self.rate:
-                return theta
-            self.rate = rate
-
-    def _likeliest_rate(self, theta: FloatArray) -> int:
-        rate = self.likelihood.judged(self.over.steps(theta)).error_rate
-        return int(np.flatnonzero(rate == ERROR_RATES)[0])
+        """`θ [n]`: from the best single parameter, or from an earlier answer if that is better."""
+        begin = (np.zeros(self.over.n_parameters), np.inf)
+        if start is not None and len(start) == self.over.n_parameters and start.any():
+            begin = (start, self.cost(start))
+        return self._improved(self._first(begin))[0]
 
     def _first(self, fit: Fit) -> Fit:
         """The single parameter that makes the answers likeliest, of either sign, or with hurry; or the fit if better."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from aceirl.certificates import KINDS, amount
 from aceirl.runs import Run
-from aceirl.show.goal import goal_in_words, listed
+from aceirl.goal import goal_in_words, listed
 from aceirl.show.opened import OpenedRun, finished, opened
 from aceirl.sources import Task
 

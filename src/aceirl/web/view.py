@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.show.goal import goal_in_words
+from aceirl.goal import goal_in_words
 from aceirl.web.answer_errors import AnswerErrors, answer_errors
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Walk
