@@ -13,30 +13,39 @@ from aceirl.mdp import IntArray
 
 @dataclass(frozen=True)
 class Probe:
-    """Follow the expert, and half of the time, where something was hardly tried, take that instead.
+    """Follow the expert, and a few times an episode, where something was hardly tried, take that instead.
 
     Following the expert shows what it does, and not what it declined: without the consequences of the declined actions
-    no reward is ruled out. How often the action tried least in a state was tried is that state's level; the states on
-    the lowest levels are probed, as many as make up a `share` of all visits. So water finds its level along the
-    expert's way, from its start to its end, and states that are hardly ever met do not hold the others up. At first
-    that means actions that were never tried. Not in the paper.
+    no reward is ruled out. But who deviates all the time never gets to where the expert wants to be. So there are about
+    `deviations` in an episode; at most every other step is one. How often the action tried least in a state was tried
+    is that state's level; the states on the lowest levels are probed, as many as make up a `share` of all visits. So
+    water finds its level along the expert's way, from its start to its end, and states that are hardly ever met do not
+    hold the others up. At first that means actions that were never tried. Not in the paper.
     """
 
-    deviate: float = 0.5
+    deviations: float = 3.0
     share: float = 0.05
 
     access: ClassVar = "episodes"
-    summary: ClassVar = "follow the expert, and half of the time try what it declined"
+    summary: ClassVar = "follow the expert, and a few times an episode try what it declined"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, or what was hardly tried."""
-        visits = belief.estimate.row_visits
+        visits, met = belief.estimate.row_visits, belief.estimate.counts.visits.sum(axis=2)
         level = visits.min(axis=2)
         probed = level <= self._highest(belief, level)
         rarest = probed[:, :, None] & (visits == level[:, :, None])
         uniform = uniform_policy(belief.shape)
         policy = np.where(probed[:, :, None], rarest / np.maximum(1, rarest.sum(axis=2, keepdims=True)), uniform)
-        return Plan(policy=policy, follow=np.where(probed, 1 - self.deviate, 1.0), follow_new=1 - self.deviate)
+        share = met[probed].sum() / met.sum() if met.any() else 1.0
+        chance = self._chance(share * belief.shape[0])
+        return Plan(
+            policy=policy, follow=np.where(probed, 1 - chance, 1.0), follow_new=1 - self._chance(belief.shape[0])
+        )
+
+    def _chance(self, steps: float) -> float:
+        """How likely each of so many steps of an episode is a deviation."""
+        return self.deviations / max(steps, 2 * self.deviations)
 
     def _highest(self, belief: Belief, level: IntArray) -> int:
         """The level up to which states are probed."""

@@ -42,7 +42,7 @@ class Alternatives:
     """
 
     def __init__(self, estimate: Estimate, over: RewardMap, explanation: Explanation, seed: int = 0) -> None:
-        self.over, self.theta, self._explanation, self._seed = over, explanation.theta, explanation, seed
+        self.over, self.theta, self._explanation, self._seed = over, explanation.likeliest, explanation, seed
         self._fit = SparseFit(Likelihood(estimate), over, PENALTY)
         self._places = np.ones(over.shape[1], dtype=np.bool_)
         self._places[estimate.over] = explanation.ends[estimate.over]  # an end that nobody reached is no place

@@ -40,6 +40,9 @@ AT_ONCE = 16
 PENALTY = 4.0
 """What a parameter that is not zero costs, in nats."""
 
+UNLIKELY = 3.0
+"""Rewards that are less likely than the best by more than so many nats are left out of the mean."""
+
 MOST = 16
 """No reward has more parameters than this that are not zero."""
 
@@ -158,6 +161,26 @@ class SparseFit:
         leads, last = self._order[:most], self.over.n_parameters - 1
         return [*leads, last] if self.over.hurries and last not in leads else leads
 
+    def averaged(self, theta: FloatArray) -> FloatArray:
+        """`[n]`: the mean of all that differ from `theta [n]` in one parameter's place or sign, by their likelihood.
+
+        Where a few places explain the answers about equally well, to plan with the mean is safer than with any one of
+        them; where one explains them best by far, it is that one. Scaled so that the largest is of size one.
+        """
+        support = np.flatnonzero(theta).tolist()
+        moved = [theta]
+        for k in support:
+            rest = _changed(theta, k, 0.0)
+            others = (j for j in self.leads(FEW) if rest[j] == 0)
+            moved += [_changed(rest, j, sign * theta[k]) for j in others for sign in (1.0, -1.0)]
+        least = self.cost(theta)
+        costs = np.concatenate(
+            [self.costs(np.array(moved[k : k + AT_ONCE]), least + UNLIKELY) for k in range(0, len(moved), AT_ONCE)]
+        )
+        weights = np.where(costs <= least + UNLIKELY, np.exp(least - costs), 0.0)
+        mean = weights @ np.array(moved)
+        return np.asarray(mean / np.abs(mean).max())
+
     def importance(self, theta: FloatArray) -> FloatArray:
         """`[n]`: by how many nats the answers are less likely without each parameter."""
         found, loss = np.zeros(len(theta)), self.loss(theta)
@@ -205,12 +228,14 @@ class SparseLikelihood:
 
 
 def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
+    mean = fit.averaged(theta)
     table = fit.over.steps(theta)
     judged = fit.likelihood.judged(table)
     compared, explained = fit.likelihood.explained(table)
     return Explanation(
         space=fit.over.name,
-        theta=theta,
+        theta=mean,
+        likeliest=theta,
         states=fit.over.states,
         actions=fit.over.actions,
         hurries=fit.over.hurries,
@@ -223,7 +248,7 @@ def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
         deviation=float(np.sqrt(judged.variance)),
         error_rate=judged.error_rate,
         importance=fit.importance(theta),
-        paid=fit.over.paid(theta),
+        paid=fit.over.paid(mean),
         ends=_ends(fit.likelihood.estimate),
         horizon=fit.over.shape[0],
     )
@@ -238,7 +263,7 @@ def _recovered(
         reward=reward,
         unknown_step_reward=unknown,
         infeasibility=infeasibility(estimate, reward, unknown),
-        parameters={f"theta.{over.name}": explanation.theta},
+        parameters={f"theta.{over.name}": explanation.likeliest},
         iterations=evaluations,
         explanation=explanation,
     )
@@ -263,6 +288,7 @@ def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recov
     explanation = Explanation(
         space="any",
         theta=reward.ravel() / rmax,
+        likeliest=reward.ravel() / rmax,
         states=over.states,
         actions=over.actions,
         hurries=False,

@@ -27,6 +27,7 @@ class Explanation:
 
     space: str
     theta: FloatArray
+    likeliest: FloatArray
     states: IntArray
     actions: IntArray
     hurries: bool
