@@ -149,14 +149,17 @@ def test_guided_probes_a_stochastic_expert_in_every_other_iteration() -> None:
 
 
 @pytest.mark.parametrize("stationary", [True, False])
-@pytest.mark.parametrize(("deviate", "share"), [(0.5, 0.05), (0.2, 0.3)])
+@pytest.mark.parametrize(("deviations", "share"), [(3.0, 0.05), (0.2, 0.3), (1.0, 0.5)])
 def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
-    stationary: bool, deviate: float, share: float
+    stationary: bool, deviations: float, share: float
 ) -> None:
-    """Levels: how often the action tried least was tried. Those probed hold the share of all visits, and no more."""
+    """Levels: how often the action tried least was tried. Those probed hold the share of all visits, and no more.
+
+    So many visits of an episode, times the chance of deviating in each, are the deviations; but at most half of them.
+    """
     state = turns("probe", max_samples=180, stationary_dynamics=stationary)[-1].state
     belief = belief_after(state, Settings(strategy="probe", stationary_dynamics=stationary))
-    plan = Probe(deviate, share).plan(belief, np.random.default_rng(0))
+    plan = Probe(deviations, share).plan(belief, np.random.default_rng(0))
     assert plan.policy is not None
     assert plan.follow is not None
     seen = state.counts.visits
@@ -164,21 +167,25 @@ def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
     level, met = tried.min(axis=2), seen.sum(axis=2)
     highest = min(one for one in np.unique(level) if met[level <= one].sum() >= share * met.sum())
     assert 0 < (level > highest).sum() < level.size
-    assert plan.follow_new == 1 - deviate
+    assert plan.follow_new == pytest.approx(1 - min(0.5, deviations / len(level)))
+    visits = len(level) * met[level <= highest].sum() / met.sum()
+    chance = min(0.5, deviations / visits)
     for h, s in np.ndindex(level.shape):
         if level[h, s] > highest:
             assert plan.follow[h, s] == 1.0
             continue
         rarest = tried[h, s] == level[h, s]
-        assert plan.follow[h, s] == 1 - deviate
+        assert plan.follow[h, s] == pytest.approx(1 - chance)
         np.testing.assert_allclose(plan.policy[h, s], rarest / rarest.sum())
 
 
-def test_probe_deviates_half_of_the_time_before_anything_is_known() -> None:
-    plan = Probe().plan(belief_after(None, Settings(strategy="probe")), np.random.default_rng(0))
+def test_probe_deviates_as_often_as_it_should_before_anything_is_known() -> None:
+    settings = Settings(strategy="probe")
+    horizon = belief_after(None, settings).shape[0]
+    plan = Probe(deviations=2.0).plan(belief_after(None, settings), np.random.default_rng(0))
     assert plan.policy is not None
     assert plan.follow is not None
-    assert (plan.follow == 0.5).all()
+    np.testing.assert_allclose(1 - plan.follow, min(0.5, 2 / horizon))
     np.testing.assert_allclose(plan.policy, 0.25)
 
 

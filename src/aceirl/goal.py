@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aceirl.irl.alternatives import Alternatives
-from aceirl.rewards import Explanation
+from aceirl.rewards import Explanation, StateReward, estimated_conflict
 from aceirl.turns import Turn
 
 SLIGHT = 1.0
@@ -17,6 +17,13 @@ SLIGHT = 1.0
 
 LONGEST = 120
 """About how many characters a list of names has at most."""
+
+
+LARGE = 20_000
+"""Entries `H·S·A` above which no conflicting answers are sought: that takes linear programmes."""
+
+MOST_ANSWERS = 6
+"""So many conflicting answers are told at most."""
 
 
 def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
@@ -31,7 +38,8 @@ def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ())
         return [
             f"The answers name no goal: no reward of places, or of actions in places, explains the {found.answers:,} "
             "answers. The recovered reward depends on the step, repeats what the expert does, and says nothing about "
-            "other places."
+            "other places.",
+            *_conflict(turn, names, actions),
         ]
     if not found.explains:
         return [f"The answers tell little of what the expert wants: {_count(found)}, hardly more than chance would."]
@@ -107,15 +115,15 @@ def _ways(found: Explanation) -> list[str]:
     """Whether the way matters: it does not if nothing but the goals is paid for."""
     if not found.goals or found.hurry != 0:
         return []
-    paid = set(np.flatnonzero(found.paid.any(axis=1)).tolist())
+    paid = set(found.states[found.likeliest != 0].tolist())
     return ["It does not care which way it gets there."] if paid <= set(found.goals) else []
 
 
 def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str]) -> list[str]:
     """The places that are paid for beside the goal, and those that may be the goal instead of it."""
     liked = [
-        (float(found.theta[k]), int(found.states[k]))
-        for k in np.flatnonzero((found.theta > 0) & (found.importance >= SLIGHT))
+        (float(found.likeliest[k]), int(found.states[k]))
+        for k in np.flatnonzero((found.likeliest > 0) & (found.importance >= SLIGHT))
         if found.states[k] >= 0 and found.states[k] not in found.goals
     ]
     lines = []
@@ -139,6 +147,18 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
         f"Not determined: {listed([names[s] for s in places])}; "
         f"{'that may' if len(places) == 1 else f'each of these {len(places):,} places may'} be worth as much to it."
     ]
+
+
+def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[str]:
+    """Answers that no reward of places explains together, if there are a few of them, and the problem is small."""
+    estimate = turn.belief.estimate
+    if estimate.counts.visits.size > LARGE:
+        return []
+    answers = estimated_conflict(estimate, StateReward())
+    if not answers:
+        return []
+    told = [f"{actions[a] if actions else f'action {a}'} in {names[s]} at step {h + 1}" for h, s, a in answers]
+    return [f"No reward of places explains these answers together: {'; '.join(told[:MOST_ANSWERS])}."]
 
 
 def _features(found: Explanation) -> str:

@@ -73,20 +73,21 @@ class Explanation:
     def goals(self) -> list[int]:
         """The places of the largest reward, if the reward explains the answers and pays for being somewhere."""
         largest = float(self.by_state.max(initial=0.0))
-        if not self.explains or largest <= 0:
+        if not self.explains or largest <= 0 or not (self.likeliest > 0).any():
             return []
         return np.flatnonzero(self.by_state >= largest * (1 - 1e-9)).tolist()
 
     @property
     def avoided(self) -> list[int]:
-        """The places that the expert is made to avoid, the worst first, if the reward explains the answers."""
+        """The places that the expert avoids, the worst first, if the reward explains the answers."""
+        about = self.states[(self.likeliest < 0) & (self.states >= 0)]
         worst = self.paid.max(axis=1)
-        order = np.argsort(worst, kind="stable").tolist()
-        return [state for state in order if worst[state] < 0] if self.explains else []
+        places = [state for state in np.unique(about).tolist() if worst[state] < 0]
+        return sorted(places, key=lambda state: float(worst[state])) if self.explains else []
 
     def of(self, theta: FloatArray, paid: FloatArray) -> Explanation:
         """The same with other parameters `theta [n]`, which pay `paid [S, A]`; what is said of the answers is kept."""
-        return replace(self, theta=theta, paid=paid)
+        return replace(self, theta=theta, likeliest=theta, paid=paid)
 
     @property
     def share(self) -> float:
