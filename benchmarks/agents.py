@@ -55,7 +55,7 @@ class Case:
 OTHER_LAKE = ["SHFF", "FFFF", "FFHF", "HFFG"]
 
 CASES = {
-    "FrozenLake, another map": Case("FrozenLake-v1", 100, 30_000, 2_000, {"desc": OTHER_LAKE}),
+    "FrozenLake, another map": Case("FrozenLake-v1", 100, 30_000, 5_000, {"desc": OTHER_LAKE}),
     "CliffWalking": Case("CliffWalking-v1", 100, 30_000, 1_000),
 }
 

@@ -1,18 +1,21 @@
 """What the recovered reward says of the expert: is it the truth, what does it lose, and what did it cost?
 
-    python benchmarks/goals.py [--seeds N] [--erring]
+    python benchmarks/goals.py [--seeds N] [--erring] [--gym]
 
 A default run to the policy certificate in each of the paper's environments, for each seed. "Right" is a goal that is
 the place of the largest true reward; on Chain, an avoided place that is that of the smallest; on random MDPs, whose
 reward depends on the step, that no goal is named. "Training" is what an agent loses that is optimal for the recovered
 reward in the true process, "transfer" the same from a uniform start; both are shares of what lies between the best and
-the worst policy. With `--erring`: the transfer regret by experts that err, after budgets of samples.
+the worst policy. With `--erring`: the transfer regret by experts that err, after budgets of samples. With `--gym`: what
+the goal is in Gymnasium's environments, for a fifth of the seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import _frame as frame
 import numpy as np
@@ -25,6 +28,7 @@ from aceirl.experts import PolicyExpert
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.settings import Settings
+from aceirl.sources import Source, open_source, state_names
 from aceirl.turns import Turn
 
 ENVIRONMENTS = {"random-mdp": 720, "gridworld": 1050, "chain": 828, "double-chain": 1918, "four-paths": 1720}
@@ -32,6 +36,16 @@ ENVIRONMENTS = {"random-mdp": 720, "gridworld": 1050, "chain": 828, "double-chai
 
 ERRING = {"5 % wrong": 1000, "15 % wrong": 2000, "Boltzmann": 2000}
 """Experts that err, and after how many samples they are judged."""
+
+
+GYM: dict[str, dict[str, Any]] = {
+    "FrozenLake-v1": {"stationary_expert": True},
+    "FrozenLake8x8-v1": {"stationary_expert": True},
+    "CliffWalking-v1": {"horizon": 30},
+    "MiniGrid-Empty-5x5-v0": {"horizon": 30},
+    "Taxi-v4": {"stationary_expert": True},
+}
+"""Gymnasium's environments, with what the run is told."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,9 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     seeds = range(options.seeds)
     if options.erring:
         _erring(report, options.seeds)
+        return
+    if options.gym:
+        _gym(report, max(1, options.seeds // 5))
         return
     table = report.table(
         "goals",
@@ -105,6 +122,43 @@ def _erring(report: frame.Report, seeds: int) -> None:
                 lost = [run.transfer for run in runs]
                 right = f"{sum(run.right for run in runs)} of {seeds}"
                 table.add(name, expert, samples, float(np.mean(lost)), max(lost), right)
+
+
+def _gym(report: frame.Report, seeds: int) -> None:
+    table = report.table(
+        "gym-goals",
+        frame.Column("environment"),
+        frame.number("samples", "{:,.0f}"),
+        frame.Column("goal, runs"),
+        frame.Column("in a hurry"),
+        frame.Column("may also be, runs"),
+        page="rewards.md",
+    )
+    for name, told in GYM.items():
+        runs = Parallel(n_jobs=-1)(delayed(_gym_goal)(name, seed, told) for seed in range(seeds))
+        goals = Counter(goal for run in runs for goal in run[1])
+        others = Counter(goal for run in runs for goal in run[3])
+        table.add(
+            name,
+            float(np.mean([run[0] for run in runs])),
+            _counted(goals),
+            f"{sum(run[2] for run in runs)} of {seeds}",
+            _counted(others),
+        )
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(f"{name}: {n}" for name, n in names.most_common(6)) + (" …" if len(names) > 6 else "")
+
+
+def _gym_goal(name: str, seed: int, told: dict[str, Any]) -> tuple[int, list[str], bool, list[str]]:
+    """Samples, the goals in words, whether it hurries, and what else may be the goal."""
+    with open_source(Source(name, {}, seed=seed, expert="optimal", **told)) as task:
+        turn = [*learn(task.environment, task.expert, Settings(seed=seed, max_samples=20_000))][-1]
+        names, found, others = state_names(task, turn.names), turn.explanation, turn.alternatives
+        assert found is not None
+        rest = [] if others is None else [names[s] for s in others.goals if s not in found.goals]
+        return turn.counts.samples, [names[s] for s in found.goals] or ["none"], found.hurry > 0, rest
 
 
 def _all(jobs: object) -> list[Found]:
@@ -172,4 +226,5 @@ if __name__ == "__main__":
         __doc__,
         frame.argument("--seeds", type=int, default=50),
         frame.argument("--erring", action="store_true", help="experts that err"),
+        frame.argument("--gym", action="store_true", help="Gymnasium's environments"),
     )

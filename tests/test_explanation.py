@@ -41,19 +41,20 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     assert min(seen.loss, seen.expected, seen.deviation) >= 0
     assert seen.error_rate in ERROR_RATES
     assert seen.explains == (seen.evidence >= ENOUGH_EVIDENCE)
-    assert len(seen.theta) == len(seen.states) == len(seen.actions) == len(seen.importance)
-    assert not seen.importance[seen.theta == 0].any()
+    assert len(seen.theta) == len(seen.likeliest) == len(seen.states) == len(seen.actions) == len(seen.importance)
+    assert not seen.importance[seen.likeliest == 0].any()
     assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
     assert not (seen.ends & ~np.isin(np.arange(some.shape[1]), terminal)).any()
     if not seen.explains:
         assert seen.goals == seen.avoided == []
     assert not set(seen.goals) & set(seen.avoided)
     if seen.space != "any":
-        assert np.abs(seen.theta).max() == 1
+        assert np.abs(seen.theta).max() == np.abs(seen.likeliest).max() == 1
         likelihood = Likelihood(estimate)
         chosen = SPACES[seen.space]()
         over = chosen.over(estimate.mdp, estimate.over)
-        assert seen.loss == pytest.approx(likelihood.loss(over.table(seen.theta)), rel=1e-9, abs=1e-9)
+        assert seen.loss == pytest.approx(likelihood.loss(over.table(seen.likeliest)), rel=1e-9, abs=1e-9)
+        assert seen.explained == likelihood.explained(over.table(seen.likeliest))[1].sum()
         assert seen.chance == pytest.approx(likelihood.loss(np.zeros(some.shape)), rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(seen.paid, over.paid(seen.theta))
         assert seen.hurries == bool(terminal)
@@ -63,13 +64,22 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
         assert not seen.explains
 
 
-def example(paid: FloatArray, *, gain: float = 10.0, ends: tuple[int, ...] = (), hurry: float = 0.0) -> Explanation:
-    """An explanation of eight answers by a reward `paid [S, A]`."""
+def example(
+    paid: FloatArray,
+    *,
+    gain: float = 10.0,
+    ends: tuple[int, ...] = (),
+    hurry: float = 0.0,
+    likeliest: FloatArray | None = None,
+) -> Explanation:
+    """An explanation of eight answers by a reward `paid [S, A]`; the likeliest parameters are the same unless given."""
     n_states, n_actions = paid.shape
     states, actions = np.divmod(np.arange(paid.size), n_actions)
+    theta = np.append(paid.ravel(), hurry)
     return Explanation(
         space="state-action",
-        theta=np.append(paid.ravel(), hurry),
+        theta=theta,
+        likeliest=theta if likeliest is None else np.append(likeliest.ravel(), hurry),
         states=np.append(states, -1),
         actions=np.append(actions, -1),
         hurries=True,
@@ -103,6 +113,19 @@ def test_goals_are_the_places_of_the_best_payment_and_avoided_those_where_nothin
     assert two.goals == [1, 2]
 
 
+def test_places_that_only_the_mean_is_about_are_neither_goals_nor_avoided() -> None:
+    """The mean over rewards that are about as likely has a little of everything."""
+    shunned = np.array([[0.0, 0.0], [-1.0, -1.0], [0.0, 0.0]])
+    mean = np.array([[0.1, 0.1], [-1.0, -1.0], [-0.1, -0.1]])
+    seen = example(mean, likeliest=shunned)
+    assert (seen.goals, seen.avoided) == ([], [1])
+    sought = example(-mean, likeliest=-shunned)
+    assert (sought.goals, sought.avoided) == ([1], [])
+    # Where two places are about as likely, the goal is that of the larger mean.
+    torn = example(np.array([[0.8, 0.8], [1.0, 1.0]]), likeliest=np.array([[1.0, 1.0], [0.0, 0.0]]))
+    assert torn.goals == [1]
+
+
 def test_nothing_is_named_by_a_reward_that_does_not_explain() -> None:
     barely, hardly = example(PAID, gain=ENOUGH_EVIDENCE), example(PAID, gain=ENOUGH_EVIDENCE - 0.01)
     assert (barely.explains, hardly.explains) == (True, False)
@@ -125,6 +148,7 @@ def test_an_end_saves_a_hurried_expert_the_whole_episode() -> None:
 
 
 def test_the_same_words_for_other_parameters() -> None:
-    other = example(PAID).of(np.zeros(11), -PAID)
+    other = example(PAID).of(np.append(-PAID.ravel(), 0.0), -PAID)
     assert other.goals == [2, 4]
+    np.testing.assert_array_equal(other.likeliest, other.theta)
     assert (other.loss, other.answers) == (example(PAID).loss, 10)

@@ -115,9 +115,9 @@ def test_the_loss_is_what_the_formulas_say(estimate: Estimate, seed: int) -> Non
         assert judged.expected == pytest.approx(by_rate[k, best, 1], rel=1e-6, abs=1e-8)
         assert judged.variance == pytest.approx(by_rate[k, best, 2], rel=1e-6, abs=1e-8)
         assert judged.variance >= 0
-    rate, prices = int(rng.integers(len(ERROR_RATES))), rng.random(3)
-    expected = by_rate[:, rate, 0] + ERROR_PRICE[rate] + prices
-    np.testing.assert_allclose(likelihood.losses(rewards, rate, prices, np.inf), expected, rtol=1e-7, atol=1e-9)
+    prices = rng.random(3)
+    expected = (by_rate[:, :, 0] + ERROR_PRICE).min(axis=1) + prices
+    np.testing.assert_allclose(likelihood.losses(rewards, prices, np.inf), expected, rtol=1e-7, atol=1e-9)
 
 
 @given(estimates(), SEEDS)
@@ -125,9 +125,9 @@ def test_a_limit_saves_work_and_changes_nothing_below_it(estimate: Estimate, see
     rng = np.random.default_rng(seed)
     rewards, prices = np.stack([drawn_reward(rng, estimate.mdp.shape) for _ in range(4)]), rng.random(4)
     likelihood = Likelihood(estimate)
-    whole = likelihood.losses(rewards, 2, prices, np.inf)
+    whole = likelihood.losses(rewards, prices, np.inf)
     limit = float(np.median(whole))
-    cut = likelihood.losses(rewards, 2, prices, limit)
+    cut = likelihood.losses(rewards, prices, limit)
     below = whole <= limit
     np.testing.assert_array_equal(cut[below], whole[below])
     assert (cut[~below] > limit).all()

@@ -7,40 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from strategies import random_mdp
+from estimates import explained, growing, observed, places, with_known_dynamics
 
-from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import optimal_values
+from aceirl.counts import Estimate
 from aceirl.envs import Problem, make
-from aceirl.envs.simulator import Simulator
-from aceirl.experts import PolicyExpert
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
-from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, SparseFit
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward
-from aceirl.settings import Settings
-
-
-def growing(seed: int, wanted: int, episodes: tuple[int, ...] = (12,)) -> Iterator[Estimate]:
-    """Estimates of a process of four states after more and more episodes of any actions.
-
-    The expert wants, or shuns, so many places; none means that it answers at random.
-    """
-    rng = np.random.default_rng(seed)
-    mdp = random_mdp(rng, (4, 4, 2), sparsity=0.5)
-    theta = np.zeros(4)
-    theta[rng.choice(4, wanted, replace=False)] = rng.choice([1.0, -1.0, 0.5, -0.5], wanted)
-    actions: IntArray = rng.integers(2, size=(4, 4))
-    if wanted:
-        actions = optimal_values(mdp, np.broadcast_to(theta[:, None], mdp.shape).copy())[0].argmax(axis=2)
-    seen = Counts.empty(mdp.shape)
-    for number in episodes:
-        seen += Counts.of_moves(Simulator(mdp).rollout(np.full(mdp.shape, 0.5), number, rng), mdp.shape)
-        asked = seen.visits.any(axis=2, keepdims=True)
-        answers = np.eye(2, dtype=np.int64)[actions] * asked
-        yield Estimate.of(seen.with_answers(answers), kind=ExpertKind(), delta=0.1, initial=mdp.initial)
+from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
+from aceirl.mdp import FloatArray
+from aceirl.rewards import RewardSpace, StateActionReward, StateReward
 
 
 def fit_of(estimate: Estimate, space: RewardSpace | None = None) -> SparseFit:
@@ -100,6 +75,60 @@ def test_a_warm_start_never_ends_worse_than_it_began_nor_where_the_expert_has_a_
             before = warm
 
 
+def test_smaller_sizes_never_undo_what_a_change_has_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To go back to where one came from, because it costs hardly more, would never end."""
+    fit = fit_of(next(growing(0, 2)))
+    best = fit.cost(fit.solve())
+    start = next(place for place in np.eye(4) if fit.cost(place) > best + 0.1)
+    begin, rounds = (start, fit.cost(start)), list[float]()
+
+    def back(better: tuple[FloatArray, float]) -> tuple[FloatArray, float]:
+        rounds.append(better[1])
+        assert len(rounds) < 50
+        return begin[0], begin[1] + EQUAL / 2
+
+    monkeypatch.setattr(fit, "_resized", back)
+    found, cost = fit._improved(begin)
+    assert rounds == sorted(rounds, reverse=True)
+    assert cost == rounds[-1] == pytest.approx(fit.cost(found))
+    assert begin[1] > cost >= best - 2 * EQUAL
+
+
+def neighbours(theta: FloatArray) -> Iterator[FloatArray]:
+    """All that differ from it in the place or the sign of one parameter, and itself once for each parameter."""
+    for k in np.flatnonzero(theta):
+        for j, sign in itertools.product(range(len(theta)), (1.0, -1.0)):
+            if j == k or theta[j] == 0:
+                other = theta.copy()
+                other[k] = 0.0
+                other[j] = sign * theta[k]
+                yield other
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_the_mean_is_that_of_rewards_about_as_likely(wanted: int) -> None:
+    blurred = 0
+    for seed in range(8):
+        fit = fit_of(next(growing(seed, wanted, episodes=(3,))))
+        theta = fit.solve()
+        least = fit.cost(theta)
+        near = [other for other in (theta, *neighbours(theta)) if fit.cost(other) <= least + UNLIKELY]
+        expected = sum(np.exp(least - fit.cost(other)) * other for other in near)
+        mean = fit.averaged(theta)
+        np.testing.assert_allclose(mean, expected / np.abs(expected).max(), atol=1e-9)
+        assert np.abs(mean).max() == 1
+        blurred += not np.array_equal(mean, theta)
+    assert blurred, "three episodes leave something open"
+
+
+def test_where_one_reward_explains_best_by_far_the_mean_is_that_one() -> None:
+    problem = make("gridworld", 0)
+    fit = fit_of(with_known_dynamics(observed(problem, "uniform", 200, 0), problem.mdp))
+    theta = fit.solve()
+    np.testing.assert_array_equal(fit.averaged(theta), theta)
+    np.testing.assert_array_equal(theta, np.eye(9)[places(problem).argmax()])
+
+
 def test_the_same_estimate_gives_the_same_reward_to_the_last_bit() -> None:
     for estimate in growing(3, 2, episodes=(12, 12)):
         first, second = (SparseLikelihood()(estimate, 1.0) for _ in range(2))
@@ -116,32 +145,6 @@ def test_a_start_of_another_size_is_no_obstacle() -> None:
     cold = SparseLikelihood()(estimate, 1.0).reward
     for start in (np.ones(2), np.zeros(4), np.ones(9)):
         np.testing.assert_array_equal(SparseLikelihood()(estimate, 1.0, {"theta.state": start}).reward, cold)
-
-
-def observed(problem: Problem, strategy: str, samples: int, seed: int, expert: FloatArray | None = None) -> Estimate:
-    """What is known after so many samples; of the expert of the problem, unless another is given."""
-    shown = PolicyExpert(problem.expert if expert is None else expert, problem.mdp.shape)
-    settings = Settings(strategy=strategy, irl="feasible-point", certify=None, max_samples=samples, seed=seed)
-    *_, last = learn(Simulator(problem.mdp), shown, settings)
-    return last.belief.estimate
-
-
-def with_known_dynamics(estimate: Estimate, mdp: MDP) -> Estimate:
-    """The same answers, and the process as it is."""
-    known = Estimate.of(estimate.counts, kind=estimate.kind, delta=estimate.delta, initial=mdp.initial)
-    vars(known).update(mdp=mdp, row_visits=np.full(mdp.shape, CERTAIN))
-    return known
-
-
-def explained(estimate: Estimate, space: RewardSpace | None = None) -> Explanation:
-    explanation = SparseLikelihood()(estimate, 1.0, None, space).explanation
-    assert explanation is not None
-    return explanation
-
-
-def places(problem: Problem) -> FloatArray:
-    """`[S]`: what the true reward pays at most in each state."""
-    return np.asarray(problem.reward.max(axis=(0, 2)))
 
 
 @pytest.mark.parametrize("name", ["four-paths", "double-chain", "gridworld"])
@@ -253,6 +256,6 @@ def test_a_larger_penalty_never_leaves_more_parameters_on_the_same_answers() -> 
     for penalty in (0.5, 4.0, 40.0):
         recovered = SparseLikelihood(penalty)(estimate, 1.0, None, StateReward())
         assert recovered.explanation is not None
-        sizes.append(np.count_nonzero(recovered.explanation.theta))
+        sizes.append(np.count_nonzero(recovered.explanation.likeliest))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1

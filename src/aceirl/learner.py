@@ -12,13 +12,13 @@ from aceirl.certificates import Certificate
 from aceirl.engine import Engine
 from aceirl.envs import Problem
 from aceirl.errors import InputError
+from aceirl.goal import goal_in_words
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
 from aceirl.rewards import Explanation
 from aceirl.runs import Run
 from aceirl.settings import Settings
-from aceirl.goal import goal_in_words
 from aceirl.transfer import KnownProcess, Transfer, named_process, transfer
 from aceirl.turns import Record, Turn
 

@@ -207,11 +207,13 @@ def demo(
         if (earlier.source, earlier.settings) == (source, settings):
             shutil.rmtree(out)  # an earlier demo, and nothing else
     begun = Run.create(out, settings, source)
-    print("Four corridors leave a room; one has something the expert wants. The software knows neither which one, nor")
-    print("how its steps work. It walks, asks the expert what it would do, and infers the reward behind the answers.\n")
     with open_source(source) as task:
         _carry_on(begun, task, as_json=False, summary=False)
-    print(in_words(begun))
+    wanted, *rest = in_words(begun).splitlines()
+    print(f"{wanted}\n")
+    print("Four corridors leave a room; one has something the expert wants. The software knew neither which one, nor how")
+    print("its steps work. It walked, asked the expert what it would do, and inferred the reward behind the answers.\n")
+    print("\n".join(rest))
     for picture in draw(begun):
         print(f"  {picture}")
 

@@ -31,7 +31,9 @@ OFTEN = 0.1
 AS_MUCH = 0.95
 """A place may be worth as much as the goal if its parameter may be at least this; the goal's is one."""
 
-VALUES = np.array([sign * size for sign in (1.0, -1.0) for size in SIZES])
+SIGNS = np.array([1.0, -1.0])
+
+VALUES = np.array([sign * size for sign in SIGNS for size in SIZES])
 
 
 class Alternatives:
@@ -111,8 +113,8 @@ def _moved(theta: FloatArray, candidates: IntArray, rng: np.random.Generator) ->
     moved, support = theta.copy(), np.flatnonzero(theta)
     one, other = int(rng.choice(support)), int(rng.choice(candidates))
     match int(rng.integers(3)):
-        case 0:  # one parameter in the place of another
-            moved[other], moved[one] = theta[one], theta[other]
+        case 0:  # one parameter in the place of another, of either sign: to seek one may be to avoid the other
+            moved[other], moved[one] = rng.choice(SIGNS) * theta[one], theta[other]
         case 1:  # one more, or one less
             moved[other] = 0.0 if theta[other] != 0 else rng.choice(VALUES)
         case _:  # another size or sign

@@ -28,6 +28,9 @@ HURRIES = (0.1, 0.01)
 EQUAL = 0.05
 """Losses that differ by less, in nats, are the same: the smaller size is taken then."""
 
+LEAST_GAIN = 1e-9
+"""A change that saves less, in nats, is none."""
+
 FEW = 128
 """Up to so many parameters, each is tried with either sign; of more, those with the most pull, and its sign."""
 
@@ -93,7 +96,7 @@ class SparseFit:
         return self._improved(self._first(begin))[0]
 
     def _first(self, fit: Fit) -> Fit:
-        """The single parameter that makes the answers likeliest, of either sign, or with hurry; or the fit if better."""
+        """The single parameter that makes answers likeliest, of either sign, or with hurry; or the fit if better."""
         n, hurry = self.over.n_parameters, self.over.n_parameters - 1
         signs = {k: (1.0, -1.0) if n <= FEW else (1.0 if self._pull[k] >= 0 else -1.0,) for k in self.leads(FEW)}
         singles = (sign * np.eye(1, n, k)[0] for k in signs for sign in signs[k])
@@ -105,12 +108,17 @@ class SparseFit:
         return self._best(best, paired)
 
     def _improved(self, fit: Fit) -> Fit:
-        """The best change, then the sizes, for as long as that helps."""
+        """The best change, then the sizes, for as long as that helps.
+
+        Smaller sizes may cost a little more; they are not taken if they cost as much as there was before the change,
+        for that might go on for ever.
+        """
         while True:
             better = self._best(fit, self._changes(fit[0]))
             if better is fit:
                 return fit
-            fit = self._resized(better)
+            resized = self._resized(better)
+            fit = resized if resized[1] < fit[1] - LEAST_GAIN else better
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
         """One parameter more, less, or in the place of another."""
@@ -142,7 +150,7 @@ class SparseFit:
         waiting = iter(candidates)
         while some := list(islice(waiting, AT_ONCE)):
             for theta, cost in zip(some, self.costs(np.array(some), fit[1]).tolist(), strict=True):
-                if cost < fit[1] - 1e-9:
+                if cost < fit[1] - LEAST_GAIN:
                     fit = theta, cost
         return fit
 
@@ -164,14 +172,15 @@ class SparseFit:
     def averaged(self, theta: FloatArray) -> FloatArray:
         """`[n]`: the mean of all that differ from `theta [n]` in one parameter's place or sign, by their likelihood.
 
-        Where a few places explain the answers about equally well, to plan with the mean is safer than with any one of
-        them; where one explains them best by far, it is that one. Scaled so that the largest is of size one.
+        `theta` itself counts once, and once more for each of its parameters that is not zero. Where a few places
+        explain the answers about equally well, to plan with the mean is safer than with any one of them; where one
+        explains them best by far, it is that one. Scaled so that the largest is of size one.
         """
         support = np.flatnonzero(theta).tolist()
         moved = [theta]
         for k in support:
             rest = _changed(theta, k, 0.0)
-            others = (j for j in self.leads(FEW) if rest[j] == 0)
+            others = (j for j in self.leads(FEW) if rest[j] == 0 and self.ends[j] == self.ends[k])
             moved += [_changed(rest, j, sign * theta[k]) for j in others for sign in (1.0, -1.0)]
         least = self.cost(theta)
         costs = np.concatenate(

@@ -14,15 +14,19 @@ from aceirl.mdp import BoolArray, FloatArray, IntArray
 class Explanation:
     """A reward in a space, and how far it explains the answers.
 
-    `theta [n]` are the parameters, the largest of size one; parameter `k` is about the state `states[k]` and the action
-    `actions[k]` (-1 if about none), and the last one is hurry if it `hurries`. Of the `answers`, `compared` are about
-    states in which something else was tried as well, and the reward explains `explained` of those. `loss` is minus the
-    log-likelihood of the answers in nats, `chance` the same if the expert took any action that was tried. If the reward
-    were right and the answers were as uncertain as the estimate, the loss would be `expected`, give or take a
-    `deviation`; the answers of an expert who acts on that reward are more consistent than that. `error_rate` is how
-    often the expert seems to err. `importance [n]` is by how many nats the answers are less likely without a parameter.
-    `paid [S, A]` is what the reward pays for an action in a state, hurry left out; in a state where episodes end,
-    `ends [S]`, for having arrived there.
+    `likeliest [n]` are the parameters that make the answers likeliest, most of them zero; `theta [n]` those to plan
+    with, the mean over parameters that are about as likely. The largest of each is of size one. Parameter `k` is about
+    the state `states[k]` and the action `actions[k]` (-1 if about none), and the last one is hurry if it `hurries`.
+
+    Of `likeliest`: of the `answers`, `compared` are about states in which something else was tried as well, and the
+    reward explains `explained` of those. `loss` is minus the log-likelihood of the answers in nats, `chance` the same
+    if the expert took any action that was tried. If the reward were right and the answers were as uncertain as the
+    estimate, the loss would be `expected`, give or take a `deviation`; the answers of an expert who acts on that reward
+    are more consistent than that. `error_rate` is how often the expert seems to err. `importance [n]` is by how many
+    nats the answers are less likely without a parameter.
+
+    Of `theta`: `paid [S, A]` is what the reward pays for an action in a state, hurry left out; in a state where
+    episodes end, `ends [S]`, for having arrived there.
     """
 
     space: str
@@ -101,5 +105,6 @@ class Explanation:
 
 
 ENOUGH_EVIDENCE = 2.0
-"""Of 60 random processes each, whose rewards depend on the step, 95 % stay below 5.5 in the space `state` after 200 to
-3000 samples; of Chain, the hardest of those that are about places, 95 % are above 6.8 after 300. See docs/rewards.md."""
+"""Of random processes, whose rewards depend on the step, 95 % stay below about 1.3 after 200 to 3000 samples; of Chain,
+the hardest of those that are about places, 95 % reach 2.0 after 300 samples of the default strategy, and 4.0 after 600.
+See docs/rewards.md."""

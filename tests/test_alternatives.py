@@ -1,0 +1,245 @@
+"""Other rewards that are about as likely: samples against enumeration, intervals against a grid, places that are told."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from estimates import explained, growing, observed, places, with_known_dynamics
+
+from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.irl import alternatives
+from aceirl.irl.alternatives import AS_MUCH, HALVINGS, OFTEN, TOLERATED, VALUES, Alternatives, _moved
+from aceirl.irl.likelihood import Likelihood
+from aceirl.irl.sparse_likelihood import PENALTY, SparseFit
+from aceirl.mdp import FloatArray, IntArray
+from aceirl.protocols import Moves
+from aceirl.rewards import RewardSpace, StateReward
+
+Theta = tuple[float, ...]
+
+
+def alternatives_to(estimate: Estimate, space: RewardSpace | None = None, seed: int = 0) -> Alternatives:
+    space = space or StateReward()
+    return Alternatives(estimate, space.over(estimate.mdp, estimate.over), explained(estimate, space), seed)
+
+
+def fit_of(estimate: Estimate) -> SparseFit:
+    return SparseFit(Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over), PENALTY)
+
+
+def every_theta(n: int) -> list[Theta]:
+    """All parameters `[n]` that can be sampled."""
+    return [theta for theta in itertools.product((0.0, *VALUES.tolist()), repeat=n) if np.abs(theta).max() == 1]
+
+
+class Chosen:
+    """In place of a random generator: what is drawn is chosen beforehand, and how likely that was is kept."""
+
+    def __init__(self, draws: tuple[int, ...]) -> None:
+        self.draws, self.probability = list(draws), 1.0
+
+    def choice(self, among: FloatArray | IntArray) -> float:
+        return float(among[self.integers(len(among))])
+
+    def integers(self, n: int) -> int:
+        self.probability /= n
+        return self.draws.pop(0)
+
+
+def moves_from(theta: Theta) -> Iterator[tuple[FloatArray | None, float]]:
+    """Every move there is, and how likely it is."""
+    support, n = np.count_nonzero(theta), len(theta)
+    for one, other, kind, value in itertools.product(range(support), range(n), range(3), range(len(VALUES))):
+        rng = Chosen((one, other, kind, value))
+        moved = _moved(np.array(theta), np.arange(n), rng)  # type: ignore[arg-type]
+        if rng.draws and value > 0:
+            continue  # no value was drawn: the same move as with the first
+        yield moved, rng.probability
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_move_is_as_likely_as_the_one_back_if_all_values_of_a_parameter_count_as_one(n: int) -> None:
+    """`q(θ → θ')/10^|θ| = q(θ' → θ)/10^|θ'|` where there are ten values: then Metropolis needs no correction."""
+    everything = every_theta(n)
+    move: dict[tuple[Theta, Theta], float] = Counter()
+    for theta in everything:
+        moves = list(moves_from(theta))
+        assert sum(probability for _, probability in moves) == pytest.approx(1)
+        for moved, probability in moves:
+            if moved is not None:
+                move[theta, tuple(moved.tolist())] += probability
+    assert {there for _, there in move} <= set(everything)
+    weight = {theta: len(VALUES) ** -float(np.count_nonzero(theta)) for theta in everything}
+    for (here, there), probability in move.items():
+        assert weight[here] * probability == pytest.approx(weight[there] * move[there, here])
+    # From anywhere one gets everywhere.
+    reached, frontier = {everything[0]}, [everything[0]]
+    while frontier:
+        here = frontier.pop()
+        new = {tuple(moved.tolist()) for moved, _ in moves_from(here) if moved is not None} - reached
+        reached |= new
+        frontier += new
+    assert reached == set(everything)
+
+
+def kind_of(theta: FloatArray) -> tuple[int, ...]:
+    """Which parameters are sought, which avoided, and which are none."""
+    return tuple(np.sign(theta).astype(int).tolist())
+
+
+def test_rewards_are_sampled_by_their_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How often which places are sought and avoided in many walks, against all rewards of three places.
+
+    The walks are independent and alike but for where they begin, which is forgotten in the part that is left out. Their
+    mean is off by eight standard errors once in 10⁷ times (Student, 24 walks).
+    """
+    monkeypatch.setattr(alternatives, "N_SAMPLES", 1500)
+    monkeypatch.setattr(alternatives, "THINNING", 1)
+    estimate = next(growing(1, 1, episodes=(3,), n_states=3))
+    fit = fit_of(estimate)
+    everything = np.array(every_theta(3))
+    weights = np.exp(-fit.costs(everything)) * len(VALUES) ** -np.count_nonzero(everything, axis=1).astype(float)
+    expected: dict[tuple[int, ...], float] = Counter()
+    for theta, weight in zip(everything, weights / weights.sum(), strict=True):
+        expected[kind_of(theta)] += weight
+    assert sorted(expected.values())[-3] > 0.05, "several are about as likely"
+
+    walks = []
+    for seed in range(24):
+        samples = alternatives_to(estimate, seed=seed).samples[300:]
+        often = Counter(kind_of(theta) for theta in samples)
+        assert set(often) <= set(expected)
+        walks.append([often[kind] / len(samples) for kind in expected])
+    mean, error = np.mean(walks, axis=0), np.std(walks, axis=0, ddof=1) / np.sqrt(len(walks))
+    assert error.max() < 0.03
+    for k, kind in enumerate(expected):
+        assert mean[k] == pytest.approx(expected[kind], abs=8 * error[k] + 1e-3)
+
+
+def test_the_same_seed_gives_the_same_samples_and_they_begin_near_the_likeliest() -> None:
+    estimate = next(growing(0, 1))
+    first, second = (alternatives_to(estimate).samples for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (alternatives.N_SAMPLES, 4)
+    assert (np.abs(first).max(axis=1) == 1).all()
+    assert not np.array_equal(alternatives_to(estimate, seed=1).samples, first)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_are_what_a_grid_finds(seed: int) -> None:
+    """The loss with one parameter moved, at all sixteenths of the way to either end."""
+    estimate = next(growing(seed, 1, episodes=(4,)))
+    found = alternatives_to(estimate)
+    fit, theta = fit_of(estimate), found.theta
+    limit = fit.loss(theta) + TOLERATED
+    steps = 2**HALVINGS
+    partly = 0
+    for k, (side, ends) in itertools.product(range(4), ((-1.0, found.intervals[0]), (1.0, found.intervals[1]))):
+        grid = theta[k] + (side - theta[k]) * np.arange(steps + 1) / steps
+        possible = [fit.loss(np.where(np.arange(4) == k, value, theta)) <= limit for value in grid]
+        assert possible[0]
+        if possible[-1]:
+            assert ends[k] == side
+            continue
+        partly += 1
+        last = int(np.argmin(np.abs(grid - ends[k])))
+        assert grid[last] == pytest.approx(ends[k])
+        assert possible[last]
+        assert not possible[last + 1]
+        if possible == sorted(possible, reverse=True):
+            assert last == sum(possible) - 1
+    assert partly, "the answers rule something out"
+    assert (found.intervals[0] <= theta).all()
+    assert (theta <= found.intervals[1]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_dynamics_are_known_and_all_was_answered_the_goal_is_all_there_is(seed: int) -> None:
+    problem = make("four-paths", seed)
+    goal = int(places(problem).argmax())
+    found = alternatives_to(with_known_dynamics(observed(problem, "uniform", 1000, seed), problem.mdp))
+    assert (found.goals, found.undetermined) == ([goal], [goal])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_dynamics_are_known_the_other_arms_are_open_at_most_where_nobody_answered(seed: int) -> None:
+    problem = make("four-paths", seed)
+    goal = int(places(problem).argmax())
+    estimate = observed(problem, "advice", 60, seed)
+    found = alternatives_to(with_known_dynamics(estimate, problem.mdp))
+    assert found.goals == [goal]
+    assert goal in found.undetermined
+    answered = set(np.flatnonzero(estimate.counts.answers.any(axis=(0, 2))).tolist())
+    arms = {s for s in range(1, 41) if (s - 1) // 10 != (goal - 1) // 10}
+    assert not set(found.undetermined) & arms & answered
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_dynamics_are_unknown_the_other_arms_are_open_where_nobody_tried(seed: int) -> None:
+    problem = make("four-paths", seed)
+    goal = int(places(problem).argmax())
+    estimate = observed(problem, "probe", 400, seed)
+    found = alternatives_to(estimate)
+    assert found.goals == [goal]
+    tried = estimate.counts.visits.any(axis=0).sum(axis=1)
+    reached = (tried > 0) | (estimate.mdp.transitions.matrix.sum(axis=0) > 0)
+    arms = np.array([s > 0 and (s - 1) // 10 != (goal - 1) // 10 for s in range(41)])
+    open_to_all = np.isin(np.arange(41), found.undetermined)
+    assert open_to_all[arms & ~reached].all()
+    assert not open_to_all[arms & (tried > 1)].any()
+    assert (arms & ~reached).sum() > 5
+    assert (arms & (tried > 1)).sum() > 2
+
+
+def ends_of_a_fork() -> Estimate:
+    """From state 0, action 0 leads to the end 1 and action 1 to the end 2; nobody reached the end 3, nor state 4."""
+    moves = Moves(
+        step=np.array([0, 0]),
+        state=np.array([0, 0]),
+        action=np.array([0, 1]),
+        successor=np.array([1, 2]),
+        count=np.array([20, 20]),
+        starts=np.array([40, 0, 0, 0, 0]),
+    )
+    answers = np.zeros((3, 5, 2), dtype=np.int64)
+    answers[0, 0, 0] = 1
+    seen = Counts.of_moves(moves, (3, 5, 2)).with_answers(answers)
+    return Estimate.of(seen, kind=ExpertKind(), delta=0.1, terminal=(1, 2, 3))
+
+
+def test_ends_that_nobody_reached_are_not_told() -> None:
+    estimate = ends_of_a_fork()
+    found = alternatives_to(estimate)
+    assert found.intervals[1][3] == found.intervals[1][4] == 1, "nothing is known of either"
+    assert found.undetermined == [0, 1, 4]
+    assert 3 not in found.goals
+    # Even if every sample has its largest reward there.
+    vars(found)["samples"] = np.tile(np.eye(6)[3], (4, 1))
+    assert found.goals == []
+    vars(found).pop("goals")
+    vars(found)["samples"] = np.tile(np.eye(6)[2], (4, 1))
+    assert (found.goals == [2]) == found._explanation.explains
+
+
+def test_goals_are_in_enough_of_the_samples_those_in_most_first() -> None:
+    problem = make("gridworld", 0)
+    found = alternatives_to(with_known_dynamics(observed(problem, "uniform", 200, 0), problem.mdp))
+    rare = np.tile(np.eye(9)[7], (100, 1))
+    rare[: int(100 * OFTEN)] = np.eye(9)[3]
+    rare[-int(100 * OFTEN) + 1 :] = np.eye(9)[5]
+    vars(found)["samples"] = rare
+    assert found.goals == [7, 3]
+
+
+def test_a_place_may_be_worth_as_much_as_the_goal_if_its_parameter_may_be() -> None:
+    problem = make("gridworld", 0)
+    found = alternatives_to(with_known_dynamics(observed(problem, "uniform", 200, 0), problem.mdp))
+    high = np.linspace(-1, 1, 9)
+    high[2], high[6] = AS_MUCH, AS_MUCH - 0.01
+    vars(found)["intervals"] = (-np.ones(9), high)
+    assert found.undetermined == [2, 8]
