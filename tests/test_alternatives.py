@@ -1,4 +1,4 @@
-"""Other rewards that are about as likely: samples against enumeration, intervals against a grid, places that are told."""
+"""Other rewards about as likely: samples against enumeration, intervals against a grid, and the places they name."""
 
 from __future__ import annotations
 
@@ -37,51 +37,58 @@ def every_theta(n: int) -> list[Theta]:
     return [theta for theta in itertools.product((0.0, *VALUES.tolist()), repeat=n) if np.abs(theta).max() == 1]
 
 
+class Undecided(Exception):
+    """One of so many is to be drawn, and nothing was said of that."""
+
+
 class Chosen:
     """In place of a random generator: what is drawn is chosen beforehand, and how likely that was is kept."""
 
     def __init__(self, draws: tuple[int, ...]) -> None:
-        self.draws, self.probability = list(draws), 1.0
+        self.draws, self.probability = iter(draws), 1.0
 
     def choice(self, among: FloatArray | IntArray) -> float:
         return float(among[self.integers(len(among))])
 
     def integers(self, n: int) -> int:
         self.probability /= n
-        return self.draws.pop(0)
+        for drawn in self.draws:
+            return drawn
+        raise Undecided(n)
 
 
 def moves_from(theta: Theta) -> Iterator[tuple[FloatArray | None, float]]:
     """Every move there is, and how likely it is."""
-    support, n = np.count_nonzero(theta), len(theta)
-    for one, other, kind, value in itertools.product(range(support), range(n), range(3), range(len(VALUES))):
-        rng = Chosen((one, other, kind, value))
-        moved = _moved(np.array(theta), np.arange(n), rng)  # type: ignore[arg-type]
-        if rng.draws and value > 0:
-            continue  # no value was drawn: the same move as with the first
-        yield moved, rng.probability
+    waiting: list[tuple[int, ...]] = [()]
+    while waiting:
+        draws = waiting.pop()
+        rng = Chosen(draws)
+        try:
+            yield _moved(np.array(theta), np.arange(len(theta)), rng), rng.probability  # type: ignore[arg-type]
+        except Undecided as open_draw:
+            waiting += [(*draws, drawn) for drawn in range(open_draw.args[0])]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_move_is_as_likely_as_the_one_back_if_all_values_of_a_parameter_count_as_one(n: int) -> None:
     """`q(θ → θ')/10^|θ| = q(θ' → θ)/10^|θ'|` where there are ten values: then Metropolis needs no correction."""
     everything = every_theta(n)
-    move: dict[tuple[Theta, Theta], float] = Counter()
+    move: dict[Theta, dict[Theta, float]] = {theta: Counter() for theta in everything}
     for theta in everything:
-        moves = list(moves_from(theta))
-        assert sum(probability for _, probability in moves) == pytest.approx(1)
-        for moved, probability in moves:
+        all_in_all = 0.0
+        for moved, probability in moves_from(theta):
+            all_in_all += probability
             if moved is not None:
-                move[theta, tuple(moved.tolist())] += probability
-    assert {there for _, there in move} <= set(everything)
+                move[theta][tuple(moved.tolist())] += probability
+        assert all_in_all == pytest.approx(1)
     weight = {theta: len(VALUES) ** -float(np.count_nonzero(theta)) for theta in everything}
-    for (here, there), probability in move.items():
-        assert weight[here] * probability == pytest.approx(weight[there] * move[there, here])
+    for here in everything:
+        for there, probability in move[here].items():
+            assert weight[here] * probability == pytest.approx(weight[there] * move[there][here])
     # From anywhere one gets everywhere.
     reached, frontier = {everything[0]}, [everything[0]]
     while frontier:
-        here = frontier.pop()
-        new = {tuple(moved.tolist()) for moved, _ in moves_from(here) if moved is not None} - reached
+        new = set(move[frontier.pop()]) - reached
         reached |= new
         frontier += new
     assert reached == set(everything)
@@ -100,14 +107,14 @@ def test_rewards_are_sampled_by_their_likelihood(monkeypatch: pytest.MonkeyPatch
     """
     monkeypatch.setattr(alternatives, "N_SAMPLES", 1500)
     monkeypatch.setattr(alternatives, "THINNING", 1)
-    estimate = next(growing(1, 1, episodes=(3,), n_states=3))
+    estimate = next(growing(3, 1, episodes=(6,), n_states=3))
     fit = fit_of(estimate)
     everything = np.array(every_theta(3))
     weights = np.exp(-fit.costs(everything)) * len(VALUES) ** -np.count_nonzero(everything, axis=1).astype(float)
     expected: dict[tuple[int, ...], float] = Counter()
     for theta, weight in zip(everything, weights / weights.sum(), strict=True):
         expected[kind_of(theta)] += weight
-    assert sorted(expected.values())[-3] > 0.05, "several are about as likely"
+    assert sorted(expected.values())[-4] > 0.1, "several are about as likely"
 
     walks = []
     for seed in range(24):
@@ -116,7 +123,7 @@ def test_rewards_are_sampled_by_their_likelihood(monkeypatch: pytest.MonkeyPatch
         assert set(often) <= set(expected)
         walks.append([often[kind] / len(samples) for kind in expected])
     mean, error = np.mean(walks, axis=0), np.std(walks, axis=0, ddof=1) / np.sqrt(len(walks))
-    assert error.max() < 0.03
+    assert error.max() < 0.02
     for k, kind in enumerate(expected):
         assert mean[k] == pytest.approx(expected[kind], abs=8 * error[k] + 1e-3)
 
@@ -130,32 +137,28 @@ def test_the_same_seed_gives_the_same_samples_and_they_begin_near_the_likeliest(
     assert not np.array_equal(alternatives_to(estimate, seed=1).samples, first)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_intervals_are_what_a_grid_finds(seed: int) -> None:
+def test_intervals_are_what_a_grid_finds() -> None:
     """The loss with one parameter moved, at all sixteenths of the way to either end."""
-    estimate = next(growing(seed, 1, episodes=(4,)))
-    found = alternatives_to(estimate)
-    fit, theta = fit_of(estimate), found.theta
-    limit = fit.loss(theta) + TOLERATED
-    steps = 2**HALVINGS
-    partly = 0
-    for k, (side, ends) in itertools.product(range(4), ((-1.0, found.intervals[0]), (1.0, found.intervals[1]))):
-        grid = theta[k] + (side - theta[k]) * np.arange(steps + 1) / steps
-        possible = [fit.loss(np.where(np.arange(4) == k, value, theta)) <= limit for value in grid]
-        assert possible[0]
-        if possible[-1]:
-            assert ends[k] == side
-            continue
-        partly += 1
-        last = int(np.argmin(np.abs(grid - ends[k])))
-        assert grid[last] == pytest.approx(ends[k])
-        assert possible[last]
-        assert not possible[last + 1]
-        if possible == sorted(possible, reverse=True):
-            assert last == sum(possible) - 1
-    assert partly, "the answers rule something out"
-    assert (found.intervals[0] <= theta).all()
-    assert (theta <= found.intervals[1]).all()
+    steps, ruled_out = 2**HALVINGS, 0
+    for estimate in (next(growing(seed, 1, episodes=(12,))) for seed in range(6)):
+        found = alternatives_to(estimate)
+        fit, theta = fit_of(estimate), found.theta
+        limit = fit.loss(theta) + TOLERATED
+        assert (found.intervals[0] <= theta).all()
+        assert (theta <= found.intervals[1]).all()
+        for k, (side, ends) in itertools.product(range(4), zip((-1.0, 1.0), found.intervals, strict=True)):
+            grid = theta[k] + (side - theta[k]) * np.arange(steps + 1) / steps
+            possible = [fit.loss(np.where(np.arange(4) == k, value, theta)) <= limit for value in grid]
+            if possible[-1]:
+                assert ends[k] == side
+                continue
+            last = int(np.argmin(np.abs(grid - ends[k])))
+            assert grid[last] == pytest.approx(ends[k])
+            assert (possible[last], possible[last + 1]) == (True, False)
+            if possible == sorted(possible, reverse=True):
+                assert last == sum(possible) - 1
+            ruled_out += 1
+    assert ruled_out > 10
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -207,7 +210,7 @@ def ends_of_a_fork() -> Estimate:
         starts=np.array([40, 0, 0, 0, 0]),
     )
     answers = np.zeros((3, 5, 2), dtype=np.int64)
-    answers[0, 0, 0] = 1
+    answers[0, 0, 0] = 20
     seen = Counts.of_moves(moves, (3, 5, 2)).with_answers(answers)
     return Estimate.of(seen, kind=ExpertKind(), delta=0.1, terminal=(1, 2, 3))
 
@@ -218,12 +221,10 @@ def test_ends_that_nobody_reached_are_not_told() -> None:
     assert found.intervals[1][3] == found.intervals[1][4] == 1, "nothing is known of either"
     assert found.undetermined == [0, 1, 4]
     assert 3 not in found.goals
-    # Even if every sample has its largest reward there.
-    vars(found)["samples"] = np.tile(np.eye(6)[3], (4, 1))
-    assert found.goals == []
-    vars(found).pop("goals")
-    vars(found)["samples"] = np.tile(np.eye(6)[2], (4, 1))
-    assert (found.goals == [2]) == found._explanation.explains
+    for state, goals in ((2, [2]), (3, []), (4, [4])):
+        found = alternatives_to(estimate)
+        vars(found)["samples"] = np.tile(np.eye(6)[state], (4, 1))  # as if every sample paid for that place
+        assert found.goals == goals
 
 
 def test_goals_are_in_enough_of_the_samples_those_in_most_first() -> None:

@@ -61,7 +61,7 @@ def listed(names: Sequence[str]) -> str:
     runs: list[tuple[str, int | None, int | None]] = []
     first = _prefix(names)
     for name in names:
-        match = re.fullmatch(r"(.*?)(\d+)", name)
+        match = re.fullmatch(r"(.*?)(0|[1-9]\d*)", name)
         stem, number = (match[1], int(match[2])) if match else (name, None)
         if runs and number is not None and runs[-1][0] == stem and runs[-1][2] == number - 1:
             runs[-1] = (stem, runs[-1][1], number)
@@ -150,7 +150,7 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
 
 
 def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[str]:
-    """Answers that no reward of places explains together, if there are a few of them, and the problem is small."""
+    """Answers that no reward of places explains together, if the problem is small."""
     estimate = turn.belief.estimate
     if estimate.counts.visits.size > LARGE:
         return []
@@ -158,13 +158,14 @@ def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[
     if not answers:
         return []
     told = [f"{actions[a] if actions else f'action {a}'} in {names[s]} at step {h + 1}" for h, s, a in answers]
-    return [f"No reward of places explains these answers together: {'; '.join(told[:MOST_ANSWERS])}."]
+    more = f"; and {len(told) - MOST_ANSWERS} more" if len(told) > MOST_ANSWERS else ""
+    return [f"No reward of places explains these answers together: {'; '.join(told[:MOST_ANSWERS])}{more}."]
 
 
 def _features(found: Explanation) -> str:
-    paid = [k for k in np.argsort(-np.abs(found.theta), kind="stable").tolist() if found.theta[k] != 0]
-    hurry = len(found.theta) - 1 if found.hurries else -1
-    values = ", ".join(f"{'hurry' if k == hurry else f'feature {k}'}: {found.theta[k]:g}" for k in paid)
+    weights, hurry = found.likeliest, len(found.likeliest) - 1 if found.hurries else -1
+    paid = [k for k in np.argsort(-np.abs(weights), kind="stable").tolist() if weights[k] != 0]
+    values = ", ".join(f"{'hurry' if k == hurry else f'feature {k}'}: {weights[k]:g}" for k in paid)
     return f"The expert's reward is a sum of features, with the weights {values} ({_count(found)})."
 
 

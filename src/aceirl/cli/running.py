@@ -211,7 +211,9 @@ def demo(
         _carry_on(begun, task, as_json=False, summary=False)
     wanted, *rest = in_words(begun).splitlines()
     print(f"{wanted}\n")
-    print("Four corridors leave a room; one has something the expert wants. The software knew neither which one, nor how")
+    print(
+        "Four corridors leave a room; one has something the expert wants. The software knew neither which one, nor how"
+    )
     print("its steps work. It walked, asked the expert what it would do, and inferred the reward behind the answers.\n")
     print("\n".join(rest))
     for picture in draw(begun):

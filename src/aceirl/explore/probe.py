@@ -24,6 +24,7 @@ class Probe:
     """
 
     deviations: float = 3.0
+    deviate: float = 0.15
     share: float = 0.05
 
     access: ClassVar = "episodes"
@@ -38,14 +39,17 @@ class Probe:
         uniform = uniform_policy(belief.shape)
         policy = np.where(probed[:, :, None], rarest / np.maximum(1, rarest.sum(axis=2, keepdims=True)), uniform)
         share = met[probed].sum() / met.sum() if met.any() else 1.0
-        chance = self._chance(share * belief.shape[0])
+        chance = self._chance(share * belief.shape[0], belief.shape[0])
         return Plan(
-            policy=policy, follow=np.where(probed, 1 - chance, 1.0), follow_new=1 - self._chance(belief.shape[0])
+            policy=policy,
+            follow=np.where(probed, 1 - chance, 1.0),
+            follow_new=1 - self._chance(belief.shape[0], belief.shape[0]),
         )
 
-    def _chance(self, steps: float) -> float:
+    def _chance(self, steps: float, horizon: int) -> float:
         """How likely each of so many steps of an episode is a deviation."""
-        return self.deviations / max(steps, 2 * self.deviations)
+        wanted = max(self.deviations, horizon * self.deviate)
+        return wanted / max(steps, 2 * wanted)
 
     def _highest(self, belief: Belief, level: IntArray) -> int:
         """The level up to which states are probed."""

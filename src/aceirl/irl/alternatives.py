@@ -25,9 +25,6 @@ TOLERATED = 2.0
 HALVINGS = 4
 """How often the ends of an interval are halved; they are right up to `2^-HALVINGS`."""
 
-OFTEN = 0.1
-"""A place may be the goal if it is in at least this share of the sampled rewards."""
-
 AS_MUCH = 0.95
 """A place may be worth as much as the goal if its parameter may be at least this; the goal's is one."""
 
@@ -94,12 +91,15 @@ class Alternatives:
 
     @cached_property
     def goals(self) -> list[int]:
-        """The places that may be the ones of the largest reward, those in most samples first."""
-        often = np.zeros(self.over.shape[1])
-        for theta in self.samples:
-            often[self._explanation.of(theta, self.over.paid(theta)).goals] += 1
-        order = np.argsort(-often, kind="stable").tolist()
-        return [s for s in order if often[s] >= OFTEN * len(self.samples) and self._places[s]]
+        """The places that may be the ones of the largest reward, the likeliest first.
+
+        That is, if the largest parameter were about another place, and the answers hardly less likely.
+        """
+        thetas, costs = self._fit.moved(self.theta)
+        found: dict[int, None] = {}
+        for k in np.argsort(costs, kind="stable")[: int((costs <= costs.min() + TOLERATED).sum())].tolist():
+            found.update(dict.fromkeys(self._explanation.of(thetas[k], self.over.paid(thetas[k])).goals))
+        return [state for state in found if self._places[state]]
 
     @cached_property
     def undetermined(self) -> list[int]:

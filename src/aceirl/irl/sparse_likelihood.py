@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from aceirl.counts import Estimate
+from aceirl.dynamic_programming import occupancy
 from aceirl.irl.likelihood import Likelihood
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
@@ -52,6 +53,9 @@ MOST = 16
 SOUGHT_END, AVOIDED_END = -2.0, 3.0
 """What is added to the price of a parameter for an end of episodes that is sought, and for one that is avoided."""
 
+AGAINST = 8.0
+"""What is added for an end that is sought although the expert gets there less often than by chance, or vice versa."""
+
 Fit = tuple[FloatArray, float]
 
 
@@ -81,6 +85,7 @@ class SparseFit:
         """
         self.evaluations += len(thetas)
         extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
+        extra = extra + np.where(self.ends & (thetas * self._favour < 0), AGAINST, 0.0)
         prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
         return self.likelihood.losses(self.over.steps(thetas), prices, limit)
 
@@ -160,34 +165,54 @@ class SparseFit:
         return self.over.adjoint(self.likelihood.pull)
 
     @cached_property
+    def _favour(self) -> FloatArray:
+        """`[n]`: how much more often the expert is paid by each parameter than someone who takes any action tried."""
+        estimate = self.likelihood.estimate
+        known = estimate.mdp.known.astype(np.float64)
+        anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
+        answered = np.asarray(estimate.expert_uses.any(axis=2))[:, :, None]
+        expert = np.where(answered, estimate.expert_policy, anything)
+        return self.over.adjoint(occupancy(estimate.mdp, expert) - occupancy(estimate.mdp, anything))
+
+    @cached_property
     def _order(self) -> list[int]:
-        """All parameters, those with the most pull first."""
-        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable")]
+        """The parameters that anything was ever paid by, those with the most pull first."""
+        visits = self.likelihood.estimate.counts.visits.astype(np.float64)
+        paid = self.over.adjoint(visits) != 0
+        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable") if paid[k]]
 
     def leads(self, most: int) -> list[int]:
         """The parameters worth a try: those to which the answers lead most, and hurry."""
         leads, last = self._order[:most], self.over.n_parameters - 1
         return [*leads, last] if self.over.hurries and last not in leads else leads
 
-    def averaged(self, theta: FloatArray) -> FloatArray:
-        """`[n]`: the mean of all that differ from `theta [n]` in one parameter's place or sign, by their likelihood.
+    def moved(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`(θ [N, n], costs [N])`: `theta [n]` and all that differ from it in one parameter's place or sign.
 
-        `theta` itself counts once, and once more for each of its parameters that is not zero. Where a few places
-        explain the answers about equally well, to plan with the mean is safer than with any one of them; where one
-        explains them best by far, it is that one. Scaled so that the largest is of size one.
+        Those that are less likely by more than `UNLIKELY` nats are left out.
         """
-        support = np.flatnonzero(theta).tolist()
-        moved = [theta]
-        for k in support:
+        others = [theta]
+        for k in np.flatnonzero(theta).tolist():
             rest = _changed(theta, k, 0.0)
-            others = (j for j in self.leads(FEW) if rest[j] == 0 and self.ends[j] == self.ends[k])
-            moved += [_changed(rest, j, sign * theta[k]) for j in others for sign in (1.0, -1.0)]
-        least = self.cost(theta)
-        costs = np.concatenate(
-            [self.costs(np.array(moved[k : k + AT_ONCE]), least + UNLIKELY) for k in range(0, len(moved), AT_ONCE)]
-        )
-        weights = np.where(costs <= least + UNLIKELY, np.exp(least - costs), 0.0)
-        mean = weights @ np.array(moved)
+            free = [j for j in self.leads(FEW) if rest[j] == 0]
+            others += [_changed(rest, j, sign * theta[k]) for j in free for sign in (1.0, -1.0)]
+        limit, some = self.cost(theta) + UNLIKELY, range(0, len(others), AT_ONCE)
+        costs = np.concatenate([self.costs(np.array(others[k : k + AT_ONCE]), limit) for k in some])
+        likely = np.flatnonzero(costs <= limit)
+        return np.array([others[k] for k in likely]), costs[likely]
+
+    def averaged(self, theta: FloatArray) -> FloatArray:
+        """`[n]`: the mean of those in `moved`, by their likelihood; scaled so that the largest is of size one.
+
+        Where a few places explain the answers about equally well, to plan with the mean is safer than with any one of
+        them; where one explains them best by far, it is that one. What is paid at every step, what is paid once, on
+        arrival at an end, and hurry are never mixed.
+        """
+        thetas, costs = self.moved(theta)
+        alike = (thetas[:, self.ends] != 0).sum(axis=1) == (theta[self.ends] != 0).sum()
+        if self.over.hurries:
+            alike &= thetas[:, -1] == theta[-1]
+        mean = np.exp(costs.min() - costs[alike]) @ thetas[alike]
         return np.asarray(mean / np.abs(mean).max())
 
     def importance(self, theta: FloatArray) -> FloatArray:

@@ -104,7 +104,7 @@ class Explanation:
         return float(self.theta[-1]) if self.hurries else 0.0
 
 
-ENOUGH_EVIDENCE = 2.0
+ENOUGH_EVIDENCE = 1.25
 """Of random processes, whose rewards depend on the step, 95 % stay below about 1.3 after 200 to 3000 samples; of Chain,
 the hardest of those that are about places, 95 % reach 2.0 after 300 samples of the default strategy, and 4.0 after 600.
 See docs/rewards.md."""
