@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from aceirl.cli import app
+from aceirl.envs import Problem, make
 
 SMALL = ["--set", "arm_length=3", "--set", "horizon=6", "--episodes-per-iteration", "2"]
 
@@ -52,12 +54,79 @@ def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
+def problem() -> Problem:
+    return make("four-paths", 0, arm_length=3, horizon=6)
+
+
+def goal_of(truth: Problem) -> str:
+    """The name of the place of the largest true reward."""
+    return truth.layout.state_names[int(truth.reward.max(axis=(0, 2)).argmax())]
+
+
+def test_a_run_names_the_goal(tmp_path: Path) -> None:
+    ran = aceirl("run", "four-paths", *SMALL, "--max-samples", "240", "--out", "r", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert (result["space"], result["goal"]) == ("state", goal_of(problem()))
+    assert 0.9 < result["explains"] <= 1
+    shown = aceirl("show", "r")
+    assert shown.exit_code == 0, shown.stderr
+    wanted = f"The expert wants to be in state {goal_of(problem())} (explains "
+    assert shown.stdout.startswith(wanted)
+    assert wanted in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_a_reward_that_may_be_anything_names_no_goal() -> None:
+    options = ["--reward", "any", "--irl", "max-causal-entropy", "--strategy", "advice", "--max-samples", "60"]
+    ran = aceirl("run", "four-paths", *SMALL, *options, "--out", "r", "--json")
+    assert ran.exit_code == 0, ran.stderr
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert (result["space"], result["goal"], result["explains"]) == (None, None, None)
+    shown = aceirl("show", "r")
+    assert "wants" not in shown.stdout
+    assert shown.stdout.startswith("The recovered reward is largest in ")
+
+
+def test_features_come_from_a_file(tmp_path: Path) -> None:
+    """One feature for each state is the space of states by another name."""
+    np.save(tmp_path / "phi.npy", np.eye(13))
+    results = []
+    for reward in ("state", "features:path=phi.npy"):
+        ran = aceirl("run", "four-paths", *SMALL, "--max-samples", "240", "--reward", reward, "--json")
+        assert ran.exit_code == 0, ran.stderr
+        results.append(json.loads(ran.stdout.splitlines()[-1]))
+    by_state, by_features = results
+    assert (by_state["space"], by_features["space"]) == ("state", "features")
+    assert by_features["goal"] == by_state["goal"] == goal_of(problem())
+    assert by_features["explains"] == by_state["explains"]
+    shown = aceirl("show", by_features["directory"])
+    assert shown.exit_code == 0, shown.stderr
+    number = problem().layout.state_names.index(goal_of(problem()))
+    assert shown.stdout.startswith(f"The expert's reward is a sum of features, with the weights feature {number}: 1")
+
+
+def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "phi.npy", np.eye(12))
+    (tmp_path / "phi.txt").write_text("1 0\n0 1\n")
+    for path, message in (
+        ("phi.npy", "features must be finite, of shape [13, K] or [13, 4, K], got [12, 12]"),
+        ("nowhere.npy", "features are not in 'nowhere.npy'"),
+        ("phi.txt", "features are not in 'phi.txt'"),
+    ):
+        ran = aceirl("run", "four-paths", *SMALL, "--reward", f"features:path={path}", "--out", "r")
+        assert ran.exit_code == 2
+        assert message in ran.stderr
+        assert len(ran.stderr.strip().splitlines()) == 1
+        assert not (tmp_path / "r").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["run", "four-path"], "unknown environment 'four-path'; did you mean 'four-paths'?"),
         (["run", "chain", "--strategy", "advise"], "unknown strategy 'advise'; did you mean 'advice'?"),
         (["run", "chain", "--irl", "max-entropy"], "unknown IRL algorithm 'max-entropy'"),
+        (["run", "chain", "--reward", "states"], "did you mean 'state'?"),
         (["run", "chain", "--confidence", "kk"], "unknown confidence family 'kk'"),
         (["run", "chain", "--delta", "1.5"], "delta: input should be less than 1, got 1.5"),
         (["run", "chain", "--epsilon", "-1"], "epsilon: input should be greater than 0, got -1"),

@@ -193,6 +193,7 @@ def random_answers(samples: int = 3000) -> tuple[Explanation, Estimate, tuple[st
 
 
 def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goal, "MOST_ANSWERS", 10_000)
     found, estimate, names = random_answers()
     assert found.space == "any"
     actions = tuple(f"act {a}" for a in range(estimate.mdp.n_actions))

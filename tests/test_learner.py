@@ -29,8 +29,8 @@ def test_the_first_example_does_what_the_readme_says(capsys: pytest.CaptureFixtu
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert block is not None
     exec(block.group(1), {})
-    *_, shape, words, regret = capsys.readouterr().out.splitlines()  # the progress bar goes before
-    assert shape == "(20, 41, 4)"
+    goal, *_, words, regret = capsys.readouterr().out.strip().splitlines()
+    assert goal.startswith("The expert wants to be in d10 (explains ")
     assert words.startswith("Certified with 90 % confidence")
     assert float(regret) < 0.1
 
@@ -65,6 +65,21 @@ def test_strategies_and_algorithms_may_be_objects() -> None:
     first, second = named.fit(environment, expert), given.fit(environment, expert)
     np.testing.assert_array_equal(first.reward, second.reward)
     assert first.certificate is None
+
+
+def test_a_result_says_what_the_expert_wants() -> None:
+    environment, expert, truth = parts()
+    goal = int(truth.reward.max(axis=(0, 2)).argmax())
+    found = ActiveIRL(max_samples=200, certify=None).fit(environment, expert)
+    assert found.explanation is not None
+    assert (found.explanation.space, found.explanation.goals) == ("state", [goal])
+    count = f"(explains {found.explanation.explained} of {found.explanation.compared} answers)"
+    assert found.in_words().splitlines()[0] == f"The expert wants to be in state {goal} {count}."
+    names = [f"cell {letter}" for letter in "abcdefghi"]
+    assert found.in_words(names).splitlines()[0] == f"The expert wants to be in {names[goal]} {count}."
+    silent = ActiveIRL(max_samples=100, certify=None, irl="feasible-point").fit(environment, expert)
+    assert silent.explanation is None
+    assert silent.in_words() == ""
 
 
 @pytest.mark.parametrize(

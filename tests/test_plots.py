@@ -197,6 +197,51 @@ def test_a_reward_that_rests_on_nothing_is_hatched() -> None:
         maps.reward(problem.layout, problem.reward, np.ones(8))
 
 
+def test_what_is_not_determined_of_a_reward_is_hatched() -> None:
+    problem = make("gridworld", 0)
+    paid = np.zeros((9, 4))
+    paid[7] = 1.0
+    undetermined = np.isin(np.arange(9), [2, 5])
+    figure = maps.explained(problem.layout, paid, undetermined)
+    assert [s for s, cell in enumerate(cells(figure)) if cell.get_hatch()] == [2, 5]
+    assert "hatched: not determined, may pay as much" in texts(figure)
+    assert "what each place pays" in texts(figure)
+    assert "step" not in texts(figure)
+    shades = [lightness(cell) for cell in cells(figure)]
+    assert min(range(9), key=shades.__getitem__) == 7
+    everywhere = maps.explained(problem.layout, paid, np.zeros(9))
+    assert not any(cell.get_hatch() for cell in cells(everywhere))
+    assert "hatched" not in texts(everywhere)
+    maps.explained(problem.layout, paid, np.ones(9)).draw_without_rendering()
+
+
+def test_hurry_is_written_under_the_reward() -> None:
+    problem = make("gridworld", 0)
+    nothing = np.zeros(9)
+    assert "each step costs 0.1" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, hurry=0.1))
+    assert "each step pays 0.25" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, hurry=-0.25))
+
+
+def test_what_is_paid_for_an_action_has_its_part_of_the_cell() -> None:
+    problem = make("gridworld", 0)
+    paid = np.zeros((9, 4))
+    paid[0, 2] = 1.0
+    figure = maps.explained(problem.layout, paid, np.zeros(9))
+    parts = [p for p in figure.axes[0].patches if isinstance(p, Polygon) and not isinstance(p, FancyArrow)]
+    assert len(parts) == 4
+    assert min(parts, key=lightness).get_xy().mean(axis=0)[0] > problem.layout.positions[0, 0] + 0.2
+
+
+def test_an_explained_reward_of_another_shape_is_refused() -> None:
+    layout = make("gridworld", 0).layout
+    with pytest.raises(InputError, match=r"paid must have shape .*9, 4\], got .*9, 3\]"):
+        maps.explained(layout, np.zeros((9, 3)), np.zeros(9))
+    with pytest.raises(InputError, match=r"undetermined must have shape \[9\], got \[8\]"):
+        maps.explained(layout, np.zeros((9, 4)), np.zeros(8))
+    with pytest.raises(InputError, match="paid"):
+        maps.explained(layout, np.full((9, 4), np.nan), np.zeros(9))
+
+
 def test_the_answer_importance_is_written_on_its_states() -> None:
     problem = make("gridworld", 0)
     importance = np.zeros(9)

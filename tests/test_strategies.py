@@ -149,9 +149,11 @@ def test_guided_probes_a_stochastic_expert_in_every_other_iteration() -> None:
 
 
 @pytest.mark.parametrize("stationary", [True, False])
-@pytest.mark.parametrize(("deviations", "share"), [(3.0, 0.05), (0.2, 0.3), (1.0, 0.2)])
+@pytest.mark.parametrize(
+    ("deviations", "deviate", "share"), [(3.0, 0.15, 0.05), (0.2, 0.0, 0.3), (1.0, 0.1, 0.2), (0.0, 0.2, 0.2)]
+)
 def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
-    stationary: bool, deviations: float, share: float
+    stationary: bool, deviations: float, deviate: float, share: float
 ) -> None:
     """Levels: how often the action tried least was tried. Those probed hold the share of all visits, and no more.
 
@@ -159,7 +161,7 @@ def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
     """
     state = turns("probe", max_samples=180, stationary_dynamics=stationary)[-1].state
     belief = belief_after(state, Settings(strategy="probe", stationary_dynamics=stationary))
-    plan = Probe(deviations, share).plan(belief, np.random.default_rng(0))
+    plan = Probe(deviations=deviations, deviate=deviate, share=share).plan(belief, np.random.default_rng(0))
     assert plan.policy is not None
     assert plan.follow is not None
     seen = state.counts.visits
@@ -167,9 +169,10 @@ def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
     level, met = tried.min(axis=2), seen.sum(axis=2)
     highest = min(one for one in np.unique(level) if met[level <= one].sum() >= share * met.sum())
     assert 0 < (level > highest).sum() < level.size
-    assert plan.follow_new == pytest.approx(1 - min(0.5, deviations / len(level)))
+    wanted = max(deviations, deviate * len(level))
+    assert plan.follow_new == pytest.approx(1 - min(0.5, wanted / len(level)))
     visits = len(level) * met[level <= highest].sum() / met.sum()
-    chance = min(0.5, deviations / visits)
+    chance = min(0.5, wanted / visits)
     for h, s in np.ndindex(level.shape):
         if level[h, s] > highest:
             assert plan.follow[h, s] == 1.0

@@ -33,10 +33,10 @@ from aceirl.mdp import BoolArray, FloatArray, IntArray
 INDIFFERENCE = 0.01
 """`ρ`: the share of the range of values that an expert takes no notice of."""
 
-ERROR_RATES = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
+ERROR_RATES = np.array([0.0, 0.03, 0.1, 0.3])
 """The rates `e` of answer errors that are told apart."""
 
-ERROR_PRICE = np.array([0.0, 1.0, 1.5, 2.0, 3.0, 4.0])
+ERROR_PRICE = np.array([0.0, 1.2, 2.0, 3.5])
 """How many nats an error rate must gain to be believed."""
 
 MOST_WEIGHT = 4.0

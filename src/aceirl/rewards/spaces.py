@@ -101,8 +101,8 @@ class StateReward:
 
     def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
         """One parameter for each state, and hurry if episodes can end."""
-        states = np.arange(mdp.n_states)
-        payments = sparse.kron(sparse.eye_array(mdp.n_states), np.ones((mdp.n_actions, 1)), format="csr")
+        states, rows = np.arange(mdp.n_states), np.arange(mdp.n_states * mdp.n_actions)
+        payments = sparse.csr_array((np.ones(len(rows)), (rows, rows // mdp.n_actions)))
         return _laid_over(self.name, mdp, terminal, states, np.full(mdp.n_states, -1), payments)
 
 
