@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from estimates import explained, growing, observed, places, with_known_dynamics
 
-from aceirl.counts import Estimate
+from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import Problem, make
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
 from aceirl.mdp import FloatArray
-from aceirl.rewards import RewardSpace, StateActionReward, StateReward
+from aceirl.protocols import Moves
+from aceirl.rewards import FeatureReward, RewardSpace, StateActionReward, StateReward
 
 
 def fit_of(estimate: Estimate, space: RewardSpace | None = None) -> SparseFit:
@@ -260,3 +261,25 @@ def test_a_larger_penalty_never_leaves_more_parameters_on_the_same_answers() -> 
         sizes.append(np.count_nonzero(recovered.explanation.likeliest))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
+
+
+def test_features_that_cancel_out_over_what_was_visited_are_tried_all_the_same() -> None:
+    """As many visits on the one side as on the other, and the expert wants to be on one of them."""
+    step = np.array([0, 0, 1, 1])
+    state, action, successor = np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0]), np.array([1, 2, 1, 2])
+    starts = np.array([40, 0, 0])
+    moves = Moves(step=step, state=state, action=action, successor=successor, count=np.full(4, 20), starts=starts)
+    answers = np.zeros((2, 3, 2), dtype=np.int64)
+    answers[0, 0, 0] = 20
+    seen = Counts.of_moves(moves, (2, 3, 2)).with_answers(answers)
+    estimate = Estimate.of(seen, kind=ExpertKind(), delta=0.1)
+    side = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    np.testing.assert_array_equal(explained(estimate, FeatureReward(side)).likeliest, [1.0, 0.0])
+
+
+def test_where_nothing_was_visited_there_is_a_reward_all_the_same() -> None:
+    nothing = Estimate.of(Counts.empty((2, 3, 2)), kind=ExpertKind(), delta=0.1)
+    for space in (StateReward(), StateActionReward()):
+        seen = explained(nothing, space)
+        assert np.abs(seen.theta).max() == np.abs(seen.likeliest).max() == 1
+        assert not seen.explains

@@ -26,11 +26,10 @@ class Plan:
 
     `policy [H, S, A]` says how to act; with the probability `follow [H, S]`, the expert's answer is taken instead, and
     with the probability `follow_new` in a state that is met only now, where any other action is as likely as another;
-    by default it is followed there if it is followed anywhere. A plan for a generative model has an `allocation [H, S, A]` of samples and needs none of these. A `first_action` is
-    taken at the first step of every episode, whatever else is said. The expert is asked in the states visited unless
-    `ask` is false.
-    `memory` are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say
-    of the plan's quality.
+    by default it is followed there if it is followed anywhere. A plan for a generative model has an `allocation
+    [H, S, A]` of samples and needs none of these. A `first_action` is taken at the first step of every episode,
+    whatever else is said. The expert is asked in the states visited unless `ask` is false. `memory` are arrays the
+    strategy wants to see again next time, to start from; `evidence` is what its planner can say of the plan's quality.
     """
 
     policy: FloatArray | None = None

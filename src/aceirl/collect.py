@@ -331,7 +331,7 @@ def counts_of_walks(
 
 
 def first_deviations(watched: IntArray | None, walks: Sequence[Sequence[Move]], horizon: int) -> IntArray:
-    """`[H+1]`: how many episodes first deviated from the `watched [H, S]` actions at each step, or never; see `Moves`."""
+    """`[H+1]`: how many episodes first deviated from the `watched [H, S]` actions at each step, or never."""
     counted = np.zeros(horizon + 1, dtype=np.int64)
     if watched is not None:
         for walk in walks:

@@ -155,7 +155,7 @@ def subset_variation(
     n_rows: int,
     delta: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """`(tv_radius, unseen_mass)` of rows with `visits` observations of `seen` successors, the commonest of share `likeliest`.
+    """`(tv_radius, unseen_mass)` of rows: `visits` observations, `seen` successors, the commonest of share `likeliest`.
 
     Bounds on the mass by which sets of some of the seen successors are overestimated, and on the mass of all others;
     the larger is the total variation. The equation is in `adaptive`. All arrays are `[rows]`.

@@ -207,7 +207,7 @@ class ExpertKind:
         return np.broadcast_to(answers.sum(axis=0), answers.shape) if self.stationary else answers
 
     def known_actions(self, answers: IntArray) -> IntArray | None:
-        """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if the expert is stochastic."""
+        """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if it is stochastic."""
         if not self.deterministic:
             return None
         given = answers.sum(axis=0, keepdims=True) if self.stationary else answers

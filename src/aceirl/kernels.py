@@ -2,8 +2,8 @@
 
 These functions know arrays only; `mdp.Transitions` is the operator in front of them. Transitions are four leading
 arguments, `Transitions.rows`: the successors of row `k` are `successors[indptr[k]:indptr[k+1]]` with the same slice of
-`probabilities`, and row `(h, s, a)` is `h·stride + s·A + a`; the stride of a stationary process is zero. An empty row is
-unknown: nothing is read from it, its continuation at step `h` is worth `unknown[h]`, and mass that enters it is not
+`probabilities`, and row `(h, s, a)` is `h·stride + s·A + a`; the stride of a stationary process is zero. An empty row
+is unknown: nothing is read from it, its continuation at step `h` is worth `unknown[h]`, and mass that enters it is not
 followed further.
 """
 

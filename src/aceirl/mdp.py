@@ -210,7 +210,7 @@ class MDP:
     def sweep(
         self, kernel: Callable[..., None], reward: FloatArray, *parameters: Any, unknown: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is worth what follows an unknown row."""
+        """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is the worth of an unknown row."""
         q, v = np.empty(self.shape), np.zeros((self.horizon + 1, self.n_states))
         after = np.zeros(self.horizon) if unknown is None else np.asarray(unknown, dtype=np.float64)
         kernel(*self.transitions.rows, reward, after, *parameters, q, v)

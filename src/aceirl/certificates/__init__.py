@@ -1,4 +1,4 @@
-"""What may be promised about what was recovered, for which accuracy, under which assumptions, and why: a kind a file."""
+"""What may be promised about what was recovered, how accurately, under which assumptions, and why; a kind per file."""
 
 from aceirl.certificates.base import Certificate, CertificateKind, amount
 from aceirl.certificates.criterion import Criterion

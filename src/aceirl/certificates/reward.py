@@ -57,7 +57,7 @@ class Reward(CertificateKind):
         if promising and policies is not None:
             answer = solve_constrained(mdp, cost, policies.reward, policies.floor, max_evaluations=EVALUATIONS)
             value = min(value, answer.bound)
-        # A start that is off by `start/(H·Rmax)` meets what the estimate loses, at most H·Rmax, and how far off that is.
+        # A start off by `start/(H·Rmax)` meets what the estimate loses, at most H·Rmax, and how far off that is.
         start = radii.start * (1 + ceiling[0] / radii.ceiling[0])
         total = value + start if mdp.initial.any() else np.inf
         return (1 if radii.guaranteed else 4) * min(total, float(ceiling[0]))
@@ -83,9 +83,9 @@ def _follow_truth(
 ) -> None:
     """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the radius and what the true row may add to `P̂`.
 
-    The true row may move `tv_radius` of its mass among the successors seen, and `unseen_mass` anywhere: to the worst state, or,
-    unless all states were met, to one of which nothing is known. Advantages are at most
-    `(H-h)·Rmax` at every step to come, which add up to the `ceiling [H]`.
+    The true row may move `tv_radius` of its mass among the successors seen, and `unseen_mass` anywhere: to the worst
+    state, or, unless all states were met, to one of which nothing is known. Advantages are at most `(H-h)·Rmax` at
+    every step to come, which add up to the `ceiling [H]`.
     """
     horizon, n_states, n_actions = radius.shape
     for h in range(horizon - 1, -1, -1):

@@ -176,10 +176,11 @@ class SparseFit:
 
     @cached_property
     def _order(self) -> list[int]:
-        """The parameters that anything was ever paid by, those with the most pull first."""
+        """The parameters that anything was ever paid by, those with the most pull first; all, if nothing was."""
         visits = self.likelihood.estimate.counts.visits.astype(np.float64)
-        paid = self.over.adjoint(visits) != 0
-        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable") if paid[k]]
+        rows = visits if self.over.matrix.shape[0] == visits.size else visits.sum(axis=0)
+        paid = abs(self.over.matrix).T @ rows.ravel() > 0
+        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable") if paid[k] or not paid.any()]
 
     def leads(self, most: int) -> list[int]:
         """The parameters worth a try: those to which the answers lead most, and hurry."""

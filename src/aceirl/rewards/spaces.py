@@ -36,7 +36,7 @@ class RewardSpace(Protocol):
 class RewardMap:
     """A space laid over a process: `table` and `adjoint`, and what each parameter is about.
 
-    Parameter `k` is about the state `states[k]` (-1 if none), the action `actions[k]` (-1 if any), and it is hurry if it
+    Parameter `k` is about the state `states[k]` (-1 if none) and the action `actions[k]` (-1 if any); it is hurry if it
     is the last one and `hurries`. `matrix [rows, n]`, sparse, has a row for each `(s, a)`, or `(h, s, a)` if rewards
     depend on the step. `payments [S·A, n]`, sparse, is what each parameter pays for an action in a state, and in a
     terminal state for having arrived there, hurry left out; on average over the steps if it depends on them.
@@ -60,7 +60,7 @@ class RewardMap:
         return sparse.csr_array(self.matrix.T)
 
     def steps(self, theta: FloatArray) -> FloatArray:
-        """`Φθ` as `[1, S, A]` if it is the same at every step, else as `[H, S, A]`; of many `θ [N, n]`, one for each."""
+        """`Φθ` as `[1, S, A]` if it is the same at every step, else `[H, S, A]`; of many `θ [N, n]`, one for each."""
         tables = np.ascontiguousarray((self.matrix @ theta.T).T)
         return tables.reshape(*theta.shape[:-1], -1, *self.shape[1:])
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aceirl.certificates import KINDS, amount
-from aceirl.runs import Run
 from aceirl.goal import goal_in_words, listed
+from aceirl.runs import Run
 from aceirl.show.opened import OpenedRun, finished, opened
 from aceirl.sources import Task
 

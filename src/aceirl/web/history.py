@@ -47,7 +47,7 @@ class Walk:
 
 @dataclass
 class Votes:
-    """What a person said about a state, in order; `since` is the episode and step from which the standing answer stands.
+    """What a person said about a state, in order; `since` is the episode and step from which the answer stands.
 
     `last_answer` is the number of the last answer. A vote that was put right is `settled` and not asked about again.
     """
