@@ -15,7 +15,12 @@ from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
 from aceirl.mdp import FloatArray
 from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
-from aceirl.rewards.explanation import ENOUGH_EVIDENCE
+from aceirl.rewards.explanation import ENOUGH_EVIDENCE, LITTLE_EVIDENCE, PER_ANSWER
+
+
+def needed(compared: int) -> float:
+    """How much must speak for a reward of so many answers."""
+    return float(np.clip(PER_ANSWER * compared, LITTLE_EVIDENCE, ENOUGH_EVIDENCE))
 
 
 @given(
@@ -40,7 +45,7 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     assert seen.evidence == pytest.approx(seen.gain + 2 * seen.consistency)
     assert min(seen.loss, seen.expected, seen.deviation) >= 0
     assert seen.error_rate in ERROR_RATES
-    assert seen.explains == (seen.evidence >= ENOUGH_EVIDENCE)
+    assert seen.explains == (seen.evidence >= needed(seen.compared))
     assert len(seen.theta) == len(seen.likeliest) == len(seen.states) == len(seen.actions) == len(seen.importance)
     assert not seen.importance[seen.likeliest == 0].any()
     assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
@@ -126,9 +131,14 @@ def test_places_that_only_the_mean_is_about_are_neither_goals_nor_avoided() -> N
     assert torn.goals == [1]
 
 
-def test_nothing_is_named_by_a_reward_that_does_not_explain() -> None:
-    barely, hardly = example(PAID, gain=ENOUGH_EVIDENCE), example(PAID, gain=ENOUGH_EVIDENCE - 0.01)
+@pytest.mark.parametrize("compared", [0, 8, 60, 79, 80, 1000])
+def test_nothing_is_named_by_a_reward_that_does_not_explain(compared: int) -> None:
+    """The more answers there are, the more must speak for it, up to a point."""
+    barely, hardly = (
+        replace(example(PAID, gain=needed(compared) + more), compared=compared, explained=0) for more in (0.01, -0.01)
+    )
     assert (barely.explains, hardly.explains) == (True, False)
+    assert (barely.goals, barely.avoided) == ([1], [4, 3])
     assert (hardly.goals, hardly.avoided) == ([], [])
 
 

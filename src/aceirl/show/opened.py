@@ -12,7 +12,7 @@ import numpy as np
 from aceirl.engine import Engine
 from aceirl.errors import InputError
 from aceirl.loop import answers_of
-from aceirl.mdp import BoolArray, FloatArray
+from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import answer_importance
 from aceirl.runs import Run
 from aceirl.sources import Task, action_names, open_source, state_names
@@ -42,6 +42,15 @@ class OpenedRun:
         assert self.task is not None
         answers = answers_of(self.task.expert, self.run.settings)
         return Engine(self.task.environment, answers, self.run.settings, state=self.state).last_turn
+
+    @cached_property
+    def visits(self) -> IntArray:
+        """`[H, S, A]`: how often each action was taken; where episodes end, how often they did, under the first one."""
+        counts = self.state.counts
+        visits, over = counts.visits.copy(), self.turn.belief.estimate.over
+        arrivals = np.bincount(counts.move_keys % visits.shape[1], counts.move_counts, visits.shape[1])
+        visits[-1, over, 0] += arrivals[over].astype(np.int64)
+        return visits
 
     @cached_property
     def answered(self) -> BoolArray:

@@ -60,7 +60,7 @@ def _maps(found: OpenedRun) -> dict[str, Figure]:
         turn, answered = found.turn, found.answered
         return {
             "reward": _reward(found, drawing),
-            "visits": maps.visits(drawing, counts.visits),
+            "visits": maps.visits(drawing, found.visits),
             "policy": maps.policy(drawing, np.eye(counts.shape[2])[turn.policy], answered),
             "why-here": maps.importance(drawing, found.importance, answered.any(axis=0)),
         }
