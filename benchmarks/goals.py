@@ -174,12 +174,12 @@ def _found(name: str, seed: int, expert: str | None = None, samples: int | None 
     explanation, everywhere = turn.explanation, np.full(problem.mdp.n_states, 1 / problem.mdp.n_states)
     assert explanation is not None
     return Found(
-        right=_right(problem, turn),
+        right=right(problem, turn),
         space=explanation.space,
         evidence=explanation.evidence,
         samples=turn.counts.samples,
-        training=_regret(problem, turn, problem.mdp.initial),
-        transfer=_regret(problem, turn, everywhere),
+        training=regret(problem, turn, problem.mdp.initial),
+        transfer=regret(problem, turn, everywhere),
         seconds=turn.belief.inference.seconds,
     )
 
@@ -198,7 +198,7 @@ def _in_error(problem: Problem, expert: str, seed: int) -> IntArray:
     return np.where(wrong, rng.integers(problem.mdp.n_actions, size=actions.shape), actions)
 
 
-def _right(problem: Problem, turn: Turn) -> bool:
+def right(problem: Problem, turn: Turn) -> bool:
     """Whether the goal, or what is avoided, is that of the true reward."""
     explanation, by_state = turn.explanation, problem.reward.mean(axis=(0, 2))
     assert explanation is not None
@@ -209,7 +209,7 @@ def _right(problem: Problem, turn: Turn) -> bool:
     return explanation.goals == np.flatnonzero(by_state >= by_state.max() - 1e-9).tolist()
 
 
-def _regret(problem: Problem, turn: Turn, start: FloatArray) -> float:
+def regret(problem: Problem, turn: Turn, start: FloatArray) -> float:
     """What planning with the recovered reward in the true process loses, as a share, ties broken at random."""
     mdp, reward = problem.mdp, problem.reward
     q = optimal_values(mdp, turn.belief.recovered.reward)[0]

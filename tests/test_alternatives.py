@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -73,7 +73,7 @@ def moves_from(theta: Theta) -> Iterator[tuple[FloatArray | None, float]]:
 def test_a_move_is_as_likely_as_the_one_back_if_all_values_of_a_parameter_count_as_one(n: int) -> None:
     """`q(θ → θ')/10^|θ| = q(θ' → θ)/10^|θ'|` where there are ten values: then Metropolis needs no correction."""
     everything = every_theta(n)
-    move: dict[Theta, dict[Theta, float]] = {theta: Counter() for theta in everything}
+    move: dict[Theta, dict[Theta, float]] = {theta: defaultdict(float) for theta in everything}
     for theta in everything:
         all_in_all = 0.0
         for moved, probability in moves_from(theta):
@@ -111,7 +111,7 @@ def test_rewards_are_sampled_by_their_likelihood(monkeypatch: pytest.MonkeyPatch
     fit = fit_of(estimate)
     everything = np.array(every_theta(3))
     weights = np.exp(-fit.costs(everything)) * len(VALUES) ** -np.count_nonzero(everything, axis=1).astype(float)
-    expected: dict[tuple[int, ...], float] = Counter()
+    expected: dict[tuple[int, ...], float] = defaultdict(float)
     for theta, weight in zip(everything, weights / weights.sum(), strict=True):
         expected[kind_of(theta)] += weight
     assert len(fit.leads(FEW)) == 3
@@ -248,7 +248,7 @@ def test_goals_are_the_largest_places_of_rewards_about_as_likely_the_likeliest_f
         likely = [k for k in np.argsort(costs, kind="stable") if costs[k] <= costs.min() + TOLERATED]
         sought = [int(single[k].argmax()) for k in likely if single[k].max() > 0]
         assert sorted(found.goals) == sorted(sought)
-        assert [costs[2 * list(visited).index(s)] for s in found.goals] == sorted(
+        assert [costs[2 * visited.tolist().index(s)] for s in found.goals] == sorted(
             costs[[k for k in likely if k % 2 == 0]]
         )
         several += len(sought) > 1

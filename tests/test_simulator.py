@@ -330,7 +330,7 @@ def test_the_expert_is_followed_where_the_plan_says_so(mdp: MDP, expert_kind: st
     rng = np.random.default_rng(1)
     advice = rng.integers(1, 3, size=mdp.shape[:2])  # never action 0, which the plan takes
     follow = rng.random(mdp.shape[:2]) < 0.5
-    plan = Plan(policy=np.eye(3)[np.zeros_like(advice)], follow=follow)
+    plan = Plan(policy=np.eye(3)[np.zeros_like(advice)], follow=follow.astype(np.float64))
     stochastic = np.full(mdp.shape, [0.0, 0.3, 0.7])
     expert: Any
     if expert_kind == "table":
@@ -375,7 +375,10 @@ def test_step_by_step_and_batched_give_the_same_counts_where_chance_has_no_say(s
     rng = np.random.default_rng(3)
     mdp = random_mdp(rng, (4, 5, 3), stationary=stationary, sparsity=1.0, start="point")
     actions = rng.integers(3, size=mdp.shape[:2])
-    plan = Plan(policy=random_policy(rng, mdp.shape, "deterministic"), follow=rng.random(mdp.shape[:2]) < 0.5)
+    plan = Plan(
+        policy=random_policy(rng, mdp.shape, "deterministic"),
+        follow=(rng.random(mdp.shape[:2]) < 0.5).astype(np.float64),
+    )
     so_far = Counts.empty(mdp.shape, stationary=stationary)
     batched = collect(Simulator(mdp), PolicyExpert(actions, mdp.shape), plan, 7, so_far, rng)
     many = collect(Simulator(mdp), PolicyExpert(actions, mdp.shape), plan, 700, so_far, rng)
