@@ -14,7 +14,7 @@ from aceirl.counts import Estimate
 from aceirl.envs import make
 from aceirl.goal import LONGEST, goal_in_words, listed
 from aceirl.mdp import FloatArray
-from aceirl.rewards import Explanation, StateReward, estimated_conflict
+from aceirl.rewards import AnyReward, Explanation, FeatureReward, RewardSpace, StateReward, estimated_conflict
 
 NAMES = ("start", "room 1", "room 2", "room 3", "pit", "door")
 ACTIONS = ("stay", "go", "jump")
@@ -57,11 +57,14 @@ def said(
     actions: tuple[str, ...] = ACTIONS,
     estimate: Estimate | None = None,
     names: tuple[str, ...] = NAMES,
+    space: RewardSpace | None = None,
 ) -> list[str]:
     """The sentences; `goals` and `undetermined` are what other rewards that are about as likely say."""
     alternatives = SimpleNamespace(goals=list(goals), undetermined=list(undetermined))
-    turn = SimpleNamespace(explanation=found, alternatives=alternatives, belief=SimpleNamespace(estimate=estimate))
-    return goal_in_words(turn, names, actions)  # type: ignore[arg-type]
+    belief = SimpleNamespace(estimate=estimate)
+    turn = SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space)
+    lines = goal_in_words(turn, names, actions)  # type: ignore[arg-type]
+    return [line for line in lines if not line.startswith("It makes these answers ")]
 
 
 def test_a_goal_and_nothing_else() -> None:
@@ -135,14 +138,24 @@ def test_other_places_that_are_paid_for() -> None:
     assert said(slight, goals=(2,))[1] == "It also likes to be in room 3 (50%) of what the goal pays."
 
 
+@pytest.mark.parametrize(("gain", "times"), [(np.log(4), "4"), (np.log(1500), "1,500"), (30.0, "over a million")])
+@pytest.mark.parametrize("answers", [8, 11])
+def test_how_much_likelier_the_answers_are_is_told(gain: float, times: str, answers: int) -> None:
+    found = explanation({2: 1.0}, loss=0.0, chance=gain, answers=answers)
+    turn = SimpleNamespace(explanation=found, alternatives=SimpleNamespace(goals=[2], undetermined=[]))
+    more = "" if answers == 8 else "; 3 more cannot be compared with anything that was tried"
+    assert f"It makes these answers {times} times likelier than chance{more}." in goal_in_words(turn, NAMES)  # type: ignore[arg-type]
+
+
 def test_rivals_and_what_is_not_determined() -> None:
     lines = said(explanation({2: 1.0}), goals=(2, 1, 5), undetermined=(0, 1, 2, 3, 5))
     assert lines[2:] == [
         "What it wants may also be room 1, door: the answers fit that too.",
-        "Not determined: start, room 1, room 3, door; each of these 4 places may be worth as much to it.",
+        "Not determined: start, room 1, room 3, door; the answers would fit about as well if any "
+        "one of these 4 places were worth as much as the goal.",
     ]
     one = said(explanation({2: 1.0}), goals=(2,), undetermined=(2, 5))
-    assert one[-1] == "Not determined: door; that may be worth as much to it."
+    assert one[-1] == "Not determined: door; the answers would fit about as well if it were worth as much as the goal."
 
 
 def test_places_that_only_the_mean_pays_for_are_not_told() -> None:
@@ -172,6 +185,8 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
     ]
     endless = explanation({6: 1.0}, space="features", states=np.full(7, -1), hurries=False)
     assert "feature 6: 1 (" in said(endless)[0]
+    named = FeatureReward(np.zeros((6, 6)), names=("warm", "wet"))
+    assert "weights wet: -1, warm: 0.25, hurry: 0.1 (" in said(found, space=named)[0]
 
 
 def test_who_is_not_explained_gets_no_goal() -> None:
@@ -215,6 +230,13 @@ def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(mon
     monkeypatch.undo()
     monkeypatch.setattr(goal, "estimated_conflict", lambda *_: [])
     assert said(found, estimate=estimate, names=names) == [first]
+
+
+def test_who_asked_for_a_table_is_not_told_that_places_explain_nothing() -> None:
+    """Nobody has tried."""
+    found, estimate, names = random_answers(200)
+    told = said(found, estimate=estimate, names=names, space=AnyReward())
+    assert told == ["The recovered reward, of the space any, repeats what the expert does; it names no goal."]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from aceirl.envs.search import searched
 from aceirl.envs.truth import exact_model, model_of
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
+from aceirl.goal import goal_in_words
 from aceirl.irl import MaxCausalEntropy
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray
@@ -507,3 +508,41 @@ def test_episodes_that_end_early_earn_the_policy_certificate() -> None:
     last = learned(environment, onwards(environment), max_samples=600)[-1].record
     assert last.stopped == "certificate"
     assert last.certificates["policy"] <= 1
+
+
+def above(room: int) -> list[float]:
+    """How far up, and how far left."""
+    return [8 - room // 8, 8 - room % 8]
+
+
+@pytest.mark.parametrize("reward", ["state", "state-action", above])
+def test_a_reward_that_was_inferred_before_the_last_states_were_met_can_still_be_told(reward: Any) -> None:
+    env = gymnasium.make("FrozenLake-v1", map_name="8x8")
+    environment = GymEnvironment(env)
+    expert = optimal_task(env, environment).expert
+    settings = Settings(reward=reward, max_samples=400, infer_after_growth=2.0)
+    grown = 0
+    for turn in learn(environment, expert, settings):
+        before, told = turn.belief.recovered.explanation, turn.explanation
+        assert before is not None
+        assert told is not None
+        n_before, n_states = len(before.ends), turn.counts.shape[1]
+        assert (told.paid.shape, told.ends.shape) == ((n_states, 4), (n_states,))
+        np.testing.assert_allclose(told.paid[:n_before], before.paid)
+        if n_before == n_states:
+            continue
+        grown += 1
+        new = np.arange(n_before, n_states)
+        np.testing.assert_array_equal(told.ends[new], np.isin(new, turn.belief.estimate.over))
+        if callable(reward):
+            seen = [np.array(reward(environment.observation(state))) @ told.theta[:2] for state in new.tolist()]
+            np.testing.assert_allclose(told.paid[new], np.repeat(np.array(seen)[:, None], 4, axis=1))
+        else:
+            assert not told.paid[new].any()
+        assert turn.alternatives is not None
+        np.testing.assert_array_equal(turn.alternatives.theta, told.likeliest)
+        low, high = turn.alternatives.intervals
+        assert (low <= told.likeliest).all()
+        assert (high >= told.likeliest).all()
+        assert goal_in_words(turn, [f"state {name}" for name in turn.names])
+    assert grown >= 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -27,9 +27,9 @@ from aceirl.experts import PolicyExpert
 from aceirl.learner import ActiveIRL
 from aceirl.learner import Result as Learnt
 from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
+from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.metrics import Truth
-from aceirl.rewards import FeatureReward
+from aceirl.rewards import FeatureReward, RewardMap, StateReward
 from aceirl.transfer import KnownProcess, best_actions, named_process, process_of_file, transfer
 
 ARMS: dict[str, Any] = {"arm_length": 3, "horizon": 6, "max_failure": 0.1}
@@ -171,6 +171,32 @@ def test_features_travel_with_their_states() -> None:
     assert straight.regret == pytest.approx(0, abs=1e-9)
 
 
+def test_a_state_that_was_never_met_is_worth_what_its_features_are() -> None:
+    features = np.arange(13.0)[:, None]
+    found = learnt(samples=6, reward=FeatureReward(features))
+    assert not found.turn.counts.visits.any(axis=(0, 2)).all()
+    here = found.transfer(make("four-paths", 0, **ARMS))
+    theta = found.turn.belief.recovered.explanation.theta  # type: ignore[union-attr]
+    np.testing.assert_allclose(here.reward[0, :, 0], features @ theta)
+    assert here.unmet == ()
+
+
+@dataclass(frozen=True)
+class Own:
+    """The space of states by another name."""
+
+    name: ClassVar = "own"
+
+    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
+        return replace(StateReward().over(mdp, terminal), name=self.name)
+
+
+def test_a_reward_of_a_space_of_ones_own_is_refused() -> None:
+    found = learnt(samples=60, reward=Own())
+    with pytest.raises(InputError, match="'own'"):
+        found.transfer(make("four-paths", 0, **ARMS))
+
+
 def test_what_is_not_determined_shows_in_the_share_of_rewards_that_lose() -> None:
     """Little was seen: rewards that explain the answers as well want other things elsewhere, and then it shows."""
     start = learnt(samples=12).transfer(make("four-paths", 0, **ARMS), start="uniform")
@@ -298,7 +324,7 @@ def test_the_command_prints_one_object(run: Path, options: list[str]) -> None:
 def test_the_command_in_words_and_pictures(run: Path, tmp_path: Path) -> None:
     ran = aceirl("transfer", str(run), "--env-seed", "5", "--start", "uniform")
     assert ran.exit_code == 0, ran.output
-    assert "episodes end in state" in ran.stdout
+    assert "the last step leads to state" in ran.stdout
     assert "it loses 0.0%" in ran.stdout
     assert (run / "pictures" / "transfer-5-from-uniform.svg").stat().st_size > 1000
     problem = make("four-paths", 0, **ARMS)
@@ -323,6 +349,7 @@ def test_the_command_in_words_and_pictures(run: Path, tmp_path: Path) -> None:
         (["--to", "missing.npz"], "there is no model file missing.npz"),
         (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for our own environments"),
         (["--to", "m.npz", "--set", "a=1"], "a model file has no parameters"),
+        (["--horizon", "9"], "--horizon is for Gymnasium environments; four-paths has its own"),
         (["--to", "CartPole-v1"], "planning in CartPole-v1 needs its model: observations are continuous"),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aceirl.irl.alternatives import Alternatives
-from aceirl.rewards import Explanation, StateReward, estimated_conflict
+from aceirl.rewards import AnyReward, Explanation, FeatureReward, StateReward, estimated_conflict
 from aceirl.turns import Turn
 
 SLIGHT = 1.0
@@ -34,6 +34,8 @@ def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ())
     found = turn.explanation
     if found is None:
         return []
+    if isinstance(turn.space, AnyReward):
+        return ["The recovered reward, of the space any, repeats what the expert does; it names no goal."]
     if found.space == "any":
         return [
             f"The answers name no goal: no reward of places, or of actions in places, explains the {found.answers:,} "
@@ -46,10 +48,11 @@ def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ())
     alternatives = turn.alternatives
     assert alternatives is not None
     if found.space == "features":
-        return [_features(found), *_errors(found)]
+        return [_features(found, turn.space.names if isinstance(turn.space, FeatureReward) else ()), *_errors(found)]
     return [
         f"{_wanted(found, names, actions)} ({_count(found)}).",
         *_ways(found),
+        _weight(found),
         *_others(found, alternatives, names),
         *_undetermined(found, alternatives, names),
         *_errors(found),
@@ -69,13 +72,18 @@ def listed(names: Sequence[str]) -> str:
             runs.append((stem, number, number))
     texts = [
         stem.removeprefix(first)
-        + ("" if low is None else f"{low}" if low == high else f"{low} to {stem.removeprefix(first)}{high}")
+        + ("" if low is None else f"{low}" if low == high else f"{low} to {_again(stem).removeprefix(first)}{high}")
         for stem, low, high in runs
     ]
     most = max(2, LONGEST // max((len(text) for text in texts), default=1))
     rest = f" and {len(texts) - most} more" if len(texts) > most else ""
     separator = "; " if any("," in text for text in texts) else ", "
     return first + separator.join(texts[:most]) + rest
+
+
+def _again(stem: str) -> str:
+    """What is repeated before the last number of a run: nothing after `row 3, column 1 to`."""
+    return "" if ", " in stem else stem
 
 
 def _prefix(names: Sequence[str]) -> str:
@@ -86,6 +94,14 @@ def _prefix(names: Sequence[str]) -> str:
 
 def _count(found: Explanation) -> str:
     return f"explains {found.explained:,} of {found.compared:,} answers"
+
+
+def _weight(found: Explanation) -> str:
+    """How much likelier the reward makes the answers, and how many cannot be compared."""
+    times = "over a million" if found.gain > np.log(1e6) else f"{np.exp(found.gain):,.0f}"
+    rest = found.answers - found.compared
+    more = f"; {rest:,} more cannot be compared with anything that was tried" if rest else ""
+    return f"It makes these answers {times} times likelier than chance{more}."
 
 
 def _wanted(found: Explanation, names: Sequence[str], actions: Sequence[str]) -> str:
@@ -143,9 +159,10 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
         return [f"Which of the others it likes best is not determined: {best}."] if places else []
     if not places:
         return ["Every other place is worth less to it."]
+    which = "it" if len(places) == 1 else f"any one of these {len(places):,} places"
     return [
-        f"Not determined: {listed([names[s] for s in places])}; "
-        f"{'that may' if len(places) == 1 else f'each of these {len(places):,} places may'} be worth as much to it."
+        f"Not determined: {listed([names[s] for s in places])}; the answers would fit about as well if {which} were "
+        "worth as much as the goal."
     ]
 
 
@@ -162,10 +179,13 @@ def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[
     return [f"No reward of places explains these answers together: {'; '.join(told[:MOST_ANSWERS])}{more}."]
 
 
-def _features(found: Explanation) -> str:
-    weights, hurry = found.likeliest, len(found.likeliest) - 1 if found.hurries else -1
+def _features(found: Explanation, names: Sequence[str]) -> str:
+    weights = found.likeliest
+    called = [*names, *(f"feature {k}" for k in range(len(names), len(weights)))]
+    if found.hurries:
+        called[len(weights) - 1] = "hurry"
     paid = [k for k in np.argsort(-np.abs(weights), kind="stable").tolist() if weights[k] != 0]
-    values = ", ".join(f"{'hurry' if k == hurry else f'feature {k}'}: {weights[k]:g}" for k in paid)
+    values = ", ".join(f"{called[k]}: {weights[k]:g}" for k in paid)
     return f"The expert's reward is a sum of features, with the weights {values} ({_count(found)})."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.irl.alternatives import Alternatives
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.rewards import SPACES, Explanation, Recovered, RewardSpace, action_values
+from aceirl.rewards import SPACES, Explanation, Recovered, RewardMap, RewardSpace, action_values
 from aceirl.settings import Settings
 
 
@@ -107,19 +107,52 @@ class Turn:
         ties = Streams.of(self.settings.seed, self.iteration - 1).ties
         return greedy_actions(np.where(allowed, q, -np.inf), ties)
 
-    @property
+    @cached_property
     def explanation(self) -> Explanation | None:
-        """What the recovered reward says of the expert; None if the IRL algorithm does not say."""
-        return self.belief.recovered.explanation
+        """What the recovered reward says of the expert; None if the IRL algorithm does not say.
+
+        States that were met since it was inferred are worth nothing, unless features say otherwise.
+        """
+        found, over = self.belief.recovered.explanation, self._map
+        if found is None or over is None or len(found.ends) == over.shape[1]:
+            return found
+        before, ends = len(found.ends), np.zeros(over.shape[1], dtype=np.bool_)
+        ends[self.belief.estimate.over] = True
+        ends[:before] = found.ends
+        known = over.states < before
+
+        def grown(values: FloatArray) -> FloatArray:
+            all_values = np.zeros(over.n_parameters)
+            all_values[known] = values
+            return all_values
+
+        theta = grown(found.theta)
+        return replace(
+            found,
+            theta=theta,
+            likeliest=grown(found.likeliest),
+            importance=grown(found.importance),
+            states=over.states,
+            actions=over.actions,
+            paid=over.paid(theta),
+            ends=ends,
+        )
+
+    @cached_property
+    def _map(self) -> RewardMap | None:
+        """The space of the reward, laid over the process; None if the reward only repeats the answers."""
+        found, estimate = self.belief.recovered.explanation, self.belief.estimate
+        if found is None or found.space == "any":
+            return None
+        space = SPACES[found.space]() if self.space is None else self.space
+        return space.over(estimate.mdp, estimate.over)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:
         """Other rewards of the same space that are about as likely; None if the reward only repeats the answers."""
-        found, estimate = self.explanation, self.belief.estimate
-        if found is None or found.space == "any":
+        if self.explanation is None or self._map is None:
             return None
-        space = SPACES[found.space]() if self.space is None else self.space
-        return Alternatives(estimate, space.over(estimate.mdp, estimate.over), found, self.settings.seed)
+        return Alternatives(self.belief.estimate, self._map, self.explanation, self.settings.seed)
 
     @cached_property
     def mean_reward(self) -> FloatArray:
@@ -130,9 +163,7 @@ class Turn:
         """
         mdp, found = self.belief.estimate.mdp, self.explanation
         if found is not None and found.space != "any":
-            worth = np.zeros(mdp.n_states)
-            worth[: len(found.by_state)] = found.by_state
-            worth -= min(0.0, float(worth.min()))
+            worth = found.by_state - min(0.0, float(found.by_state.min()))
             return np.asarray(worth / max(1.0, float(worth.max())))
         there = occupancy(mdp, np.eye(mdp.n_actions)[self.policy])
         visits = there.sum(axis=(0, 2))

@@ -34,6 +34,9 @@ def transfer(
         str | None,
         typer.Option(help="uniform: in any state where episodes are not over; or the name of a state."),
     ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="Gymnasium only: steps of an episode; by default the environment's limit.")
+    ] = None,
     parameter: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the target, as name=value; may be repeated.")
     ] = None,
@@ -50,7 +53,7 @@ def transfer(
     run = Run.open(directory)
     if run.source is None:
         raise InputError(f"{directory} was begun from Python; use result.transfer(...) there")
-    source = _source(run.source, to, env_seed, read_parameters(parameter or []))
+    source = _source(run.source, to, env_seed, horizon, read_parameters(parameter or []))
     target = _process(source, to).starting(start)
     ours = run.source.environment in ENVIRONMENTS
     own = process_of_source(run.source) if ours else None
@@ -62,11 +65,13 @@ def transfer(
         print(json.dumps(result.to_json()))
         return
     print(result.in_words())
-    for picture in _drawn(result, source, directory, (to, env_seed, start, parameter)):
+    for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, parameter)):
         print(f"  {picture}")
 
 
-def _source(run: Source, to: str | None, env_seed: int | None, parameters: dict[str, Any]) -> Source | None:
+def _source(
+    run: Source, to: str | None, env_seed: int | None, horizon: int | None, parameters: dict[str, Any]
+) -> Source | None:
     """What the target is: the run's own environment, changed, or another; None if it is a model file."""
     from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
@@ -75,14 +80,17 @@ def _source(run: Source, to: str | None, env_seed: int | None, parameters: dict[
     name = run.environment if to is None else to
     if env_seed is not None and name not in ENVIRONMENTS:
         raise InputError(f"--env-seed is for our own environments; {name} has none")
+    if horizon is not None and (name in ENVIRONMENTS or name.endswith(".npz")):
+        raise InputError(f"--horizon is for Gymnasium environments; {name} has its own")
     if name.endswith(".npz"):
         if parameters:
             raise InputError(f"a model file has no parameters, got --set {next(iter(parameters))}")
         return None
     seed = run.seed if env_seed is None else env_seed
     if name != run.environment:
-        return Source(name, parameters, seed)
-    return replace(run, parameters=run.parameters | parameters, seed=seed, num_envs=1)
+        return Source(name, parameters, seed, horizon=horizon)
+    steps = run.horizon if horizon is None else horizon
+    return replace(run, parameters=run.parameters | parameters, seed=seed, horizon=steps, num_envs=1)
 
 
 def _process(source: Source | None, to: str | None) -> KnownProcess:
@@ -102,8 +110,8 @@ def _drawn(result: Transfer, source: Source | None, directory: Path, chosen: tup
         drawing = layout(source, target.names)
     if drawing is None or not len(drawing.drawn):
         return []
-    to, env_seed, start, parameters = chosen
-    parts = ["transfer", to, env_seed, start and f"from-{start}", *(parameters or [])]
+    to, env_seed, horizon, start, parameters = chosen
+    parts = ["transfer", to, env_seed, horizon and f"{horizon}-steps", start and f"from-{start}", *(parameters or [])]
     words = [str(part).removesuffix(".npz") for part in parts if part is not None]
     folder = directory / "pictures"
     folder.mkdir(exist_ok=True)

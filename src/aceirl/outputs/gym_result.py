@@ -173,7 +173,7 @@ class GymResult:
             if told.hurries and k == len(told.theta) - 1:
                 yield "hurry", "", "", f"{value:.6g}"
             elif state < 0:
-                yield f"feature {k + 1}", "", "", f"{value:.6g}"
+                yield f"feature {k}", "", "", f"{value:.6g}"
             elif state != NOWHERE:
                 name, over = self.states.names[state].removeprefix(TERMINAL), int(state in self.states.terminal)
                 yield name, over, "" if action < 0 else plain(self.actions[action]), f"{value:.6g}"

@@ -37,8 +37,8 @@ def visits(layout: Layout, visits: ArrayLike) -> Figure:
     seen = total[total > 0]
     high = float(seen.max()) if seen.size else 1.0
     low = min(float(seen.min()), high / 10) if seen.size else 0.1
-    unseen = "" if (total[layout.drawn] > 0).all() else "; white: never"
-    picture = _Picture(layout, "Visits", "all steps and actions together" + unseen)
+    unseen = "" if (total[layout.drawn] > 0).all() else "; white: never visited"
+    picture = _Picture(layout, "Visits", "how often each place was visited, at any step" + unseen)
     picture.scale(LogNorm(low, high), "visits", LogLocator(subs=steps(high / low)))
     for s in layout.drawn:
         picture.cell(s, picture.colour(total[s]) if total[s] > 0 else "white")
@@ -65,10 +65,10 @@ def explained(layout: Layout, paid: ArrayLike, undetermined: ArrayLike, hurry: f
     `hurry`, each step before it costs that much.
     """
     pay = _array(layout, np.asarray(paid)[None], "paid")[0]
-    costs = f"each step costs {hurry:g}" if hurry > 0 else f"each step pays {-hurry:g}"
+    costs = f"each step costs {hurry:g} until the end" if hurry > 0 else f"each step pays {-hurry:g} until the end"
     note = "what each place pays" + (f"; {costs}" if hurry else "")
     open_to_all = _states(layout, undetermined, "undetermined")
-    return _rewards(layout, pay, note, open_to_all, "not determined, may pay as much")
+    return _rewards(layout, pay, note, open_to_all, "not determined, may pay as much as 1")
 
 
 def _rewards(layout: Layout, pay: FloatArray, note: str, hatched: BoolArray, why: str) -> Figure:
@@ -105,9 +105,9 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
     counts = np.ones(table.shape[:2], dtype=np.bool_) if known is None else np.asarray(known, dtype=np.bool_)
     if counts.shape != table.shape[:2]:
         raise InputError(f"known must have shape {list(table.shape[:2])}, got {list(counts.shape)}")
-    note = "action at the first step" if known is None else "action at the first step with an answer of the expert"
+    note = "action at the first step" if known is None else "action at the first step the expert answered for"
     everywhere = counts[:, layout.drawn].any(axis=0).all()
-    picture = _Picture(layout, "Policy", note if everywhere else f"{note}; hatched: never")
+    picture = _Picture(layout, "Policy", note if everywhere else f"{note}; hatched: never answered")
     picture.scale(Normalize(0, 1), "share of steps with that action", MaxNLocator(5))
     for s in layout.drawn:
         chosen = table[counts[:, s], s]

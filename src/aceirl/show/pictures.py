@@ -78,7 +78,9 @@ def _reward(found: OpenedRun, drawing: Layout) -> Figure:
         return maps.reward(drawing, turn.belief.recovered.reward, visited)
     told, undetermined = turn.explanation, np.zeros_like(visited)
     undetermined[[s for s in turn.alternatives.undetermined if s not in told.goals]] = True
-    return maps.explained(drawing, told.paid, undetermined, told.hurry)
+    # To a hurried expert, each step after the end is worth what each step before it costs.
+    paid = told.paid + np.where(told.ends, told.hurry, 0.0)[:, None]
+    return maps.explained(drawing, paid, undetermined, told.hurry)
 
 
 def _page(found: OpenedRun, pictures: list[Path]) -> Path:

@@ -61,7 +61,7 @@ def bound_curve(samples: ArrayLike, bound: ArrayLike, epsilon: float | None = No
     x, y = _curve(samples, bound, "bound")
     if not (y > 0).all():
         raise InputError(f"bound[{int(np.argmin(y > 0))}] is {y[np.argmin(y > 0)]}, which has no logarithm")
-    figure, axes = _large_figure("Error bound", "what is promised about the recovered reward, so far")
+    figure, axes = _large_figure("Error bound", "what is promised, so far")
     _draw_curve(axes, x, y)
     axes.set_yscale("log")
     low = float(y.min()) if epsilon is None else min(float(y.min()), epsilon)

@@ -62,14 +62,15 @@ def sentences(found: OpenedRun) -> list[str]:
     if found.task is not None and (most := found.most_important(3)):
         listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
         lines.append(
-            f"The answers that mattered most, by what a guess there would cost, as a share of it all: {listed}."
+            f"The answers that mattered most: {listed}. The share is of what it would cost to guess instead of asking, "
+            "over all answers."
         )
     if found.task is not None and last.answers and (silent := _silent(found)):
         lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
     if last.regret is not None:
         lines.append(
-            f"Acting as it learned to loses {last.regret:.1%} of what lies between the best and the worst behaviour "
-            "(measured against the truth, which the software did not see)."
+            f"The learned policy loses {last.regret:.1%} of the difference between the best and the worst return "
+            "(measured by the true reward, which the software did not see)."
         )
     if found.task is not None:
         lines += _what_is_certain(found, found.task)
@@ -107,6 +108,7 @@ def _what_is_certain(found: OpenedRun, task: Task) -> list[str]:
     if asked == "policy" and not 0 <= low <= high <= settings.rmax:
         value = (high - low) / settings.rmax * certificates[0].value
         lines.append(
-            f"The environment's own rewards lie between {low:g} and {high:g}; in those it is at most {amount(value)}."
+            f"The environment's own rewards lie between {low:g} and {high:g}; in those the loss is at most "
+            f"{amount(value)} an episode."
         )
     return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != asked]

@@ -45,7 +45,7 @@ class Transfer:
     `loses_more_than` has, for some regrets, the share of `samples` sampled rewards that explain the answers about as
     well, and under which the plan loses more than that; it is empty if there are no samples. `certificate` is what can
     be promised, None if the target's states are not those of the run. `unmet` are the states that episodes can meet
-    there and that the run never met.
+    there, that the run never met, and that have no features.
     """
 
     target: KnownProcess
@@ -77,9 +77,13 @@ class Transfer:
                 "best and the worst behaviour there."
             )
         if self.loses_more_than:
-            shares = ", ".join(f"{float(loss):.0%} under {share:.0%}" for loss, share in self.loses_more_than.items())
-            many = f"{self.samples} rewards that explain the answers about as well"
-            lines.append(f"It loses more than {shares} of {many}.")
+            many = f"{self.samples} sampled rewards that explain the answers about as well"
+            worse = [
+                f"more than {float(loss):.0%} under {share:.0%}"
+                for loss, share in self.loses_more_than.items()
+                if share
+            ]
+            lines.append(f"It loses {', '.join(worse) or 'hardly anything under any'} of {many}.")
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])
             more = ", and others" if len(self.unmet) > 5 else ""
@@ -97,7 +101,7 @@ class Transfer:
         ends = np.asarray(last.ravel() @ self.target.mdp.transitions.matrix[-last.size :])
         often = np.argsort(-ends, kind="stable")[:3].tolist()
         named = ", ".join(f"{self.target.word(state)} ({ends[state]:.0%})" for state in often if ends[state] >= 0.005)
-        return f"Planned with the recovered reward, episodes end in {named}; on average it pays {self.value:.3g}."
+        return f"Planned with the recovered reward, the last step leads to {named}; the plan earns {self.value:.3g}."
 
 
 def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Transfer:
@@ -108,8 +112,9 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     """
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
     met = _met(turn.counts)[numbers] & (numbers >= 0)
-    unmet = np.flatnonzero(target.reachable & ~met)
     recovered, features = turn.belief.recovered, _features(turn, target, numbers)
+    described = np.zeros_like(met) if features is None else _described(turn, target, numbers)
+    unmet = np.flatnonzero(target.reachable & ~met & ~described)
     reward = carried_reward(recovered, target, numbers, features)
     policy, value = best_actions(target.mdp, reward)
     losses = np.array([Truth(target.mdp, table).regret(policy) for table in _samples(turn, target, numbers, features)])
@@ -191,7 +196,7 @@ def _samples(
 ) -> Iterator[FloatArray]:
     """The tables, in the target, of sampled rewards that explain the answers about as well."""
     found, alternatives = turn.explanation, turn.alternatives
-    if found is None or alternatives is None or alternatives.over.n_parameters != len(found.theta):
+    if found is None or alternatives is None:
         return
     over, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
     for theta in alternatives.samples:
@@ -221,6 +226,12 @@ def _features(turn: Turn, target: KnownProcess, numbers: IntArray) -> FeatureRew
     return FeatureReward(np.where(known, features[numbers], 0.0))
 
 
+def _described(turn: Turn, target: KnownProcess, numbers: IntArray) -> BoolArray:
+    """`[S]`: the states of the target whose features are known."""
+    by_function = bool(target.observations) and not isinstance(turn.settings.reward, RewardSpace)
+    return np.asarray((numbers >= 0) | by_function)
+
+
 def _laid(
     found: Explanation,
     shape: tuple[int, ...],
@@ -234,6 +245,8 @@ def _laid(
     """
     if found.space == StateActionReward.name:
         _require_same_actions(shape[1], target, found.space)
+    if features is None and found.space not in SPACES:
+        raise InputError(f"how a reward of the space {found.space!r} is taken elsewhere is not known; it is not ours")
     over = (SPACES[found.space]() if features is None else features).over(target.mdp, target.over)
     own, theirs = len(found.states) - found.hurries, over.n_parameters - over.hurries
     if features is not None:

@@ -67,12 +67,12 @@ class KnownProcess:
         return self.words[state] if self.words else self.names[state] if self.names else f"state {state}"
 
     def starting(self, start: str | None) -> KnownProcess:
-        """The same with another start: `uniform` over all states where episodes are not over, or a state's name."""
+        """The same with another start: a state's name, or `uniform` over all states that can be met and are no end."""
         if start is None:
             return self
         n_states = self.mdp.n_states
         if start == UNIFORM:
-            initial = np.ones(n_states)
+            initial = self._met(n_states).astype(np.float64)
             initial[self.over] = 0.0
         else:
             initial = np.arange(n_states) == self._number(start)
@@ -98,8 +98,12 @@ class KnownProcess:
     @property
     def reachable(self) -> BoolArray:
         """`[S]`: the states that an episode may meet."""
+        return self._met(self.mdp.horizon)
+
+    def _met(self, steps: int) -> BoolArray:
+        """`[S]`: the states that can be met in so many steps."""
         transitions, met = self.mdp.transitions, self.mdp.initial > 0
-        for _ in range(self.mdp.horizon):
+        for _ in range(steps):
             acting = np.resize(np.repeat(met, self.mdp.n_actions), transitions.n_rows).astype(np.float64)
             further = met | (acting @ transitions.matrix > 0)
             if (further == met).all():
