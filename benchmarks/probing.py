@@ -4,8 +4,8 @@
 
 After 300 samples (200 on Gridworld) of each rule: what planning with the recovered reward loses from a uniform start,
 as a share of what lies between the best and the worst policy; and in how many runs the goal is right. "Half of the
-time" is `probe` without a limit on deviations. "By disagreement" probes the same states as `probe`, as often in all, but
-each the more often the more the plausible rewards disagree about what it is worth to be there.
+time" is `probe` without a limit on deviations. "By disagreement" probes the same states as `probe`, as often in all,
+but each the more often the more the plausible rewards disagree about what it is worth to be there.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, 
 from aceirl.rewards.explanation import ENOUGH_EVIDENCE, LITTLE_EVIDENCE, PER_ANSWER
 
 
-def needed(compared: int) -> float:
-    """How much must speak for a reward of so many answers."""
-    return float(np.clip(PER_ANSWER * compared, LITTLE_EVIDENCE, ENOUGH_EVIDENCE))
+def needed(compared: int, error_rate: float = 0.0) -> float:
+    """The evidence that a reward needs."""
+    return 2.5 if error_rate else min(2.5, max(1.25, compared / 36))
 
 
 @given(
@@ -42,10 +42,10 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     assert 0 <= seen.explained <= seen.compared <= seen.answers
     assert 0 <= seen.share <= 1
     assert seen.gain == seen.chance - seen.loss
-    assert seen.evidence == pytest.approx(seen.gain + 2 * seen.consistency)
+    assert seen.evidence == pytest.approx(seen.gain + (seen.consistency if seen.error_rate == 0 else 0))
     assert min(seen.loss, seen.expected, seen.deviation) >= 0
     assert seen.error_rate in ERROR_RATES
-    assert seen.explains == (seen.evidence >= needed(seen.compared))
+    assert seen.explains == (seen.evidence >= needed(seen.compared, seen.error_rate))
     assert len(seen.theta) == len(seen.likeliest) == len(seen.states) == len(seen.actions) == len(seen.importance)
     assert not seen.importance[seen.likeliest == 0].any()
     assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
@@ -131,7 +131,7 @@ def test_places_that_only_the_mean_is_about_are_neither_goals_nor_avoided() -> N
     assert torn.goals == [1]
 
 
-@pytest.mark.parametrize("compared", [0, 8, 60, 79, 80, 1000])
+@pytest.mark.parametrize("compared", [0, 8, 60, 89, 90, 1000])
 def test_nothing_is_named_by_a_reward_that_does_not_explain(compared: int) -> None:
     """The more answers there are, the more must speak for it, up to a point."""
     barely, hardly = (
@@ -142,10 +142,11 @@ def test_nothing_is_named_by_a_reward_that_does_not_explain(compared: int) -> No
     assert (hardly.goals, hardly.avoided) == ([], [])
 
 
-def test_answers_that_are_more_consistent_than_the_estimate_count_twice() -> None:
+def test_answers_that_are_more_consistent_than_the_estimate_are_evidence_unless_the_expert_errs() -> None:
     seen = replace(example(PAID, gain=1.0), expected=21.0, deviation=4.0)
     assert seen.consistency == pytest.approx(0.5)
-    assert seen.evidence == pytest.approx(2.0)
+    assert seen.evidence == pytest.approx(1.5)
+    assert replace(seen, error_rate=0.1).evidence == pytest.approx(1.0)
     assert replace(seen, deviation=0.0).consistency == 0.0
 
 

@@ -141,10 +141,12 @@ def test_other_places_that_are_paid_for() -> None:
 @pytest.mark.parametrize(("gain", "times"), [(np.log(4), "4"), (np.log(1500), "1,500"), (30.0, "over a million")])
 @pytest.mark.parametrize("answers", [8, 11])
 def test_how_much_likelier_the_answers_are_is_told(gain: float, times: str, answers: int) -> None:
-    found = explanation({2: 1.0}, loss=0.0, chance=gain, answers=answers)
-    turn = SimpleNamespace(explanation=found, alternatives=SimpleNamespace(goals=[2], undetermined=[]))
+    found = explanation({2: 1.0}, loss=0.0, expected=0.0, chance=gain, answers=answers)
+    alternatives = SimpleNamespace(goals=[2], undetermined=[])
+    turn = SimpleNamespace(explanation=found, alternatives=alternatives, space=None)
     more = "" if answers == 8 else "; 3 more cannot be compared with anything that was tried"
-    assert f"It makes these answers {times} times likelier than chance{more}." in goal_in_words(turn, NAMES)  # type: ignore[arg-type]
+    lines = goal_in_words(turn, NAMES)  # type: ignore[arg-type]
+    assert f"It makes these answers {times} times likelier than chance{more}." in lines
 
 
 def test_rivals_and_what_is_not_determined() -> None:
