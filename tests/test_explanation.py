@@ -15,7 +15,6 @@ from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
 from aceirl.mdp import FloatArray
 from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
-from aceirl.rewards.explanation import ENOUGH_EVIDENCE, LITTLE_EVIDENCE, PER_ANSWER
 
 
 def needed(compared: int, error_rate: float = 0.0) -> float:
