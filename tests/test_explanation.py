@@ -17,9 +17,9 @@ from aceirl.mdp import FloatArray
 from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
 
 
-def needed(compared: int, error_rate: float = 0.0) -> float:
-    """The evidence that a reward needs."""
-    return 2.5 if error_rate else min(2.5, max(1.25, compared / 36))
+def needed(compared: int) -> float:
+    """The evidence that a reward needs if the expert does not err."""
+    return min(2.5, max(1.25, compared / 36))
 
 
 @given(
@@ -41,10 +41,10 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     assert 0 <= seen.explained <= seen.compared <= seen.answers
     assert 0 <= seen.share <= 1
     assert seen.gain == seen.chance - seen.loss
-    assert seen.evidence == pytest.approx(seen.gain + (seen.consistency if seen.error_rate == 0 else 0))
+    assert seen.evidence == pytest.approx(seen.gain + seen.consistency)
     assert min(seen.loss, seen.expected, seen.deviation) >= 0
     assert seen.error_rate in ERROR_RATES
-    assert seen.explains == (seen.evidence >= needed(seen.compared, seen.error_rate))
+    assert seen.explains == (seen.gain >= 1.5 if seen.error_rate else seen.evidence >= needed(seen.compared))
     assert len(seen.theta) == len(seen.likeliest) == len(seen.states) == len(seen.actions) == len(seen.importance)
     assert not seen.importance[seen.likeliest == 0].any()
     assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
@@ -145,7 +145,9 @@ def test_answers_that_are_more_consistent_than_the_estimate_are_evidence_unless_
     seen = replace(example(PAID, gain=1.0), expected=21.0, deviation=4.0)
     assert seen.consistency == pytest.approx(0.5)
     assert seen.evidence == pytest.approx(1.5)
-    assert replace(seen, error_rate=0.1).evidence == pytest.approx(1.0)
+    assert seen.explains
+    assert not replace(seen, error_rate=0.1).explains, "whoever errs is not consistent: the gain counts alone"
+    assert replace(seen, error_rate=0.1, chance=seen.chance + 0.6).explains
     assert replace(seen, deviation=0.0).consistency == 0.0
 
 

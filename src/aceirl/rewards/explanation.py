@@ -60,17 +60,15 @@ class Explanation:
 
     @property
     def evidence(self) -> float:
-        """How much speaks for this reward, and for any reward of its space.
-
-        The gain, and the consistency of an expert who does not err.
-        """
-        return self.gain + (0.0 if self.error_rate else self.consistency)
+        """How much speaks for this reward, and for any reward of its space, if the expert does not err."""
+        return self.gain + self.consistency
 
     @property
     def explains(self) -> bool:
         """Whether the reward explains the answers."""
-        little = LITTLE_EVIDENCE if self.error_rate == 0 else ENOUGH_EVIDENCE
-        return self.evidence >= min(ENOUGH_EVIDENCE, max(little, PER_ANSWER * self.compared))
+        if self.error_rate:
+            return self.gain >= ERRING_GAIN
+        return self.evidence >= min(ENOUGH_EVIDENCE, max(LITTLE_EVIDENCE, PER_ANSWER * self.compared))
 
     @cached_property
     def by_state(self) -> FloatArray:
@@ -110,6 +108,9 @@ class Explanation:
 
 LITTLE_EVIDENCE, ENOUGH_EVIDENCE, PER_ANSWER = 1.25, 2.5, 1 / 36
 """The evidence that a reward needs: so much for each answer compared, not less than the first and not more than the
-second; if the expert errs, the second. At the end of a default run, 100 random MDPs, whose rewards depend on the step,
-have at most 2.3 with some 90 answers compared; of Chain, the hardest of those that are about places, 95 % have 1.4 and
-more after 300 samples, with some 37 answers compared. See docs/rewards.md."""
+second. At the end of a default run, 100 random MDPs, whose rewards depend on the step, have at most 2.3 with some 90
+answers compared; of Chain, the hardest of those that are about places, 95 % have 1.4 and more after 300 samples, with
+some 37 answers compared. See docs/rewards.md."""
+
+ERRING_GAIN = 1.5
+"""The gain that a reward needs if the expert errs: whoever errs is not consistent."""
