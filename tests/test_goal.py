@@ -202,6 +202,12 @@ def test_nothing_is_said_where_the_algorithm_does_not_say() -> None:
     assert said(None) == []
 
 
+@pytest.mark.parametrize("space", ["state", "any"])
+def test_without_answers_nothing_is_claimed(space: str) -> None:
+    found = explanation({2: 1.0}, space=space, answers=0, compared=0, explained=0, loss=0.0, chance=0.0)
+    assert said(found) == ["There is no answer of the expert to go by: the recovered reward means nothing."]
+
+
 def random_answers(samples: int = 3000) -> tuple[Explanation, Estimate, tuple[str, ...]]:
     """Of an expert whose reward depends on the step."""
     problem = make("random-mdp", 0)
@@ -221,7 +227,8 @@ def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(mon
     assert len(entries) > 1
     assert all(estimate.counts.answers[h, s, a] for h, s, a in entries)
     told = [f"act {a} in {names[s]} at step {h + 1}" for h, s, a in entries]
-    assert conflict == f"No reward of places explains these answers together: {'; '.join(told)}."
+    told_first = "As far as the estimated dynamics tell, no reward of places explains these answers together: "
+    assert conflict == f"{told_first}{'; '.join(told)}."
 
     monkeypatch.setattr(goal, "MOST_ANSWERS", 1)
     _, shortened = said(found, estimate=estimate, names=names, actions=())

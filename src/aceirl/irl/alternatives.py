@@ -97,7 +97,7 @@ class Alternatives:
         """
         thetas, costs = self._fit.moved(self.theta)
         found: dict[int, None] = {}
-        for k in np.argsort(costs, kind="stable")[: int((costs <= costs.min() + TOLERATED).sum())].tolist():
+        for k in np.argsort(costs, kind="stable")[: int((costs <= costs.min() + TOLERATED + 1e-9).sum())].tolist():
             found.update(dict.fromkeys(self._explanation.of(thetas[k], self.over.paid(thetas[k])).goals))
         return [state for state in found if self._places[state]]
 

@@ -85,7 +85,7 @@ class SparseFit:
         """
         self.evaluations += len(thetas)
         extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
-        extra = extra + np.where(self.ends & (thetas * self._favour < 0), AGAINST, 0.0)
+        extra = extra + np.where(self.ends & (thetas * self._favour < -LEAST_GAIN), AGAINST, 0.0)
         prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
         return self.likelihood.losses(self.over.steps(thetas), prices, limit)
 
@@ -188,16 +188,17 @@ class SparseFit:
         return [*leads, last] if self.over.hurries and last not in leads else leads
 
     def moved(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`(θ [N, n], costs [N])`: `theta [n]` and all that differ from it in one parameter's place or sign.
+        """`(θ [N, n], costs [N])`: `theta [n]`, and for each of its parameters all that have it in any place.
 
-        Those that are less likely by more than `UNLIKELY` nats are left out.
+        With either sign; so `theta` itself is there once more for each of its parameters. Those that are less likely by
+        more than `UNLIKELY` nats are left out.
         """
         others = [theta]
         for k in np.flatnonzero(theta).tolist():
             rest = _changed(theta, k, 0.0)
             free = [j for j in self.leads(FEW) if rest[j] == 0]
             others += [_changed(rest, j, sign * theta[k]) for j in free for sign in (1.0, -1.0)]
-        limit, some = self.cost(theta) + UNLIKELY, range(0, len(others), AT_ONCE)
+        limit, some = self.cost(theta) + UNLIKELY + LEAST_GAIN, range(0, len(others), AT_ONCE)
         costs = np.concatenate([self.costs(np.array(others[k : k + AT_ONCE]), limit) for k in some])
         likely = np.flatnonzero(costs <= limit)
         return np.array([others[k] for k in likely]), costs[likely]

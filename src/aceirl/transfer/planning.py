@@ -64,7 +64,7 @@ class Transfer:
             "regret": self.regret,
             "value": self.value,
             "loses_more_than": self.loses_more_than,
-            "certificate": None if self.certificate is None else self.certificate.value,
+            "certificate": None if self.certificate is None else min(self.certificate.value, self.certificate.possible),
             "unmet": [self.target.word(state) for state in self.unmet],
         }
 

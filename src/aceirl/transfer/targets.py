@@ -76,6 +76,8 @@ class KnownProcess:
             initial[self.over] = 0.0
         else:
             initial = np.arange(n_states) == self._number(start)
+            if initial[self.over].any():
+                raise InputError(f"episodes are over in {start}, so none can start there")
         return replace(self, mdp=replace(self.mdp, initial=initial / initial.sum()))
 
     def valued_as(self, other: KnownProcess) -> KnownProcess:
