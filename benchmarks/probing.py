@@ -62,8 +62,9 @@ class ByDisagreement:
         estimate = belief.estimate
         fit = SparseFit(Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over), PENALTY)
         thetas, costs = fit.moved(theta)
-        tables = [optimal_values(estimate.mdp, fit.over.table(one))[1][: belief.shape[0]] for one in thetas]
-        values = np.array([table / max(1e-9, float(np.ptp(table))) for table in tables])
+        rewards = np.ascontiguousarray(np.broadcast_to(fit.over.steps(thetas), (len(thetas), *belief.shape)))
+        worth = [optimal_values(estimate.mdp, reward)[1][: belief.shape[0]] for reward in rewards]
+        values = np.array([one / max(1e-9, float(np.ptp(one))) for one in worth])
         share = np.exp(costs.min() - costs)
         share /= share.sum()
         mean = np.tensordot(share, values, 1)

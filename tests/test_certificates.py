@@ -198,7 +198,11 @@ def test_following_the_expert_certifies_the_policy_and_wandering_does_not() -> N
 @pytest.mark.parametrize("epsilon", [0.7, 1.1, 1.3, 2.3])
 def test_the_accuracy_asked_for_is_met_whatever_its_rounding(epsilon: float) -> None:
     environment, expert, _ = _task("chain")
-    *_, last = learn(environment, expert, Settings(irl="feasible-point", epsilon=epsilon, rmax=0.3, max_samples=5000))
+    *_, last = learn(
+        environment,
+        expert,
+        Settings(strategy="advice", irl="feasible-point", epsilon=epsilon, rmax=0.3, max_samples=5000),
+    )
     assert last.record.stopped == "certificate"
     assert last.record.certificates["policy"] == pytest.approx(epsilon)
 
