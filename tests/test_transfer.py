@@ -123,6 +123,8 @@ def test_a_state_that_was_never_met_is_worth_nothing_and_is_counted(arms: Learnt
     assert found.regret is not None
     assert found.regret > 0.1, "by its own truth the tip is the goal"
     assert f"{len(found.unmet)} of the states there were never met" in found.in_words()
+    assert "does not explain" not in found.in_words()
+    assert "does not explain them" in replace(found, explains=False).in_words()
 
 
 def test_a_target_with_fewer_states_and_another_horizon(arms: Learnt) -> None:

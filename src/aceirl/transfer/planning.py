@@ -45,7 +45,7 @@ class Transfer:
     `loses_more_than` has, for some regrets, the share of `samples` sampled rewards that explain the answers about as
     well, and under which the plan loses more than that; it is empty if there are no samples. `certificate` is what can
     be promised, None if the target's states are not those of the run. `unmet` are the states that episodes can meet
-    there, that the run never met, and that have no features.
+    there, that the run never met, and that have no features. `explains` is whether the reward explains the answers.
     """
 
     target: KnownProcess
@@ -57,6 +57,7 @@ class Transfer:
     samples: int = 0
     certificate: Certificate | None = None
     unmet: tuple[int, ...] = ()
+    explains: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; of the certificate its value."""
@@ -71,6 +72,8 @@ class Transfer:
     def in_words(self) -> str:
         """What the plan does, what it is worth, and what that depends on."""
         lines = [self._where_it_leads()]
+        if not self.explains:
+            lines.append("The reward repeats the expert's answers and does not explain them: little follows from this.")
         if self.regret is not None:
             lines.append(
                 f"By the truth, which the software did not see, it loses {self.regret:.1%} of what lies between the "
@@ -128,6 +131,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
         samples=len(losses),
         certificate=_certificate(turn, target.mdp, policy, numbers),
         unmet=tuple(unmet.tolist()),
+        explains=turn.explanation is not None and turn.explanation.explains,
     )
 
 
