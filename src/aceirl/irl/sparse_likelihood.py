@@ -38,7 +38,7 @@ FEW = 128
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with hurry."""
 
-AT_ONCE = 16
+AT_ONCE = 48
 """How many rewards are laid over the process at once."""
 
 PENALTY = 4.0
@@ -84,9 +84,11 @@ class SparseFit:
         Those that are sure to be above the limit are not worked out to the end.
         """
         self.evaluations += len(thetas)
-        extra = np.where(self.ends, np.where(thetas < 0, AVOIDED_END, SOUGHT_END), 0.0)
-        extra = extra + np.where(self.ends & (thetas * self._favour < -LEAST_GAIN), AGAINST, 0.0)
-        prices = np.where(thetas != 0, self.penalty + extra, 0.0).sum(axis=1)
+        prices = self.penalty * np.count_nonzero(thetas, axis=1)
+        if self.ends.any():
+            extra = np.where(thetas < 0, AVOIDED_END, SOUGHT_END)
+            extra = extra + np.where(thetas * self._favour < -LEAST_GAIN, AGAINST, 0.0)
+            prices = prices + np.where(self.ends & (thetas != 0), extra, 0.0).sum(axis=1)
         return self.likelihood.losses(self.over.steps(thetas), prices, limit)
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
