@@ -25,8 +25,10 @@ from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
+from aceirl.irl import SparseLikelihood
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray, IntArray
+from aceirl.rewards import StateReward
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_source, state_names
 from aceirl.turns import Turn
@@ -75,7 +77,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.Column("environment"),
         frame.Column("right"),
         frame.Column("spaces"),
-        frame.Column("evidence, 5 % to 95 %"),
+        frame.Column("evidence for `state`, 5 % to 95 %"),
         frame.number("samples", "{:,.0f}"),
         frame.number("to before", "{:.2f}"),
         frame.number("training regret", "{:.4f}"),
@@ -176,12 +178,19 @@ def _found(name: str, seed: int, expert: str | None = None, samples: int | None 
     return Found(
         right=right(problem, turn),
         space=explanation.space,
-        evidence=explanation.evidence,
+        evidence=_evidence_for_places(turn),
         samples=turn.counts.samples,
         training=regret(problem, turn, problem.mdp.initial),
         transfer=regret(problem, turn, everywhere),
         seconds=turn.belief.inference.seconds,
     )
+
+
+def _evidence_for_places(turn: Turn) -> float:
+    """The evidence for a reward of places, whichever space was chosen."""
+    found = SparseLikelihood()(turn.belief.estimate, 1.0, None, StateReward()).explanation
+    assert found is not None
+    return found.evidence
 
 
 def _in_error(problem: Problem, expert: str, seed: int) -> IntArray:

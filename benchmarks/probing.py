@@ -1,6 +1,6 @@
 """Where to look for a reward: rules for trying what the expert declined, side by side.
 
-    python benchmarks/probing.py [--seeds N]
+    python benchmarks/probing.py [--seeds N] [--first N]
 
 After 300 samples (200 on Gridworld) of each rule: what planning with the recovered reward loses from a uniform start,
 as a share of what lies between the best and the worst policy; and in how many runs the goal is right. "Half of the
@@ -90,10 +90,11 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         *(frame.Column(f"{name}, {samples}") for name, samples in BUDGETS.items()),
         page="strategies.md",
     )
+    seeds = range(options.first, options.first + options.seeds)
     for rule, strategy in RULES.items():
         cells = []
         for name, samples in BUDGETS.items():
-            runs = Parallel(n_jobs=-1)(delayed(_run)(name, seed, samples, strategy) for seed in range(options.seeds))
+            runs = Parallel(n_jobs=-1)(delayed(_run)(name, seed, samples, strategy) for seed in seeds)
             cells.append(f"{np.mean([lost for lost, _ in runs]):.3f}, {sum(goal for _, goal in runs)} right")
         table.add(rule, *cells)
 
@@ -107,4 +108,9 @@ def _run(name: str, seed: int, samples: int, strategy: Strategy) -> tuple[float,
 
 
 if __name__ == "__main__":
-    frame.start(measure, __doc__, frame.argument("--seeds", type=int, default=50))
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--seeds", type=int, default=50),
+        frame.argument("--first", type=int, default=0, help="the first of them"),
+    )

@@ -260,3 +260,11 @@ def test_a_long_note_is_broken_into_lines() -> None:
     figure.draw_without_rendering()
     width = figure.get_window_extent().width
     assert all(text.get_window_extent().x1 < width for text in figure.texts)
+
+
+def test_no_arrow_is_drawn_where_several_actions_are_as_good() -> None:
+    problem = make("gridworld", 0)
+    table = problem.expert.copy()
+    table[0, 4] = [0.5, 0.5, 0.0, 0.0]
+    arrows = [len(maps.policy(problem.layout, each).axes[0].patches) for each in (problem.expert, table)]
+    assert arrows[1] == arrows[0] - 1

@@ -107,6 +107,10 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
         raise InputError(f"known must have shape {list(table.shape[:2])}, got {list(counts.shape)}")
     note = "action at the first step" if known is None else "action at the first step the expert answered for"
     everywhere = counts[:, layout.drawn].any(axis=0).all()
+    likeliest = table >= table.max(axis=2, keepdims=True) - 1e-9
+    first = counts.argmax(axis=0)
+    tied = likeliest[first, np.arange(layout.n_states)].sum(axis=1) > 1
+    note += "; no arrow: several are as good" if tied[layout.drawn].any() else ""
     picture = _Picture(layout, "Policy", note if everywhere else f"{note}; hatched: never answered")
     picture.scale(Normalize(0, 1), "share of steps with that action", MaxNLocator(5))
     for s in layout.drawn:
@@ -116,7 +120,8 @@ def policy(layout: Layout, policy: ArrayLike, known: ArrayLike | None = None) ->
             continue
         action = int(chosen[0].argmax())
         picture.cell(s, picture.colour(chosen[:, action].mean()))
-        picture.action(s, action)
+        if not tied[s]:
+            picture.action(s, action)
         if picture.large:
             picture.name(s)
     picture.explain_letters()
