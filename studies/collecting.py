@@ -23,7 +23,7 @@ def collected(
     limit: int | None = None,
 ) -> Collected:
     """The new observations of a plan; deviations are counted from what the expert is known to do by what is there."""
-    kind = ExpertKind(expert.deterministic, expert.stationary)
+    kind = ExpertKind(expert.deterministic, expert.stationary, ask_again=expert.ask_again)
     answers = Answers(kind, expert.policy if isinstance(expert, TableExpert) else None, limit)
     watched = watched_actions(kind, so_far, plan.first_action)
     streams = Streams(rng, rng, rng, rng, rng)
@@ -31,7 +31,7 @@ def collected(
     try:
         question = next(walk)
         while True:
-            action = expert.answer(question.step, question.state, question.rng)
+            action = expert.answer(question)
             question = walk.send(Reply.SKIP if action is None else action)
     except StopIteration as over:
         new: Collected = over.value

@@ -438,11 +438,11 @@ def test_the_budget_of_answers_is_kept_and_a_deterministic_expert_is_not_asked_t
 
     settings = {"strategy": "random", "episodes_per_iteration": 10, "max_samples": 10_000}
     environment = GymEnvironment(Corridor(rooms=9, slip=0.2), horizon=9)
-    turn = learned(environment, FunctionExpert(answer), max_answers=7, **settings)[-1]
+    turn = learned(environment, FunctionExpert(answer, ask_again=0), max_answers=7, **settings)[-1]
     assert turn.record.answers == len(asked) == 7
     assert turn.record.stopped == "budget"
     asked.clear()
-    learned(environment, FunctionExpert(answer), **settings | {"max_samples": 500})
+    learned(environment, FunctionExpert(answer, ask_again=0), **settings | {"max_samples": 500})
     assert len(asked) == len(set(asked)) > 7
 
 

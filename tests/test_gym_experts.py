@@ -27,6 +27,7 @@ from aceirl.experts import (
 from aceirl.loop import learn
 from aceirl.metrics import Truth
 from aceirl.runs import Run
+from aceirl.protocols import Expert, Question
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_source, open_task
 
@@ -43,13 +44,18 @@ def corridor(**options: Any) -> GymEnvironment:
     return environment
 
 
+def asked(expert: Expert, step: int, room: int, rng: np.random.Generator = RNG) -> int | None:
+    """What an expert says of a room."""
+    return expert.answer(Question(step, room + 1, (), rng, observation=room))
+
+
 def test_a_function_of_observations_is_asked_about_observations() -> None:
     expert = ObservationExpert(lambda room: int(room > 1), corridor())
     assert expert.stationary
-    assert [expert.answer(0, state, RNG) for state in (1, 2, 3, 4)] == [0, 0, 1, 1]
+    assert [asked(expert, 0, room) for room in (0, 1, 2, 3)] == [0, 0, 1, 1]
     by_step = ObservationExpert(lambda room, step: int(step > 3), corridor())
     assert not by_step.stationary
-    assert [by_step.answer(step, 1, RNG) for step in (3, 4)] == [0, 1]
+    assert [asked(by_step, step, 0) for step in (3, 4)] == [0, 1]
 
 
 def test_anything_that_predicts_is_an_expert() -> None:
@@ -59,7 +65,7 @@ def test_anything_that_predicts_is_an_expert() -> None:
             return np.array(observation % 2), None
 
     expert = PredictExpert(Model(), corridor())
-    assert [expert.answer(0, state, RNG) for state in (1, 2, 3)] == [0, 1, 0]
+    assert [asked(expert, 0, room) for room in (0, 1, 2)] == [0, 1, 0]
 
 
 def test_an_environment_is_closed_when_it_has_been_played() -> None:
@@ -125,7 +131,7 @@ def test_randomness_of_the_environments_own_is_found_too() -> None:
     with pytest.raises(InputError, match="is random"):  # in 400 tries, but with probability 0.8^400
         open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 1, "slip": 0.2}, 0, expert="optimal", horizon=2))
     certain = open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 4}, 0, expert="optimal", horizon=9))
-    assert certain.reward_range == (0.0, 1.0)  # as the environment pays, not as MiniGrid would
+    assert (certain.rmax, certain.max_return) == (1.0, 1.0)  # as the environment pays, not as MiniGrid would
 
 
 @pytest.mark.parametrize("wrapper", ["Swapped", "Mirrored", "Doubled"])
@@ -175,7 +181,7 @@ def test_a_model_may_be_stochastic() -> None:
 
     expert = PredictExpert(Model(), corridor(), deterministic=False)
     assert not expert.deterministic
-    assert expert.answer(0, 1, RNG) == 1
+    assert asked(expert, 0, 0) == 1
 
 
 def drifter(observation: Any, rng: np.random.Generator) -> int:
@@ -207,15 +213,15 @@ def test_demonstrations_are_replayed_and_silent_elsewhere() -> None:
     expert = DemonstrationExpert([Demonstration(0, 1), Demonstration(2, 0), Demonstration(0, 1)], corridor())
     assert expert.stationary
     assert expert.deterministic
-    assert [expert.answer(5, state, RNG) for state in (1, 2, 3)] == [1, None, 0]
+    assert [asked(expert, 5, room) for room in (0, 1, 2)] == [1, None, 0]
 
     by_step = DemonstrationExpert([Demonstration(0, 1, 0), Demonstration(0, 0, 1)], corridor())
     assert by_step.deterministic
-    assert [by_step.answer(step, 1, RNG) for step in (0, 1, 2)] == [1, 0, None]
+    assert [asked(by_step, step, 0) for step in (0, 1, 2)] == [1, 0, None]
 
     undecided = DemonstrationExpert([Demonstration(0, 1)] * 3 + [Demonstration(0, 0)], corridor())
     assert not undecided.deterministic
-    drawn = [undecided.answer(0, 1, np.random.default_rng(seed)) for seed in range(1000)]
+    drawn = [asked(undecided, 0, 0, np.random.default_rng(seed)) for seed in range(1000)]
     # 750 are expected; 100 away is more than seven standard deviations, which happens once in 10¹².
     assert 650 < sum(action or 0 for action in drawn) < 850
 
@@ -237,7 +243,7 @@ def test_demonstrations_are_read_from_files(form: str, tmp_path: Path) -> None:
     else:
         np.savez(path, observations=np.array([0, 3]), actions=np.array([1, 0]))
     expert = DemonstrationExpert.load(path, corridor())
-    assert [expert.answer(0, state, RNG) for state in (1, 2, 4)] == [1, None, 0]
+    assert [asked(expert, 0, room) for room in (0, 1, 3)] == [1, None, 0]
 
 
 @pytest.mark.parametrize(
@@ -266,12 +272,12 @@ def test_wrong_demonstrations_are_explained(text: str, message: str, tmp_path: P
 def test_a_person_at_the_terminal_is_asked_until_understood() -> None:
     typed, shown = iter(["up", "on", "", "back", "q"]), list[str]()
     expert = TerminalExpert(corridor(), action_names=("back", "on"), read=lambda prompt: next(typed), show=shown.append)
-    assert expert.answer(0, 3, RNG) == 1
+    assert asked(expert, 0, 2) == 1
     assert shown == ["You see: 2", "'up' is not one of back, on."]
-    assert expert.answer(0, 1, RNG) is None
-    assert expert.answer(0, 2, RNG) == 0
+    assert asked(expert, 0, 0) is None
+    assert asked(expert, 0, 1) == 0
     with pytest.raises(AnswerError, match="finished iterations are kept"):
-        expert.answer(0, 4, RNG)
+        asked(expert, 0, 3)
 
 
 def played(env: gymnasium.Env[Any, Any], policy: Any, horizon: int, episodes: int) -> list[float]:

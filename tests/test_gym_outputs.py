@@ -36,6 +36,7 @@ from aceirl.outputs import (
     shaped,
     state_only,
 )
+from aceirl.protocols import Question
 from aceirl.settings import Settings
 from aceirl.sources import optimal_task
 from aceirl.turns import Turn
@@ -286,7 +287,8 @@ def test_answers_come_back_as_demonstrations(learned: GymResult, tmp_path: Path)
     assert len(expert.actions) == 6
     rng = np.random.default_rng(0)
     for entry in learned.demonstrations():
-        assert expert.answer(0, environment.states.number(entry.observation), rng) == entry.action
+        question = Question(0, environment.states.number(entry.observation), (), rng, observation=entry.observation)
+        assert expert.answer(question) == entry.action
 
 
 def test_transitions_and_answers_become_a_minari_dataset(

@@ -281,10 +281,10 @@ def test_the_budget_of_answers_is_kept_and_a_deterministic_expert_is_not_asked_t
 
     settings = {"strategy": "random", "episodes_per_iteration": 10, "max_samples": 500}
     environment = vector(lambda: Corridor(rooms=9, slip=0.2), 4)
-    turn = learned(environment, FunctionExpert(answer), max_answers=7, **settings)[-1]
+    turn = learned(environment, FunctionExpert(answer, ask_again=0), max_answers=7, **settings)[-1]
     assert turn.record.answers == len(asked) == 7
     asked.clear()
-    learned(environment, FunctionExpert(answer), **settings)
+    learned(environment, FunctionExpert(answer, ask_again=0), **settings)
     assert len(asked) == len(set(asked)) > 7
 
 

@@ -21,7 +21,7 @@ from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.loop import learn
 from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.protocols import BatchedEnvironment, GenerativeModel, Moves
+from aceirl.protocols import BatchedEnvironment, GenerativeModel, Moves, Question
 from aceirl.settings import Settings
 from studies.collecting import collected
 
@@ -302,7 +302,7 @@ def test_a_deterministic_expert_is_never_asked_twice(mdp: MDP, stationary: bool)
     actions = rng.integers(3, size=mdp.shape[:2])
     actions = np.repeat(actions[:1], 4, axis=0) if stationary else actions
     listener = Listener(actions)
-    by_function = FunctionExpert(listener, stationary=stationary)
+    by_function = FunctionExpert(listener, stationary=stationary, ask_again=0)
     by_table = PolicyExpert(actions, mdp.shape, stationary=stationary)
     for expert in (by_function, by_table):
         total = Counts.empty(mdp.shape)
@@ -476,5 +476,5 @@ def test_a_table_expert_is_read_off_its_table_and_checked() -> None:
     with pytest.raises(InputError, match=r"expert policy\[1\] is 2"):
         PolicyExpert([0, 2], shape)
     rng = np.random.default_rng(0)
-    answers = [PolicyExpert(np.full(shape, [0.2, 0.8]), shape).answer(1, 0, rng) for _ in range(5000)]
+    answers = [PolicyExpert(np.full(shape, [0.2, 0.8]), shape).answer(Question(1, 0, (), rng)) for _ in range(5000)]
     assert_drawn_from(np.bincount(answers, minlength=2), np.array([0.2, 0.8]))

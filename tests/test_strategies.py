@@ -245,11 +245,11 @@ def test_a_plan_that_follows_in_part_does_what_it_says_and_deviates_as_forecast(
         if met >= 100:
             assert seen.counts.visits[h, s, watched[h, s]] / met == pytest.approx(taken[h, s], abs=3 / np.sqrt(met))
 
-    law = forecast(belief.estimate, watched, taken).law
+    law = forecast(belief.estimate, watched, belief.target, taken).law
     assert law.sum() == pytest.approx(1)
     assert seen.first_deviations.sum() == episodes
     np.testing.assert_allclose(seen.first_deviations / episodes, law, atol=6 * 0.5 / np.sqrt(episodes) + 1e-4)
-    always = forecast(belief.estimate, watched).law
+    always = forecast(belief.estimate, watched, belief.target).law
     assert np.abs(always - law).max() > 0.1, "who follows in part deviates more often"
 
 

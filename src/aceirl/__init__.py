@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from aceirl.belief import Plan as Plan
     from aceirl.certificates import Certificate as Certificate
     from aceirl.collect import Answers as Answers
-    from aceirl.collect import Question as Question
     from aceirl.collect import Reply as Reply
     from aceirl.counts import Counts as Counts
     from aceirl.counts import Estimate as Estimate
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from aceirl.mdp import MDP as MDP
     from aceirl.metrics import Truth as Truth
     from aceirl.metrics import samples_to_threshold as samples_to_threshold
+    from aceirl.protocols import Question as Question
     from aceirl.rewards import FeasibleRewardSet as FeasibleRewardSet
     from aceirl.rewards import Recovered as Recovered
     from aceirl.runs import Run as Run
@@ -60,7 +60,7 @@ _HOMES = {
     "Plan": "belief",
     "PolicyExpert": "experts",
     "Problem": "envs",
-    "Question": "collect",
+    "Question": "protocols",
     "Record": "turns",
     "Recovered": "rewards",
     "Reply": "collect",

@@ -46,16 +46,27 @@ class Plan:
 class Target:
     """What is asked: accuracy `epsilon`, in units of reward summed over an episode, with confidence `1 - delta`.
 
-    `rmax` is the most a step can pay.
+    The rewards of two steps differ by at most `rmax` and the returns of two episodes, where that is known, by at most
+    `max_return`.
     """
 
     epsilon: float
     delta: float
     rmax: float
+    max_return: float | None = None
+
+    def possible(self, horizon: int) -> float:
+        """The most by which the returns of two episodes can differ."""
+        return min(horizon * self.rmax, np.inf if self.max_return is None else self.max_return)
 
     def share(self, horizon: int) -> float:
-        """The accuracy as a share of the most an episode can earn."""
-        return self.epsilon / (horizon * self.rmax)
+        """The accuracy as a share of what two episodes can differ by."""
+        return self.epsilon / self.possible(horizon)
+
+    def losses(self, horizon: int) -> FloatArray:
+        """`[H+1]`: what two episodes can differ by that part at step `h`, or never, as a share of the same."""
+        left = (horizon - np.arange(horizon + 1)) * (self.rmax / self.possible(horizon))
+        return np.asarray(np.minimum(left, 1.0))
 
     def reached(self, value: float) -> bool:
         """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,7 @@ from aceirl.belief import Plan
 from aceirl.counts import Counts, ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.protocols import Access, Moves
-
-Move = tuple[int, int, int, int]
-"""`(step, state, action, successor)`."""
+from aceirl.protocols import Access, Move, Moves, Question
 
 
 class Reply(Enum):
@@ -30,32 +28,19 @@ class Reply(Enum):
     """Nobody is there to be asked; there are no more questions in this batch."""
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What would the expert do in `state` at `step`?
-
-    `walk` are the moves of the episode that led there. A stochastic expert should draw its answer from `rng`, the
-    run's own generator. If it is asked `again`, it has answered before, and the reply decides this one step only.
-    """
-
-    step: int
-    state: int
-    walk: Sequence[Move]
-    rng: np.random.Generator
-    again: bool = False
-
-
 @dataclass(frozen=True)
 class Episode:
     """An episode, or its beginning: where it started, its moves, and the answers `(step, state, action)` given in it.
 
-    `skipped` are the `(step, state)` about which the expert had nothing to say.
+    `skipped` are the `(step, state)` about which the expert had nothing to say. `disagreed` is the first step at which
+    it did not confirm what it had said of the state before; None if there is none.
     """
 
     start: int
     walk: tuple[Move, ...] = ()
     answers: tuple[tuple[int, int, int], ...] = ()
     skipped: tuple[tuple[int, int], ...] = ()
+    disagreed: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +64,8 @@ Walking = Generator[Question, int | Reply, Collected]
 class Answers:
     """How the expert answers: of what kind it is; its `table [H, S, A]`, if that is known, so that nobody has to be
     asked; how many answers it may give in all; and `wanted(step, state, answered)`, whether it shall be asked about a
-    state that it has or has not answered before. By default a deterministic expert is asked once."""
+    state that it has or has not answered before. By default a deterministic expert is asked once, and again as often as
+    its kind says."""
 
     kind: ExpertKind
     table: FloatArray | None = None
@@ -133,8 +119,8 @@ def collect(
     shape, walks = access.shape, [episode.walk for episode in walk.episodes]
     starts = [episode.start for episode in walk.episodes]
     counts = counts_of_walks(starts, walks, shape, stationary=so_far.stationary)
-    first = first_deviations(watched, walks, shape[0])
-    return Collected(counts.with_answers(questions.counted(shape)), first, tuple(walk.episodes))
+    first = first_deviations(watched, walk.episodes, shape[0])
+    return Collected(counts.with_answers(*questions.counted(shape)), first, tuple(walk.episodes))
 
 
 def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Counts, streams: Streams) -> Walking:
@@ -152,9 +138,10 @@ def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Cou
     else:
         questions = _Questions(answers, so_far, streams.answers)
         for step, state in np.argwhere(asked).tolist():
+            seen = None if access.showing is None else access.showing.observation(state)
             for _ in range(asked[step, state]):
-                yield from questions.answer(step, state, ())
-        given = questions.counted(so_far.shape)
+                yield from questions.answer(step, state, (), seen)
+        given, _ = questions.counted(so_far.shape)
     return Collected(new.with_answers(given), np.zeros(so_far.shape[0] + 1, dtype=np.int64))
 
 
@@ -222,6 +209,7 @@ class _Questions:
         if not ask:
             self.left = 0
         self.answers: list[tuple[int, int, int]] = []
+        self.repeats: list[tuple[int, bool]] = []
         self.memory: dict[tuple[int, int], int | None] = {}
         if self.kind.deterministic:
             answered = so_far.answers.sum(axis=0, keepdims=True) if self.kind.stationary else so_far.answers
@@ -235,27 +223,39 @@ class _Questions:
         for step, state, action in episode.answers:
             self._take(step, state, action)
 
-    def answer(self, step: int, state: int, walk: Sequence[Move]) -> Generator[Question, int | Reply, int | None]:
-        """What the expert says of a state, as often as it is visited; None if it says nothing."""
+    def answer(
+        self, step: int, state: int, walk: Sequence[Move], seen: Any
+    ) -> Generator[Question, int | Reply, tuple[int | None, bool]]:
+        """What the expert says of a state where `seen` was observed, None if it says nothing; and whether what it said
+        of the state before, if anything, may be taken for what it says here."""
         key = self._key(step, state)
-        action, again = self.memory.get(key), self.memory.get(key) is not None
-        wanted = key not in self.memory
-        if self.wanted is not None and (wanted or again):
-            wanted = self.wanted(step, state, again)
-        if not wanted or self.left <= 0:
-            return action
-        reply = yield Question(step, state, walk, self.rng, again)
+        action = self.memory.get(key)
+        again = action is not None
+        trusted = self.kind.ask_again < 1 or self.wanted is not None
+        if not self._wants(step, state, key, again) or self.left <= 0:
+            return action, trusted
+        reply = yield Question(step, state, walk, self.rng, again, seen)
         if reply is Reply.NOBODY:
             self.left = 0
-            return action
-        if again:
-            return action if isinstance(reply, Reply) else reply
+            return action, trusted
         if isinstance(reply, Reply):
-            if self.kind.deterministic:
+            if self.kind.deterministic and not again:
                 self.memory[key] = None
-            return None
+            return action, trusted
+        if again:
+            self.repeats.append((state, reply != action))
+            return reply, reply == action
         self._take(step, state, reply)
-        return reply
+        return reply, True
+
+    def _wants(self, step: int, state: int, key: tuple[int, int], again: bool) -> bool:
+        """Whether the expert shall be asked, perhaps again."""
+        if not again and key in self.memory:
+            return False
+        if self.wanted is not None:
+            return self.wanted(step, state, again)
+        rate = self.kind.ask_again if again else 1.0
+        return rate == 1 or (rate > 0 and self.rng.random() < rate)
 
     def _take(self, step: int, state: int, action: int) -> None:
         self.left -= 1
@@ -266,11 +266,12 @@ class _Questions:
     def _key(self, step: int, state: int) -> tuple[int, int]:
         return 0 if self.kind.stationary else step, state
 
-    def counted(self, shape: tuple[int, int, int]) -> IntArray:
-        """The new answers, `[H, S, A]`."""
-        counts = np.zeros(shape, dtype=np.int64)
+    def counted(self, shape: tuple[int, int, int]) -> tuple[IntArray, IntArray]:
+        """The new answers `[H, S, A]`, and the repeats `[S, 2]`."""
+        counts, repeats = np.zeros(shape, dtype=np.int64), np.zeros((shape[1], 2), dtype=np.int64)
         np.add.at(counts, tuple(np.array(self.answers, dtype=np.int64).reshape(-1, 3).T), 1)
-        return counts
+        np.add.at(repeats, tuple(np.array(self.repeats, dtype=np.int64).reshape(-1, 2).T), 1)
+        return counts, repeats
 
 
 class _Walk:
@@ -287,13 +288,20 @@ class _Walk:
         starts = parallel.begin(number, self.streams.environment)
         here, walks = list(starts), [[] for _ in starts]  # type: tuple[list[int], list[list[Move]]]
         given = len(self.questions.answers)
+        disagreed: list[int | None] = [None] * number
         if begun is not None:
             self._again(begun, here, walks)
+            disagreed[0] = begun.disagreed
+        showing = self.access.showing
         for step in range(len(walks[0]) if begun is not None else 0, horizon):
             chosen, terminal = {}, self.access.terminal
             for episode, state in enumerate(here):
                 if state not in terminal:
-                    answer = yield from self.questions.answer(step, state, walks[episode])
+                    seen = None if showing is None else showing.seen(episode)
+                    answer, agreed = yield from self.questions.answer(step, state, walks[episode], seen)
+                    imposed = step == 0 and self.plan.first_action is not None
+                    if not agreed and not imposed and disagreed[episode] is None:
+                        disagreed[episode] = step
                     chosen[episode] = _action(self.plan, step, state, answer, draws[episode, step])
             if not chosen:
                 break
@@ -301,7 +309,10 @@ class _Walk:
                 walks[episode].append((step, here[episode], chosen[episode], successor))
                 here[episode] = successor
         answers = tuple(self.questions.answers[given:]) if number == 1 else ()
-        self.episodes += [Episode(start, tuple(walk), answers) for start, walk in zip(starts, walks, strict=True)]
+        self.episodes += [
+            Episode(start, tuple(walk), answers, disagreed=step)
+            for start, walk, step in zip(starts, walks, disagreed, strict=True)
+        ]
 
     def _again(self, begun: Episode, here: list[int], walks: list[list[Move]]) -> None:
         """Bring the one environment back to where an episode was, by its actions."""
@@ -330,20 +341,20 @@ def counts_of_walks(
     )
 
 
-def first_deviations(watched: IntArray | None, walks: Sequence[Sequence[Move]], horizon: int) -> IntArray:
+def first_deviations(watched: IntArray | None, episodes: Sequence[Episode], horizon: int) -> IntArray:
     """`[H+1]`: how many episodes first deviated from the `watched [H, S]` actions at each step, or never."""
     counted = np.zeros(horizon + 1, dtype=np.int64)
     if watched is not None:
-        for walk in walks:
-            counted[_first_deviation(watched, walk)] += 1
+        for episode in episodes:
+            counted[_first_deviation(watched, episode)] += 1
     return counted
 
 
-def _first_deviation(watched: IntArray, walk: Sequence[Move]) -> int:
-    """A state met only in this episode has no known action."""
+def _first_deviation(watched: IntArray, episode: Episode) -> int:
+    """A state met only in this episode has no known action, and one that the expert did not confirm was left there."""
     horizon, n_states = watched.shape
-    for step, state, action, _ in walk:
-        if state >= n_states or watched[step, state] < 0:
+    for step, state, action, _ in episode.walk:
+        if state >= n_states or watched[step, state] < 0 or step == episode.disagreed:
             return step
         if action != watched[step, state]:
             return step + 1

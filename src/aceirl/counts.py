@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,8 @@ class Counts:
 
     `visits [H, S, A]`, `answers [H, S, A]` and `starts [S]` are dense. Transitions are sparse: `move_counts[i]` times
     the successor `move_keys[i] mod S` followed row `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are
-    taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct.
+    taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct. `repeats [S, 2]` is how often the expert,
+    asked again about a state, said the same, and how often it did not; these are no new answers.
     """
 
     stationary: bool
@@ -30,18 +31,22 @@ class Counts:
     starts: IntArray
     move_keys: IntArray
     move_counts: IntArray
+    repeats: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
 
     def __post_init__(self) -> None:
-        for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
+        if not len(self.repeats):
+            object.__setattr__(self, "repeats", np.zeros((len(self.starts), 2), dtype=np.int64))
+        for name in ("visits", "answers", "starts", "move_keys", "move_counts", "repeats"):
             array = np.asarray(getattr(self, name))
             if array.dtype != np.int64 or array.min(initial=0) < 0:
                 _require_counts(name, array)
             object.__setattr__(self, name, frozen(array, np.int64))
         shape = self.visits.shape
-        if len(shape) != 3 or self.answers.shape != shape or self.starts.shape != shape[1:2]:
+        of_states = self.starts.shape, self.repeats.shape
+        if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2)):
             raise InputError(
-                f"visits {list(shape)}, answers {list(self.answers.shape)} and starts {list(self.starts.shape)} "
-                "do not belong to one problem"
+                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)} and repeats "
+                f"{list(self.repeats.shape)} do not belong to one problem"
             )
         self._check_moves()
 
@@ -118,11 +123,17 @@ class Counts:
             with_states(self.starts[None], n_states)[0],
             row * n_states + successor,
             self.move_counts,
+            with_states(self.repeats[None], n_states)[0],
         )
 
-    def with_answers(self, answers: IntArray) -> Counts:
-        """The same counts with these answers `[H, S, A]`."""
-        return replace(self, answers=answers)
+    @property
+    def contradicted(self) -> IntArray:
+        """`[S]`: how often the expert, asked again about a state, did not say what it had said."""
+        return self.repeats[:, 1]
+
+    def with_answers(self, answers: IntArray, repeats: IntArray | None = None) -> Counts:
+        """The same counts with these answers `[H, S, A]` and repeats `[S, 2]`."""
+        return replace(self, answers=answers, repeats=self.repeats if repeats is None else repeats)
 
     def __add__(self, other: Counts) -> Counts:
         if self.shape != other.shape or self.stationary != other.stationary:
@@ -137,6 +148,7 @@ class Counts:
             self.starts + other.starts,
             keys,
             counts,
+            self.repeats + other.repeats,
         )
 
 
@@ -174,14 +186,18 @@ class ExpertKind:
     """What is assumed of the expert.
 
     `least_probability` is, for a stochastic expert, a floor on the probability of every action it uses; without it no
-    number of answers rules an action out.
+    number of answers rules an action out. `ask_again` is how often a deterministic one is asked about a state for which
+    it has answered, to see whether it looks at more than the state.
     """
 
     deterministic: bool = True
     stationary: bool = False
     least_probability: float | None = None
+    ask_again: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.ask_again <= 1:
+            raise InputError(f"ask_again must be between 0 and 1, got {self.ask_again}")
         floor = self.least_probability
         if floor is not None and not 0 < floor <= 1:
             raise InputError(f"least_probability must be in (0, 1], got {floor}")

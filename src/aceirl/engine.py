@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan
-from aceirl.certificates import KINDS, Wager, Watched, largest_loss
-from aceirl.collect import Answers, Episode, Question, Reply, Streams, collect, counts_of_walks, first_deviations
+from aceirl.certificates import KINDS, Wager, Watched, possible_losses
+from aceirl.collect import Answers, Episode, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
-from aceirl.protocols import Access, Environment
+from aceirl.protocols import Access, Environment, Question
 from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
@@ -117,7 +117,7 @@ class Engine:
         samples, watched = self.belief.estimate.counts.samples, self.belief.known_actions
         watched = None if watched is None else _with_columns(watched, n_states)
         for one in recorded:
-            seen = self._watched(watched, first_deviations(watched, [one.episode.walk], horizon))
+            seen = self._watched(watched, first_deviations(watched, [one.episode], horizon))
             evidence = self._updated(evidence, one.wagers, Plan(), seen)
             if watched is not None:
                 _learn_answers(watched, one.episode, stationary=self.answers.kind.stationary)
@@ -187,8 +187,11 @@ class Engine:
 
     def _watched(self, watched: IntArray | None, first: IntArray) -> Watched:
         """How a batch fared on the known actions `watched [H, S]`."""
-        worst = 1.0 if watched is None else largest_loss(self.access.environment.initial, watched)
-        return Watched(first, worst)
+        target, horizon = self.belief.target, len(first) - 1
+        if watched is None:
+            return Watched(first, target.losses(horizon))
+        sure = self.answers.kind.ask_again < 1
+        return Watched(first, possible_losses(target, self.access.environment.initial, watched, sure=sure))
 
     def _counted(self, episodes: Sequence[Episode]) -> Counts:
         shape = self.access.shape

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from aceirl.collect import Answers, Question, Reply
+from aceirl.collect import Answers, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
 from aceirl.errors import AnswerError, cause
 from aceirl.mdp import IntArray
-from aceirl.protocols import Environment, Expert, TableExpert
+from aceirl.protocols import Environment, Expert, Question, TableExpert
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -39,13 +39,14 @@ def learn(
 
 def answers_of(expert: Expert, settings: Settings) -> Answers:
     """What the engine has to know of an expert: of what kind it is, and its table, if it has one."""
-    kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability)
+    again = expert.ask_again if settings.ask_again is None else settings.ask_again
+    kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability, again)
     return Answers(kind, expert.policy if isinstance(expert, TableExpert) else None, settings.max_answers)
 
 
 def _reply(expert: Expert, question: Question) -> int | Reply:
     try:
-        action = expert.answer(question.step, question.state, question.rng)
+        action = expert.answer(question)
     except AnswerError:
         raise
     except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -96,13 +96,22 @@ class GrowingEnvironment(Protocol):
         """Number the states as these names do, and forget all others. No names: start anew."""
 
 
+@runtime_checkable
 class ShowingEnvironment(Protocol):
-    """An environment that can show an expert what a state looks like, and understands its own actions."""
+    """An environment that can show an expert what a state looks like, and understands its own actions.
+
+    A state may stand for many observations: those that fall into one of the `binned` cells.
+    """
 
     @property
     def n_actions(self) -> int: ...
     @property
     def horizon(self) -> int: ...
+    @property
+    def binned(self) -> bool: ...
+
+    def seen(self, episode: int) -> Any:
+        """The observation that was met last in one of the episodes that are played."""
 
     def observation(self, state: int) -> Any:
         """The observation that stands for a state."""
@@ -145,19 +154,44 @@ class GenerativeModel(Protocol):
         """`allocation[h, s, a]` independent successors of each `(h, s, a)`."""
 
 
+Move = tuple[int, int, int, int]
+"""`(step, state, action, successor)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What would the expert do in `state` at `step`?
+
+    `observation` is the one that was really met there; None if the environment shows none. `walk` are the moves of the
+    episode that led there. A stochastic expert should draw its answer from `rng`, the run's own generator. If it is
+    asked `again`, it has answered for this state before.
+    """
+
+    step: int
+    state: int
+    walk: Sequence[Move]
+    rng: np.random.Generator
+    again: bool = False
+    observation: Any = None
+
+
 class Expert(Protocol):
     """Someone who says what they would do.
 
     A deterministic expert always answers a question the same way; a stationary one does not look at the step.
+    `ask_again` is how often it is asked about a state for which it has answered: whoever sees more than the state may
+    answer differently there. At 1 nothing has to be assumed about that; at 0 its answers depend on the state alone.
     """
 
     @property
     def deterministic(self) -> bool: ...
     @property
     def stationary(self) -> bool: ...
+    @property
+    def ask_again(self) -> float: ...
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
-        """The action the expert would take in `state` at `step`; None if it has nothing to say about it."""
+    def answer(self, question: Question) -> int | None:
+        """The action the expert would take; None if it has nothing to say about it."""
 
 
 @runtime_checkable
@@ -182,6 +216,7 @@ class Access:
     generative: GenerativeModel | None
     growing: GrowingEnvironment | None
     ending: EndingEnvironment | None
+    showing: ShowingEnvironment | None
 
     @classmethod
     def to(cls, environment: Environment) -> Access:
@@ -197,6 +232,7 @@ class Access:
             generative=environment if isinstance(environment, GenerativeModel) else None,
             growing=environment if isinstance(environment, GrowingEnvironment) else None,
             ending=environment if isinstance(environment, EndingEnvironment) else None,
+            showing=environment if isinstance(environment, ShowingEnvironment) else None,
         )
 
     @property

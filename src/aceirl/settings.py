@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -57,10 +58,12 @@ class Settings(BaseModel):
 
     Strategy, IRL algorithm, reward space, confidence family and certificate are given by name, with parameters as in
     `"ace:tolerance=0.05"`, or as objects of your own; a function of an observation is a reward space too, that of the
-    features it returns. `epsilon` is the accuracy asked of the certificate in units of
-    reward summed over an episode; None stands for a tenth of the most an episode can earn, `0.1·H·rmax`. The run stops
-    when the certificate `certify` is that accurate; None stands for no certificate. A reward is inferred again when the
-    number of samples has grown by the share `infer_after_growth`; 0 is after every iteration.
+    features it returns. The rewards of two steps differ by at most `rmax`, and the returns of two episodes, where
+    that is known, by at most `max_return`. `epsilon` is the accuracy asked of the certificate in units of reward summed
+    over an episode; None stands for a tenth of what two episodes can differ by. The run stops when the certificate
+    `certify` is that accurate; None stands for no certificate. A deterministic expert is asked about a state for which
+    it has answered with the probability `ask_again`; None leaves that to the expert. A reward is inferred again when
+    the number of samples has grown by the share `infer_after_growth`; 0 is after every iteration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,11 +77,13 @@ class Settings(BaseModel):
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
     rmax: Positive = 1.0
+    max_return: Positive | None = None
     max_samples: Annotated[int, Field(ge=1)] = 100_000
     max_answers: Annotated[int, Field(ge=1)] | None = None
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = None
     stationary_dynamics: bool = True
     least_probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    ask_again: Annotated[float, Field(ge=0, le=1)] | None = None
     infer_after_growth: Annotated[float, Field(ge=0)] = 0.1
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -109,6 +114,6 @@ class Settings(BaseModel):
         return text
 
     def target(self, horizon: int) -> Target:
-        """What is asked of a certificate: `epsilon`, or a tenth of the most an episode can earn."""
-        epsilon = self.epsilon if self.epsilon is not None else 0.1 * horizon * self.rmax
-        return Target(epsilon, self.delta, self.rmax)
+        """What is asked of a certificate: `epsilon`, or a tenth of what the returns of two episodes can differ by."""
+        target = Target(1.0, self.delta, self.rmax, self.max_return)
+        return replace(target, epsilon=self.epsilon or 0.1 * target.possible(horizon))

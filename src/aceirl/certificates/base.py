@@ -17,11 +17,13 @@ from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.mdp import FloatArray, IntArray
 
 DETERMINISTIC = "the expert answers a question always the same way"
+ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever the policy did as it had said before"
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
-BOUNDED = "no step pays less than 0 or more than {rmax:g}"
-FRESH = "every episode is a fresh start of the same environment"
+BOUNDED = "no step pays more than {rmax:g} more than another"
+BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
+FRESH = "every episode is a fresh start of the same environment, and those of a batch are independent"
 STOCHASTIC = "the expert takes every action it uses with a probability of at least {floor:g}"
 UNSETTLED = "the expert may use actions that it was never seen to take"
 
@@ -32,8 +34,9 @@ class Certificate:
 
     `value` and `epsilon` are in units of reward summed over an episode. `entry` is the `(h, s)` or `(h, s, a)` that
     contributes most to the value, and `weight` how much, as far as the estimated process can tell. `more_samples` is a
-    guess at how many samples are still needed; None if there is nothing to guess from. `possible` is the most an
-    episode can earn.
+    guess at how many samples are still needed; None if there is nothing to guess from. `possible` is the most by which
+    two episodes can differ. `refuted` says which of the assumptions was seen to be false, and how; then nothing is
+    promised.
     """
 
     kind: str
@@ -48,19 +51,22 @@ class Certificate:
     more_samples: int | None
     possible: float
     guaranteed: bool = True
+    refuted: str | None = None
 
     @property
     def holds(self) -> bool:
         """Whether the promise is as good as was asked."""
-        return Target(self.epsilon, self.delta, 1.0).reached(self.value)
+        return self.refuted is None and Target(self.epsilon, self.delta, 1.0).reached(self.value)
 
     def in_words(self, state_names: Sequence[str] = ()) -> str:
         """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
         confidence = f"{100 * (1 - self.delta):g} %"
+        if self.refuted is not None:
+            return f"Nothing is promised: {self.refuted}."
         if not self.guaranteed:
             state = f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
         elif self.holds:
-            scale = f"of the {self.possible:g} that an episode can pay"
+            scale = f"of the {amount(self.possible)} that one episode can pay more than another"
             state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)} {scale}."
         else:
             state = f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked)."
@@ -148,6 +154,17 @@ def radii_certificate(
         more_samples=None if trivial else int(estimate.counts.samples * further),
         possible=estimate.mdp.horizon * target.rmax,
         guaranteed=radii.guaranteed,
+        refuted=refutation(estimate) if expert and estimate.counts.contradicted.any() else None,
+    )
+
+
+def refutation(estimate: Estimate) -> str:
+    """How the expert was heard to answer one state differently."""
+    repeats = estimate.counts.repeats
+    states = int((repeats[:, 1] > 0).sum())
+    return (
+        f"asked again, the expert said something else {repeats[:, 1].sum():,} of {repeats.sum():,} times, in "
+        f"{states:,} {'state' if states == 1 else 'states'}, so it looks at more than the state"
     )
 
 

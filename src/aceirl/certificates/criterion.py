@@ -10,7 +10,7 @@ import numpy as np
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
 from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
-from aceirl.certificates.policy import outlook, require_deterministic, watched_certificate
+from aceirl.certificates.policy import outlook, refuted, require_deterministic, watched_certificate
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
 
@@ -41,7 +41,7 @@ class Criterion(CertificateKind):
         """A wager on episodes that take the imposed action first and then may follow the expert."""
         if watched is None or plan.policy is None or plan.first_action is None:
             return None
-        expected = forecast(belief.estimate, watched, chance_taken(plan, watched))
+        expected = forecast(belief.estimate, watched, belief.target, chance_taken(plan, watched))
         return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
@@ -56,7 +56,7 @@ class Criterion(CertificateKind):
         """The certified error of the paper's criterion: the worst over first actions."""
         processes, target = _processes(belief), belief.target
         shares = [process.certified(target.delta / len(processes)) for process in processes]
-        return max(shares) * belief.shape[0] * target.rmax
+        return (1.0 if refuted(belief.estimate) else max(shares)) * target.possible(belief.shape[0])
 
     def explain(self, belief: Belief) -> Certificate:
         """Where episodes of the worst first action are still lost, and how many more are needed for all of them."""

@@ -1,7 +1,8 @@
 """Wagers on the known expert actions: how an episode that does what the expert does becomes evidence about the policy.
 
-`K` is where the expert is known before an episode begins, and `Z` the share of the episode that is left when it first
-stands outside `K`. Whoever agrees with the expert on `K` loses at most `E[Z]·H·Rmax` against it. To certify `E[Z] ≤ ε`,
+`K` is where the expert is known before an episode begins, and `Z` what can still be lost when the episode first stands
+outside `K` or the expert says something else than it did before, as a share of all that an episode can lose. Whoever
+does what the expert is known to do loses at most the mean of `Z` against it. To certify `E[Z] ≤ ε`,
 wager against `E[Z] ≥ ε`: as long as that holds, no wager gains on average, so what becomes of a stake of one is a test
 martingale, an e-process, and exceeds `1/δ` with probability at most `δ`, whenever one looks (Ville's inequality). `K`
 only grows, so `E[Z]` only falls: what is certified stays so.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.belief import Plan
+from aceirl.belief import Plan, Target
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, frozen
@@ -37,23 +38,19 @@ class Forecast:
     """What the next episode that follows the known actions is expected to do; a guess that only decides the stake.
 
     `deviations [H, S]` is how likely it first stands outside `K` there, `law [H+1]` at which step, never in the last
-    entry. `worst` is the largest share of an episode that can still be lost; that is not a guess.
+    entry. `losses [H+1]` is what can be lost by deviating at each step; that is not a guess.
     """
 
     deviations: FloatArray
     law: FloatArray
-    worst: float
-
-    @property
-    def losses(self) -> FloatArray:
-        """`[H+1]`: the share of an episode that is lost by deviating at each step."""
-        return 1 - np.arange(len(self.law)) / (len(self.law) - 1)
+    losses: FloatArray
 
 
-def forecast(estimate: Estimate, known_actions: IntArray, taken: FloatArray | None = None) -> Forecast:
+def forecast(estimate: Estimate, known_actions: IntArray, target: Target, taken: FloatArray | None = None) -> Forecast:
     """What happens on the expert's `known_actions [H, S]` (-1 where there is none), by the estimated process.
 
-    `taken [H, S]` is how likely an episode takes the known action; always, if nothing is said.
+    `taken [H, S]` is how likely an episode takes the known action; always, if nothing is said. Where the expert, asked
+    again, said something else, it is expected to do so as often once more.
 
     A row, and a start that is estimated, are trusted up to the share of their observations that were seen only once
     (Good and Turing: about that likely is something new). That share goes to a state that was never met, where there
@@ -62,7 +59,7 @@ def forecast(estimate: Estimate, known_actions: IntArray, taken: FloatArray | No
     mdp, counts = estimate.mdp, estimate.counts
     deviations = np.zeros(known_actions.shape)
     if not mdp.initial.any():
-        return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], 1.0)
+        return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], target.losses(mdp.horizon))
     known_actions = known_actions.copy()
     known_actions[:, estimate.over] = 0  # nobody deviates any more
     rows = mdp.transitions
@@ -74,11 +71,24 @@ def forecast(estimate: Estimate, known_actions: IntArray, taken: FloatArray | No
     unmet = np.zeros(mdp.horizon + 1)
     all_met = estimate.possible_states <= mdp.n_states
     always = np.ones(known_actions.shape) if taken is None else taken
+    disagrees = counts.contradicted / np.maximum(1, counts.repeats.sum(axis=1))
     stays = _follow(
-        *rows.rows, mdp.n_actions, mdp.initial, new_start, known_actions, always, novelty, all_met, deviations, unmet
+        *rows.rows,
+        mdp.n_actions,
+        mdp.initial,
+        new_start,
+        known_actions,
+        always,
+        disagrees,
+        novelty,
+        all_met,
+        deviations,
+        unmet,
     )
     law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
-    return Forecast(deviations, law, largest_loss(estimate.initial, known_actions))
+    return Forecast(
+        deviations, law, possible_losses(target, estimate.initial, known_actions, sure=estimate.kind.ask_again < 1)
+    )
 
 
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
@@ -92,10 +102,12 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     return taken
 
 
-def largest_loss(initial: FloatArray | None, known_actions: IntArray) -> float:
-    """The largest share of an episode that can be lost: less than all, if every possible start has a known action."""
-    certain = initial is not None and (known_actions[0, : len(initial)][initial > 0] >= 0).all()
-    return 1 - 1 / len(known_actions) if certain else 1.0
+def possible_losses(target: Target, initial: FloatArray | None, known_actions: IntArray, *, sure: bool) -> FloatArray:
+    """`[H+1]`: the share that can be lost by deviating at each step; less than all if every possible start has a known
+    action and the expert is `sure` to stand by it."""
+    losses = target.losses(len(known_actions))
+    certain = sure and initial is not None and (known_actions[0, : len(initial)][initial > 0] >= 0).all()
+    return np.minimum(losses, losses[1]) if certain else losses
 
 
 @compiled
@@ -109,6 +121,7 @@ def _follow(
     new_start: float,
     known_actions: IntArray,
     taken: FloatArray,
+    disagrees: FloatArray,
     novelty: FloatArray,
     all_met: bool,
     deviations: FloatArray,
@@ -116,7 +129,8 @@ def _follow(
 ) -> float:
     """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
 
-    What takes another action, or goes to states that were never met, is written to `unmet [H+1]`, by the step after.
+    In a known state the share `disagrees [S]` leaves. What takes another action, or goes to states never met before,
+    is written to `unmet [H+1]`, by the step after.
     """
     horizon, n_states = known_actions.shape
     here = start * (1.0 - new_start)
@@ -133,6 +147,8 @@ def _follow(
             if known_actions[h, s] < 0:
                 deviations[h, s] = here[s]
                 continue
+            deviations[h, s] = here[s] * disagrees[s]
+            here[s] -= deviations[h, s]
             row = h * stride + s * n_actions + known_actions[h, s]
             mass = here[s] * taken[h, s]
             unmet[h + 1] += here[s] - mass
@@ -158,27 +174,27 @@ class Wager:
 @dataclass(frozen=True, eq=False)
 class Watched:
     """How a batch fared on the known expert actions: `first_deviations [H+1]` counts its episodes by the step at which
-    they first deviated, and `largest_loss` is the most that any of them could have lost, as a share of an episode."""
+    they first deviated, and `losses [H+1]` is what can be lost from each step on; it never rises."""
 
     first_deviations: IntArray
-    largest_loss: float
+    losses: FloatArray
 
 
-def log_factors(stake: float, worst: float, losses: FloatArray, levels: FloatArray) -> FloatArray:
-    """`log` of what the e-process is multiplied by, `[..., levels]`, after a loss, for claims `E[Z] ≥ level`.
+def log_factors(stake: float, losses: FloatArray, levels: FloatArray) -> FloatArray:
+    """`[n, levels]`: `log` of what the e-process is multiplied by after each loss, for claims `E[Z] ≥ level`.
 
-    `1 - c + c·(worst - z)/(worst - level)`: at most one on average if the claim holds. It rises with the level, so
-    what is reached at one level is reached at all higher ones.
+    The first of the `losses [n]` is the largest. `1 - c + c·(largest - z)/(largest - level)`: at most one on average if
+    the claim holds. It rises with the level, so what is reached at one level is reached at all higher ones.
     """
-    gains = (worst - losses[..., None]) / (worst - levels)
+    gains = (losses[0] - losses[:, None]) / (losses[0] - levels)
     return np.asarray(np.log1p(stake * (gains - 1)))
 
 
 def kelly_wager(expected: Forecast, target: float) -> Wager:
     """The stake that is forecast to grow fastest against the claim `E[Z] ≥ target` (Kelly)."""
-    if target >= expected.worst:
+    if target >= expected.losses[0]:
         return Wager(0.0)
-    gains = (expected.worst - np.minimum(expected.losses, expected.worst)) / (expected.worst - target)
+    gains = (expected.losses[0] - expected.losses) / (expected.losses[0] - target)
     growth = np.log1p(STAKES[:, None] * (gains - 1)) @ expected.law
     best = int(growth.argmax())
     return Wager(float(STAKES[best]), float(growth[best]))
@@ -209,11 +225,9 @@ class EProcess:
 
     def after(self, wager: Wager, seen: Watched) -> EProcess:
         """The process after a batch of episodes."""
-        horizon, worst = len(seen.first_deviations) - 1, seen.largest_loss
-        open_claims = self.levels < worst
-        losses = np.minimum(1 - np.arange(horizon + 1) / horizon, worst)
+        open_claims = self.levels < seen.losses[0]
         gained = np.full(len(self.levels), np.inf)
-        gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, worst, losses, self.levels[open_claims])
+        gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, seen.losses, self.levels[open_claims])
         now = self.now + gained
         return EProcess(self.levels, now, np.maximum(self.peak, now))
 

@@ -9,16 +9,19 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import (
+    ASKED_EVERYWHERE,
     BOUNDED,
+    BOUNDED_RETURN,
     DETERMINISTIC,
     FRESH,
     Certificate,
     CertificateKind,
     largest_entry,
     of_expert,
+    refutation,
 )
 from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
-from aceirl.counts import ExpertKind
+from aceirl.counts import Estimate, ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
 
@@ -40,7 +43,7 @@ class Policy(CertificateKind):
         """A wager on episodes that may follow the expert from the first step on."""
         if watched is None or plan.policy is None or plan.first_action is not None:
             return None
-        expected = forecast(belief.estimate, watched, chance_taken(plan, watched))
+        expected = forecast(belief.estimate, watched, belief.target, chance_taken(plan, watched))
         return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
@@ -51,11 +54,8 @@ class Policy(CertificateKind):
     def value(self, belief: Belief) -> float:
         """The certified regret of any policy that does what the expert is known to do."""
         horizon, target = belief.shape[0], belief.target
-        return (
-            _process(belief.evidence.get(self.name, {}), target, horizon).certified(target.delta)
-            * horizon
-            * target.rmax
-        )
+        share = _process(belief.evidence.get(self.name, {}), target, horizon).certified(target.delta)
+        return (1.0 if refuted(belief.estimate) else share) * target.possible(horizon)
 
     def explain(self, belief: Belief) -> Certificate:
         """Where episodes are still expected to leave what is known, and how many more are needed."""
@@ -81,13 +81,21 @@ def require_deterministic(kind: str, expert: ExpertKind) -> None:
         )
 
 
+def refuted(estimate: Estimate) -> bool:
+    """Whether an expert who is taken to answer a state always alike was heard to answer one differently.
+
+    Of an expert who is asked everywhere nothing is taken for granted: what it says otherwise counts where it says so.
+    """
+    return estimate.kind.ask_again < 1 and bool(estimate.counts.contradicted.any())
+
+
 def outlook(process: EProcess, belief: Belief, watched: IntArray, delta: float) -> tuple[FloatArray, int | None]:
     """`(loss [H, S], episodes)`: where the watched actions are expected to be left, and how many episodes it takes."""
     horizon, target = belief.shape[0], belief.target
-    expected = forecast(belief.estimate, watched)
+    expected = forecast(belief.estimate, watched, target)
     missing = process.missing(target.share(horizon), delta)
     growth = kelly_wager(expected, target.share(horizon)).growth
-    loss = expected.deviations * expected.losses[:-1, None] * horizon * target.rmax
+    loss = expected.deviations * expected.losses[:-1, None] * target.possible(horizon)
     return loss, 0 if missing <= 0 else int(np.ceil(missing / growth)) if growth > 0 else None
 
 
@@ -95,17 +103,22 @@ def watched_certificate(
     kind: str, promise: str, belief: Belief, value: float, loss: FloatArray, more_samples: int | None
 ) -> Certificate:
     """The certificate of a kind that rests on watched episodes; `loss [H, S]` is where they are still lost."""
-    target = belief.target
+    target, estimate, horizon = belief.target, belief.estimate, belief.shape[0]
+    answers = ASKED_EVERYWHERE if estimate.kind.ask_again == 1 else DETERMINISTIC
+    bounded = [BOUNDED.format(rmax=target.rmax)]
+    if target.max_return is not None:
+        bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))
     return Certificate(
         kind=kind,
         value=value,
         epsilon=target.epsilon,
         delta=target.delta,
         radii=None,
-        assumptions=(BOUNDED.format(rmax=target.rmax), FRESH, DETERMINISTIC, *of_expert(belief.estimate)),
+        assumptions=(*bounded, FRESH, answers, *of_expert(estimate)),
         promise=promise,
         entry=largest_entry(loss) if loss.any() else None,
         weight=float(loss.max()),
         more_samples=more_samples,
-        possible=belief.shape[0] * target.rmax,
+        possible=target.possible(horizon),
+        refuted=refutation(estimate) if refuted(estimate) else None,
     )

@@ -39,6 +39,8 @@ class Reward(CertificateKind):
         """
         estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
         mdp = estimate.mdp
+        if estimate.counts.contradicted.any():
+            return float(radii.ceiling.sum())
         cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         # The match prefers none of the actions the expert uses; a reward that does is that far from it there.

@@ -27,10 +27,10 @@ class RewardSet(CertificateKind):
         steps to come is.
         """
         mdp, radii = belief.estimate.mdp, belief.radii
+        if not mdp.initial.any() or belief.estimate.counts.contradicted.any():
+            return float(radii.ceiling.sum())
         if not radii.guaranteed:
             return 4 * belief.bound.value
-        if not mdp.initial.any():
-            return float(radii.ceiling.sum())
         worst = optimal_values(mdp, radii.transition + radii.expert[:, :, None])[1]
         return min(float(mdp.initial @ worst[0]) + radii.start, float(radii.ceiling.sum()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aceirl.belief import Belief
-from aceirl.certificates.base import Certificate, family_name, largest_entry, taken_for_granted
+from aceirl.certificates.base import Certificate, family_name, largest_entry, refutation, taken_for_granted
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
@@ -49,6 +49,7 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
         more_samples=None,
         possible=process.horizon * target.rmax,
         guaranteed=radii.guaranteed,
+        refuted=refutation(estimate) if estimate.counts.contradicted.any() else None,
     )
 
 

@@ -52,7 +52,8 @@ def run(
         str, typer.Option(help="The certificate to stop on: policy, criterion, reward, set, dynamics, or none.")
     ] = "policy",
     epsilon: Annotated[
-        float | None, typer.Option(help="Accuracy asked of the certificate; by default a tenth of the largest return.")
+        float | None,
+        typer.Option(help="Accuracy asked of the certificate; by default a tenth of what episodes can pay."),
     ] = None,
     delta: Annotated[float, typer.Option(help="How often the certificate may be wrong.")] = 0.1,
     max_samples: Annotated[int, typer.Option(help="Budget: environment steps; the last batch is finished.")] = 100_000,
@@ -100,7 +101,27 @@ def run(
         float | None,
         typer.Option(help="For a stochastic expert: it takes every action it uses with at least this probability."),
     ] = None,
-    rmax: Annotated[float, typer.Option(help="The largest reward of a step; certificates are in its units.")] = 1.0,
+    rmax: Annotated[
+        float | None,
+        typer.Option(
+            help="How far the rewards of two steps can lie apart, the unit of certificates; by default 1, or what is "
+            "known of the environment."
+        ),
+    ] = None,
+    max_return: Annotated[
+        float | None,
+        typer.Option(
+            help="How far the returns of two episodes can lie apart, if that is less than a reward at every step; by "
+            "default what is known of the environment."
+        ),
+    ] = None,
+    ask_again: Annotated[
+        float | None,
+        typer.Option(
+            help="How often a deterministic expert is asked about a state for which it has answered; by default a "
+            "function or a model always, a person one time in ten, a table never."
+        ),
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
@@ -139,7 +160,9 @@ def run(
             max_samples=max_samples,
             max_answers=max_answers,
             until_regret=until_regret,
-            rmax=rmax,
+            rmax=task.rmax if rmax is None else rmax,
+            max_return=task.max_return if max_return is None and rmax is None else max_return,
+            ask_again=ask_again,
             least_probability=least_probability,
             stationary_dynamics=task.stationary_dynamics and not per_step,
             seed=seed,

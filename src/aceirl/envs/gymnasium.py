@@ -46,6 +46,15 @@ class GymAdapter(ABC):
     def step(self, action: int) -> int:
         """Take an action and return the state it led to; the terminal one, once the episode is over."""
 
+    @abstractmethod
+    def seen(self, episode: int = 0) -> Any:
+        """The observation that was met last in one of the episodes that are played."""
+
+    @property
+    def binned(self) -> bool:
+        """Whether a state may stand for several observations."""
+        return self.states.discretise is not None
+
     @property
     def n_states(self) -> int:
         """How many states were met so far."""
@@ -124,16 +133,21 @@ class GymEnvironment(GymAdapter):
         super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
         self._env = env
         self._ended_in: int | None = None
+        self._seen: Any = None
+
+    def seen(self, episode: int = 0) -> Any:
+        """The observation that was met last."""
+        return self._seen
 
     def reset(self, rng: np.random.Generator) -> int:
         """Begin an episode and return its state."""
         seed = seed_from(rng)
         try:
-            observation, _ = self._env.reset(seed=seed)
+            self._seen, _ = self._env.reset(seed=seed)
         except Exception as error:
             raise failure(f"reset(seed={seed})", error) from error
         self._step, self._ended_in = 0, None
-        return self.states.number(observation)
+        return self.states.number(self._seen)
 
     def step(self, action: int) -> int:
         """Take an action and return the state it led to; the terminal one, once the episode is over."""
@@ -141,14 +155,14 @@ class GymEnvironment(GymAdapter):
         if self._ended_in is not None:
             return self._ended_in
         try:
-            observation, _, terminated, truncated, _ = self._env.step(self.actions[action])
+            self._seen, _, terminated, truncated, _ = self._env.step(self.actions[action])
         except Exception as error:
             raise failure(f"step {self._step} of an episode, with action {self.actions[action]}", error) from error
         if terminated:
-            self._ended_in = self.states.number(observation, terminal=True)
+            self._ended_in = self.states.number(self._seen, terminal=True)
             return self._ended_in
         self._check_truncation(truncated)
-        return self.states.number(observation)
+        return self.states.number(self._seen)
 
 
 def seed_from(rng: np.random.Generator) -> int:

@@ -69,6 +69,11 @@ class ExactModel:
             policy = np.where(better, q.argmax(axis=1), policy)
         return np.asarray(q)
 
+    @property
+    def max_return(self) -> float:
+        """How far the returns of two episodes can lie apart."""
+        return _largest_return(self.mdp, self.reward) + _largest_return(self.mdp, -self.reward)
+
     def renumbered(self, policy: IntArray, states: StateIndex) -> FloatArray:
         """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
         n_actions = self.mdp.n_actions
@@ -156,3 +161,14 @@ def _paid_by_speed(model: ExactModel, max_steps: int) -> ExactModel:
     steps = np.arange(1, model.mdp.horizon + 1)
     paid = 1 - 0.9 * steps / max_steps
     return ExactModel(model.mdp, np.where(model.reward > 0, paid[:, None, None], 0.0), model.states)
+
+
+def _largest_return(mdp: MDP, reward: FloatArray) -> float:
+    """The largest return of any episode that can happen, whoever acts."""
+    rows, best = mdp.transitions, np.zeros(mdp.n_states)
+    for h in reversed(range(mdp.horizon)):
+        first = h * rows.stride
+        ends = rows.indptr[first : first + mdp.n_states * mdp.n_actions + 1]
+        after = np.maximum.reduceat(best[rows.successors[ends[0] : ends[-1]]], ends[:-1] - ends[0])
+        best = (reward[h] + after.reshape(reward[h].shape)).max(axis=1)
+    return float(best[mdp.initial > 0].max())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -46,7 +48,12 @@ class GymVectorEnvironment(GymAdapter):
         self._resets_again = unshared and self._autoreset == NEXT_STEP
         self._over_now = np.zeros(self.num_envs, dtype=np.bool_)
         self._ended: dict[int, int] = {}
+        self._seen: dict[int, Any] = {}
         self._pending = False
+
+    def seen(self, episode: int = 0) -> Any:
+        """The observation that was met last in an episode of this round."""
+        return self._seen[episode]
 
     def reset(self, rng: np.random.Generator) -> int:
         """Begin one episode, in the first environment, and return its state."""
@@ -70,7 +77,8 @@ class GymVectorEnvironment(GymAdapter):
         self._step = 0
         self._over_now[:] = False
         self._ended = {}
-        return [self._number(observations, index) for index in range(episodes)]
+        self._seen = {index: _part(self.states.space, observations, index) for index in range(episodes)}
+        return [self.states.number(seen) for seen in self._seen.values()]
 
     def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
         """Take an action in each of these episodes and return the states they led to."""
@@ -89,6 +97,7 @@ class GymVectorEnvironment(GymAdapter):
                 self._check_truncation(truncated[index] and not terminated[index])
                 replaced = self._over_now[index] and self._autoreset == SAME_STEP
                 last = _last_observation(infos, index) if replaced else _part(self.states.space, observations, index)
+                self._seen[index] = last
                 arrived[index] = self.states.number(last, terminal=bool(terminated[index]))
                 if terminated[index]:
                     self._ended[index] = arrived[index]
@@ -122,15 +131,16 @@ class GymVectorEnvironment(GymAdapter):
         chosen = [self.actions[actions.get(index, 0)] for index in range(self.num_envs)]
         return np.array(chosen, dtype=self._vector.single_action_space.dtype)
 
-    def _number(self, observations: Any, index: int) -> int:
-        return self.states.number(_part(self.states.space, observations, index))
-
 
 class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment that rests from the end of its episode until it is reset with a seed.
 
     It tells of the end in `info`, and of nothing else there: a vector environment that hears of it begins another
     episode in it, at which nobody looks.
+
+    A process that was forked has the random state of its parent, as all its siblings do. So in a process of its own
+    this seeds the global generators too, from the seed of each episode: environments that draw from them would
+    otherwise play the same episode side by side.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -143,6 +153,9 @@ class Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._rests = seed is None
         if self._rests and self._seen is not None:
             return self._seen, {}
+        if seed is not None and multiprocessing.parent_process() is not None:
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - for environments that use it
         self._seen, _ = self.env.reset(seed=seed, options=options)
         return self._seen, {}
 

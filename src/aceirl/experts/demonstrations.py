@@ -12,7 +12,7 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.experts.observing import own_action
-from aceirl.protocols import ShowingEnvironment
+from aceirl.protocols import Question, ShowingEnvironment
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,17 @@ class DemonstrationExpert:
         """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON, one for each."""
         return cls(read_log(path, environment), environment)
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+    @property
+    def ask_again(self) -> float:
+        """A log says nothing of the other observations that fall into a bin."""
+        return 1.0 if self.environment.binned else 0.0
+
+    def answer(self, question: Question) -> int | None:
         """What the log says of the state."""
-        actions = self.actions.get(self._question(step, self.environment.observation(state)))
-        return None if actions is None else actions[rng.integers(len(actions))]
+        actions = self.actions.get(self._question(question.step, question.observation))
+        if actions is None or (question.again and self.deterministic):
+            return None
+        return actions[question.rng.integers(len(actions))]
 
     def _question(self, step: int | None, observation: Any) -> Hashable:
         return (None if self.stationary else step, self.environment.key(observation))

@@ -6,10 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from aceirl.errors import AnswerError, cause
-from aceirl.protocols import ShowingEnvironment
+from aceirl.protocols import Question, ShowingEnvironment
 
 
 class ObservationExpert:
@@ -17,23 +15,29 @@ class ObservationExpert:
 
     The answer is one of the environment's own actions, or None for "I cannot say". A function of the observation alone
     is stationary; whether it is deterministic has to be said. A stochastic one should have a parameter `rng`, and is
-    given the run's own generator: with another source of randomness, a run cannot be repeated.
+    given the run's own generator: with another source of randomness, a run cannot be repeated. It is called wherever an
+    episode goes, in case it looks at more than the state; `ask_again=0` says that it does not.
     """
 
     def __init__(
-        self, function: Callable[..., Any], environment: ShowingEnvironment, *, deterministic: bool = True
+        self,
+        function: Callable[..., Any],
+        environment: ShowingEnvironment,
+        *,
+        deterministic: bool = True,
+        ask_again: float = 1.0,
     ) -> None:
         self.function, self.environment = function, environment
-        self.deterministic = deterministic
+        self.deterministic, self.ask_again = deterministic, ask_again
         self.stationary = not _takes_step(function)
         self._takes_rng = "rng" in _parameters(function)
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
-        """What the function says of the observation that stands for the state."""
-        observation = self.environment.observation(state)
-        known = (observation,) if self.stationary else (observation, step)
+    def answer(self, question: Question) -> int | None:
+        """What the function says of the observation that was met."""
+        observation = question.observation
+        known = (observation,) if self.stationary else (observation, question.step)
         try:
-            action = self.function(*known, rng=rng) if self._takes_rng else self.function(*known)
+            action = self.function(*known, rng=question.rng) if self._takes_rng else self.function(*known)
         except Exception as error:
             raise AnswerError(f"the expert failed on the observation {observation!r}: {cause(error)}") from error
         return own_action(self.environment, action, observation)
@@ -47,16 +51,16 @@ class PredictExpert:
     """
 
     stationary = True
+    ask_again = 1.0
 
     def __init__(self, model: Any, environment: ShowingEnvironment, *, deterministic: bool = True) -> None:
         self.model, self.environment = model, environment
         self.deterministic = deterministic
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
-        """What the model predicts for the observation that stands for the state."""
-        observation = self.environment.observation(state)
-        action, _ = self.model.predict(observation, deterministic=self.deterministic)
-        return own_action(self.environment, action, observation)
+    def answer(self, question: Question) -> int | None:
+        """What the model predicts for the observation that was met."""
+        action, _ = self.model.predict(question.observation, deterministic=self.deterministic)
+        return own_action(self.environment, action, question.observation)
 
 
 def own_action(environment: ShowingEnvironment, action: Any, observation: Any) -> int | None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from aceirl.errors import AnswerError
-from aceirl.protocols import ShowingEnvironment
+from aceirl.protocols import Question, ShowingEnvironment
 
 
 class TerminalExpert:
     """Shows an observation and asks for an action by name or number; an empty line means "I cannot say", `q` stops.
 
-    A person is taken to be deterministic, and asked once per state unless `stationary` is false.
+    A person is taken to be deterministic, and asked once per state unless `stationary` is false; now and then again, to
+    see whether they stand by it.
     """
 
     deterministic = True
+    ask_again = 0.1
 
     def __init__(
         self,
@@ -31,10 +31,10 @@ class TerminalExpert:
         self.names = list(action_names) or [str(environment.action(a)) for a in range(environment.n_actions)]
         self._read, self._show = read, show
 
-    def answer(self, step: int, state: int, rng: np.random.Generator) -> int | None:
+    def answer(self, question: Question) -> int | None:
         """What the person types, asked again until it can be understood."""
-        when = "" if self.stationary else f" at step {step}"
-        self._show(f"You see{when}: {self.environment.observation(state)}")
+        when = "" if self.stationary else f" at step {question.step}"
+        self._show(f"You see{when}: {question.observation}")
         while True:
             try:
                 typed = self._read(f"What do you do? [{', '.join(self.names)}; Enter: cannot say, q: stop] ").strip()

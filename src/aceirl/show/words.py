@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import KINDS, amount
+from aceirl.certificates import KINDS
 from aceirl.goal import goal_in_words, listed
 from aceirl.runs import Run
 from aceirl.show.opened import OpenedRun, finished, opened
@@ -67,13 +67,15 @@ def sentences(found: OpenedRun) -> list[str]:
         )
     if found.task is not None and last.answers and (silent := _silent(found)):
         lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
+    if found.task is not None and found.state.counts.contradicted.any():
+        lines.append(_disagreement(found, found.task))
     if last.regret is not None:
         lines.append(
             f"The learned policy loses {last.regret:.1%} of the difference between the best and the worst return "
             "(measured by the true reward, which the software did not see)."
         )
     if found.task is not None:
-        lines += _what_is_certain(found, found.task)
+        lines += _what_is_certain(found)
     return lines
 
 
@@ -98,17 +100,27 @@ def _silent(found: OpenedRun) -> int:
     return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
 
 
-def _what_is_certain(found: OpenedRun, task: Task) -> list[str]:
+def _disagreement(found: OpenedRun, task: Task) -> str:
+    """Where the expert, asked again, did not say what it had said, how often, and what to do about it."""
+    repeats = found.state.counts.repeats
+    most = [int(s) for s in np.argsort(-repeats[:, 1], kind="stable")[:3] if repeats[s, 1]]
+    places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
+    binned = getattr(task.environment, "binned", False)
+    advice = (
+        "A state stands for several observations: cut them more finely there, or along what the expert looks at."
+        if binned
+        else "It looks at something that the states do not show: let the observations show it."
+    )
+    return (
+        f"Asked again, the expert said something else than before {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
+        f"most often in {places}. {advice}"
+    )
+
+
+def _what_is_certain(found: OpenedRun) -> list[str]:
     """The certificate that was asked for in full; the others, where they hold, in a line each."""
-    settings = found.run.settings
-    asked = settings.certify.name if settings.certify else None
+    certify = found.run.settings.certify
+    asked = certify.name if certify else None
     certificates = [found.turn.certificate(kind) for kind in KINDS]
     lines = [certificate.in_words(found.names) for certificate in certificates if certificate.kind == asked]
-    low, high = task.reward_range or (0.0, settings.rmax)
-    if asked == "policy" and not 0 <= low <= high <= settings.rmax:
-        value = (high - low) / settings.rmax * certificates[0].value
-        lines.append(
-            f"The environment's own rewards lie between {low:g} and {high:g}; in those the loss is at most "
-            f"{amount(value)} an episode."
-        )
     return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != asked]

@@ -11,13 +11,13 @@ import numpy as np
 from aceirl.errors import InputError, unknown_name
 from aceirl.experts import (
     DemonstrationExpert,
-    FunctionExpert,
     ObservationExpert,
     PredictExpert,
     TerminalExpert,
 )
 from aceirl.metrics import Truth
 from aceirl.protocols import Expert
+from aceirl.sources.gymnasium import rewards_of
 from aceirl.sources.references import is_reference, named_object
 from aceirl.sources.source import Task
 
@@ -40,15 +40,17 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
     truth = Truth(model.mdp, model.reward)
     best = model.stationary_expert()[None] if stationary else model.expert()
 
-    def answer(step: int, state: int) -> int:
-        here = model.states.find(environment.observation(state))
-        return int(best[0 if stationary else step, here])
+    def answer(observation: Any, step: int) -> Any:
+        return environment.action(int(best[0 if stationary else step, model.states.find(observation)]))
 
+    rmax, max_return = rewards_of(env)
+    best_action = (lambda observation: answer(observation, 0)) if stationary else answer
     return Task(
         environment,
-        FunctionExpert(answer, stationary=stationary),
+        ObservationExpert(best_action, environment, ask_again=1.0 if environment.binned else 0.0),
         regret=lambda policy: truth.regret(model.renumbered(policy, environment.states)),
-        reward_range=(float(model.reward.min()), float(model.reward.max())),
+        rmax=rmax or float(np.ptp(model.reward)),
+        max_return=min(max_return or np.inf, model.max_return),
         env=env,
     )
 

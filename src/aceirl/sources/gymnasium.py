@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from aceirl.envs import ENVIRONMENTS
 from aceirl.errors import InputError, unknown_name
@@ -27,6 +24,16 @@ if TYPE_CHECKING:
 
 # Families of ids that a library of their own registers, and the wrappers without which observations hide the state.
 FAMILIES = {"MiniGrid": ("minigrid", ("minigrid.wrappers:FullyObsWrapper",))}
+
+
+# How far the rewards of two steps, and the returns of two episodes where that is less, can lie apart.
+KNOWN_REWARDS = {
+    ("FrozenLakeEnv", "gymnasium"): {"rmax": 1.0, "max_return": 1.0},
+    ("BlackjackEnv", "gymnasium"): {"rmax": 2.0, "max_return": 2.0},
+    ("CliffWalkingEnv", "gymnasium"): {"rmax": 100.0},
+    ("TaxiEnv", "gymnasium"): {"rmax": 30.0},
+    ("MiniGridEnv", "minigrid"): {"rmax": 1.0, "max_return": 1.0},
+}
 
 
 def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
@@ -61,6 +68,30 @@ def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
     if not isinstance(env, gymnasium.Env):
         raise InputError(f"{source.environment} returned a {type(env).__name__}, not a Gymnasium environment")
     return env
+
+
+def rewards_of(env: gymnasium.Env[Any, Any]) -> tuple[float | None, float | None]:
+    """How far the rewards of two steps, and the returns of two episodes, can lie apart.
+
+    An environment says so by attributes `rmax` and `max_return`, its own or a wrapper's. Of some it is known; of others
+    these are None.
+    """
+    from aceirl.envs.families import is_a, is_wrapped
+
+    told: dict[str, float] = {}
+    own = env.unwrapped
+    usual = getattr(own, "reward_schedule", (1, 0, 0)) == (1, 0, 0) and not getattr(own, "natural", False)
+    if usual and not is_wrapped(env, "RewardWrapper"):
+        told = next((known for (name, library), known in KNOWN_REWARDS.items() if is_a(env, name, library)), told)
+    layers: list[Any] = [env]
+    while layers[-1] is not layers[-1].unwrapped:
+        layers.append(layers[-1].env)
+    for layer in reversed(layers):
+        told = told | {name: getattr(layer, name) for name in ("rmax", "max_return") if name in dir(layer)}
+    for name, value in told.items():
+        if not (isinstance(value, int | float) and 0 < value < float("inf")):
+            raise InputError(f"the environment's {name} is {value!r}; it must be a number above 0")
+    return told.get("rmax"), told.get("max_return")
 
 
 def rendering_env(source: Source) -> gymnasium.Env[Any, Any]:
@@ -104,9 +135,6 @@ def _env_of_process(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
 
     if os.getpid() != parent:  # Ctrl-C is for the parent, which then closes the environments
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A forked process has its parent's random state: all environments that use it would play the same episode.
-        random.seed()
-        np.random.seed()  # noqa: NPY002 - for environments that use it
     return Resting(gym_env(source))
 
 

@@ -49,15 +49,17 @@ class Source:
 class Task:
     """An environment to act in, an expert to ask and, where it is known, the truth.
 
-    `stationary_dynamics` is false if the dynamics are known to depend on the step; `reward_range` is where the true
-    rewards lie. `layout` is how one of our own environments is drawn, `env` the Gymnasium environment if it is one.
+    `stationary_dynamics` is false if the dynamics are known to depend on the step. `rmax` is how far the rewards of two
+    steps lie apart, `max_return` how far the returns of two episodes do, where that is known. `layout` is how
+    one of our own environments is drawn, `env` the Gymnasium environment if it is one.
     """
 
     environment: Environment
     expert: Expert
     regret: Callable[[IntArray], float] | None = None
     stationary_dynamics: bool = True
-    reward_range: tuple[float, float] | None = None
+    rmax: float = 1.0
+    max_return: float | None = None
     layout: Layout | None = None
     env: gymnasium.Env[Any, Any] | None = None
 
