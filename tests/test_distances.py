@@ -265,10 +265,10 @@ def test_rewards_that_prefer_nothing_are_half_way_from_all_others(distance: Dist
     for one, two in itertools.product((nothing, constant, by_step), repeat=2):
         assert distance(mdp, one, two) == 0
     for one in (nothing, constant, by_step):
-        assert distance(mdp, one, other) == distance(mdp, other, one) == 0.5
+        assert [distance(mdp, one, other), distance(mdp, other, one)] == pytest.approx([0.5, 0.5], abs=1e-12)
     only_shaping = shaped(mdp, nothing, rng.normal(size=mdp.shape[:2]))
     assert starc(mdp, only_shaping, nothing) == 0
-    assert starc(mdp, only_shaping, other) == 0.5
+    assert starc(mdp, only_shaping, other) == pytest.approx(0.5, abs=1e-12)
 
 
 @every_distance
@@ -279,7 +279,7 @@ def test_a_reward_without_steps_is_the_same_at_every_step(distance: Distance) ->
     given_rewards = [first.copy(), second.copy()]
     every_step = [np.repeat(array[None], 3, axis=0) for array in (first, second, coverage)]
     expected = distance(mdp, every_step[0], every_step[1], coverage=every_step[2])
-    assert distance(mdp, first, second.tolist(), coverage=coverage) == expected
+    assert distance(mdp, first, second.tolist(), coverage=coverage) == pytest.approx(expected, abs=1e-12)
     assert distance(mdp, first, every_step[1], coverage=17 * every_step[2]) == pytest.approx(expected, abs=1e-12)
     np.testing.assert_array_equal([first, second], given_rewards)
 
@@ -425,13 +425,13 @@ def test_a_reward_that_says_nothing_risks_everything_and_one_that_asks_for_nothi
     mdp = random_mdp(np.random.default_rng(0), (3, 4, 2))
     rng = np.random.default_rng(1)
     reward = rng.normal(size=mdp.shape)
-    assert largest_regret([mdp], np.zeros(mdp.shape), reward) == 1
+    assert largest_regret([mdp], np.zeros(mdp.shape), reward) == pytest.approx(1.0, abs=1e-12)
     assert largest_regret([mdp], reward, np.full(mdp.shape, 0.3)) == 0
     only_shaping = shaped(mdp, np.zeros(mdp.shape), rng.normal(size=mdp.shape[:2]))
     assert largest_regret([mdp], reward, only_shaping) == 0
     other_horizons = [mdp, replace(mdp, horizon=7)]
-    assert largest_regret(other_horizons, -reward[0], reward[0]) == 1
-    assert largest_regret(other_horizons, 1e-9 * reward[0], reward[0]) == 0
+    assert largest_regret(other_horizons, -reward[0], reward[0]) == pytest.approx(1.0, abs=1e-12)
+    assert largest_regret(other_horizons, 1e-9 * reward[0], reward[0]) == pytest.approx(0.0, abs=1e-12)
 
 
 # Mistakes.

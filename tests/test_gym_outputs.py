@@ -366,7 +366,7 @@ def test_a_reward_for_states_is_found_where_the_expert_has_one(name: str) -> Non
     chosen = np.take_along_axis(q, policy[:, :, None], axis=2)[:, :, 0]
     np.testing.assert_allclose(chosen, q.max(axis=2), atol=1e-6)
     assert not simple.decided[-1].any(), "in the last step every action earns the same"
-    assert Truth(problem.mdp, problem.reward).regret(simple.policy) == 0
+    assert Truth(problem.mdp, problem.reward).regret(simple.policy) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_where_no_reward_for_states_will_do_none_is_given() -> None:

@@ -244,29 +244,28 @@ def test_every_algorithm_returns_a_reward_in_range_and_says_how_feasible_it_is(
     assert recovered.reward.min() >= 0
     assert recovered.reward.max() <= rmax
     assert 0 <= recovered.unknown_step_reward <= rmax
-    assert recovered.infeasibility == infeasibility(estimate, recovered.reward, recovered.unknown_step_reward)
+    lost = infeasibility(estimate, recovered.reward, recovered.unknown_step_reward)
+    assert recovered.infeasibility == pytest.approx(lost, rel=1e-9, abs=1e-12)
     if isinstance(whole, SparseLikelihood):
         assert recovered.blend == 0.0, "it says how many answers it explains, and is not mixed until it explains all"
         return
     fixed = reproducing_answers(estimate, recovered, rmax)
     assert fixed.reward.min() >= 0
     assert fixed.reward.max() <= rmax
-    np.testing.assert_array_equal(whole(estimate, rmax, {}, None).reward, fixed.reward)
+    np.testing.assert_allclose(whole(estimate, rmax, {}, None).reward, fixed.reward, rtol=1e-12, atol=1e-14)
 
 
-@given(st.data(), shapes(), st.sampled_from([0.1, 1.0, 3.0]))
-def test_scaling_fills_the_range_and_takes_zero_along(
-    data: st.DataObject, shape: tuple[int, int, int], rmax: float
-) -> None:
+@given(st.data(), shapes())
+def test_scaling_fills_the_range_and_takes_zero_along(data: st.DataObject, shape: tuple[int, int, int]) -> None:
     parameters = data.draw(rewards(shape))
-    reward, unknown_step_reward = scaled(parameters, rmax)
+    reward, unknown_step_reward = scaled(parameters)
     assert reward.min() >= 0
-    assert reward.max() <= rmax
+    assert reward.max() <= 1
     if parameters.any():
-        assert max(reward.max(), unknown_step_reward) == pytest.approx(rmax)
+        assert max(reward.max(), unknown_step_reward) == pytest.approx(1.0)
         assert min(reward.min(), unknown_step_reward) == pytest.approx(0.0, abs=1e-12)
         # Differences keep their proportions.
-        factor = rmax / (max(0.0, parameters.max()) - min(0.0, parameters.min()))
+        factor = 1 / (max(0.0, parameters.max()) - min(0.0, parameters.min()))
         np.testing.assert_allclose(reward - unknown_step_reward, factor * parameters, rtol=1e-9, atol=1e-9)
 
 
@@ -321,7 +320,7 @@ def test_the_feasible_point_is_feasible_whatever_the_dynamics(
     kind = ExpertKind(deterministic=deterministic, stationary=stationary)
     estimate = Estimate.of(some, kind=kind, delta=0.1)
     recovered = feasible_point(estimate, 2.0)
-    assert recovered.infeasibility == 0.0
+    assert recovered.infeasibility == pytest.approx(0.0, abs=1e-12)
     assert set(np.unique(recovered.reward)) <= {0.0, 2.0}
     anywhere = data.draw(mdps(complete=True, shape=st.just(some.shape)))
     q, v = optimal_values(anywhere, recovered.reward)
@@ -347,7 +346,7 @@ def margin(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -
 def test_a_reward_that_reproduces_answers_makes_every_known_one_greedy(
     data: st.DataObject, estimate: Estimate, rmax: float
 ) -> None:
-    reward, unknown_step_reward = scaled(data.draw(rewards(estimate.mdp.shape)), rmax)
+    reward, unknown_step_reward = (rmax * part for part in scaled(data.draw(rewards(estimate.mdp.shape))))
     given_reward = Recovered(reward, unknown_step_reward, 0.0, {"theta": reward})
     before = margin(estimate, reward, unknown_step_reward)
     fixed = reproducing_answers(estimate, given_reward, rmax)

@@ -13,6 +13,9 @@ from aceirl.kernels import clipped_backward
 from aceirl.mdp import MDP, FloatArray, steps_after
 from aceirl.planner import PolicySet, solve_constrained
 
+ROUNDING = 1e-9
+"""Returns of an episode that differ by less, as a share of the most it can pay, are equal."""
+
 
 @dataclass(frozen=True, eq=False)
 class ErrorBound:
@@ -45,14 +48,15 @@ def plausible_policies(
 ) -> PolicySet | None:
     """`Π̂ = {π : V*(r̂) - V^π(r̂) ≤ 10·ε_k}` in the estimated process, as a constraint `⟨r̂, μ⟩ ≥ V̂* - 10·ε_k`.
 
-    None if every policy is in it. Differs from the paper's matrix form, which drops `V̂*` and gives the slack a reward.
-    What follows an unknown row earns `unknown_step_reward` a step, so it is part of that row's own reward here.
+    None if every policy is in it, because no reward is negative. Differs from the paper's matrix form, which drops `V̂*`
+    and gives the slack a reward. What follows an unknown row earns `unknown_step_reward` a step, so it is part of that
+    row's own reward here.
     """
     mdp = estimate.mdp
     after = unknown_step_reward * steps_after(mdp.horizon)
     earned = np.where(mdp.known, reward, reward + after[:, None, None])
     floor = float(mdp.initial @ optimal_values(mdp, earned)[1][0]) - 10 * accuracy
-    return PolicySet(earned, floor) if floor > 0 else None
+    return PolicySet(earned, floor) if floor > ROUNDING * float(earned.max(axis=(1, 2)).sum()) else None
 
 
 def plausible_error(estimate: Estimate, radii: Radii, policies: PolicySet) -> float:

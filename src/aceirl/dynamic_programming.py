@@ -10,6 +10,7 @@ from aceirl.kernels import argmax_with_ties, backward, evaluate_backward, soft_b
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 TIE_TOLERANCE = 1e-10
+"""Values that differ by less, relative to the largest, are equal."""
 
 
 def optimal_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
@@ -45,11 +46,13 @@ def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
 
 
 def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
-    """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator."""
+    """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator.
+
+    Values tie that differ by no more than rounding, in whatever units they are.
+    """
     actions = np.empty(q.shape[:2], dtype=np.int64)
     largest = float(np.abs(q).max())
     if not math.isfinite(largest):  # actions may be ruled out by -inf
         largest = float(np.abs(q[np.isfinite(q)]).max(initial=0.0))
-    tolerance = TIE_TOLERANCE * max(1.0, largest)
-    argmax_with_ties(q, rng.random(q.shape[:2]), tolerance, actions)
+    argmax_with_ties(q, rng.random(q.shape[:2]), TIE_TOLERANCE * largest, actions)
     return actions

@@ -14,7 +14,10 @@ from aceirl.certificates.policy import outlook, refuted, require_deterministic, 
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
 
-PROMISE = "after any first action, acting on the best recovered reward loses, against the expert, at most"
+PROMISE = (
+    "after any first action, what is best in the estimated process under the best recovered reward loses, against the "
+    "expert, at most"
+)
 
 
 @dataclass(frozen=True)

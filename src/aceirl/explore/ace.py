@@ -51,4 +51,4 @@ def planned(belief: Belief, tolerance: float, *, all_policies: bool = False) -> 
         return Plan(policy=uniform)
     plan = solved(belief, Episodes(belief.episodes), tolerance, all_policies=all_policies)
     policy = np.where(plan.reached[:, :, None], plan.policy, uniform)
-    return Plan(policy=policy, memory=memory_of(plan), evidence=evidence_of(plan))
+    return Plan(policy=policy, memory=memory_of(plan), evidence=evidence_of(plan, belief.rmax))

@@ -10,6 +10,9 @@ from aceirl.counts import with_states
 from aceirl.mdp import MDP, FloatArray, steps_left
 from aceirl.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_saddle
 
+DIGITS = 9
+"""Rewards are planned for up to so many digits, in units of Rmax: hundreds of iterations would magnify the rest."""
+
 UNANSWERED = 10.0
 """How much more a state weighs whose answer is missing. Of 1, 2, 4 and 10, the last needed the fewest samples."""
 
@@ -17,16 +20,16 @@ UNANSWERED = 10.0
 def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     """`(weight [H, S, A], counts)` of the radius `weight/√(counts + x)` that `x` more visits would leave.
 
-    The paper's radius without its `min(1, ·)`, so that the problem is convex, with counts pooled over steps (`[S, A]`)
-    where the dynamics are stationary. A state whose answer is missing weighs more, because one visit settles it for
-    good. Behind an unknown row everything is unknown, so such a row carries the radii of all the steps that follow it.
-    This steers the exploration and promises nothing.
+    The paper's radius without its `min(1, ·)`, so that the problem is convex, in units of Rmax, with counts pooled over
+    steps (`[S, A]`) where the dynamics are stationary. A state whose answer is missing weighs more, because one visit
+    settles it for good. Behind an unknown row everything is unknown, so such a row carries the radii of all the steps
+    that follow it. This steers the exploration and promises nothing.
     """
     horizon, n_states, n_actions = belief.shape
     counts = belief.estimate.counts
     visits = np.maximum(1.0, counts.visits.sum(axis=0) if counts.stationary else counts.visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits**2 / belief.delta)
-    remaining = belief.rmax * steps_left(horizon)
+    remaining = steps_left(horizon)
     ahead = np.cumsum(remaining[::-1])[::-1]
     reach = np.where(belief.estimate.mdp.known, remaining[:, None, None], ahead[:, None, None])
     answers = np.where(belief.estimate.expert_known, 1.0, UNANSWERED)
@@ -46,7 +49,11 @@ def solved(
     policies = None
     if not all_policies:
         recovered = belief.recovered
-        policies = plausible_policies(belief.estimate, recovered.reward, recovered.unknown_step_reward, belief.accuracy)
+        reward = np.round(recovered.reward / belief.rmax, DIGITS)
+        after, accuracy = (
+            round(amount / belief.rmax, DIGITS) for amount in (recovered.unknown_step_reward, belief.accuracy)
+        )
+        policies = plausible_policies(belief.estimate, reward, after, accuracy)
     return solve_saddle(
         mdp or belief.estimate.mdp,
         weight,
@@ -67,9 +74,10 @@ def memory_of(plan: SaddlePlan) -> dict[str, FloatArray]:
     }
 
 
-def evidence_of(plan: SaddlePlan) -> dict[str, float]:
+def evidence_of(plan: SaddlePlan, rmax: float) -> dict[str, float]:
     """What the solver can say of a plan."""
-    return {"gap": plan.gap, "upper": plan.upper, "lower": plan.lower, "iterations": plan.iterations}
+    upper, lower = rmax * plan.upper, rmax * plan.lower
+    return {"gap": plan.gap, "upper": upper, "lower": lower, "iterations": plan.iterations}
 
 
 def _remembered(memory: Memory, shape: tuple[int, int, int]) -> SaddleStart | None:

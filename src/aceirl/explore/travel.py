@@ -35,7 +35,7 @@ class Travel:
         return Plan(
             allocation=rounded(np.broadcast_to(allocation, belief.shape), samples, rng),
             memory=memory_of(plan),
-            evidence=evidence_of(plan),
+            evidence=evidence_of(plan, belief.rmax),
         )
 
 
@@ -58,9 +58,9 @@ def leading_anywhere(mdp: MDP) -> MDP:
 def rounded(allocation: FloatArray, total: int, rng: np.random.Generator) -> IntArray:
     """Whole numbers that sum to `total`: the floors, and what is left drawn in proportion to the remainders."""
     scaled = allocation * (total / allocation.sum())
-    whole: IntArray = np.floor(scaled).astype(np.int64)
+    whole: IntArray = np.floor(scaled + 1e-9).astype(np.int64)  # what is whole up to rounding is whole
     left = total - int(whole.sum())
     if left > 0:
-        rest = (scaled - whole).ravel()
+        rest = np.maximum(0.0, scaled - whole).ravel()
         whole += rng.multinomial(left, rest / rest.sum()).reshape(whole.shape)
     return whole

@@ -32,8 +32,8 @@ class FeasiblePoint:
     ) -> Recovered:
         """The point for what is known now."""
         require_any("feasible-point", space)
-        reward = plain_reward(estimate, rmax)
-        return Recovered(reward, rmax, infeasibility(estimate, reward, rmax))
+        reward = plain_reward(estimate, 1.0)
+        return Recovered(reward, 1.0, infeasibility(estimate, reward, 1.0)).in_units(rmax)
 
 
 def plain_reward(estimate: Estimate, rmax: float) -> FloatArray:

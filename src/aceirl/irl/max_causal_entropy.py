@@ -48,11 +48,11 @@ class MaxCausalEntropy:
     ) -> Recovered:
         """Minimise from where the last answer ended; without a space, in `any`."""
         if space is not None and not isinstance(space, AnyReward):
-            return self._found_in(space, estimate, rmax, (warm or {}).get(f"theta.{space.name}"))
-        found = self._found(estimate, rmax, (warm or {}).get("theta"))
-        return reproducing_answers(estimate, found, rmax) if self.reproduce_answers else found
+            return self._found_in(space, estimate, (warm or {}).get(f"theta.{space.name}")).in_units(rmax)
+        found = self._found(estimate, (warm or {}).get("theta"))
+        return (reproducing_answers(estimate, found, 1.0) if self.reproduce_answers else found).in_units(rmax)
 
-    def _found_in(self, space: RewardSpace, estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
+    def _found_in(self, space: RewardSpace, estimate: Estimate, warm: FloatArray | None) -> Recovered:
         """The maximiser over the parameters of a space: `Φᵀ(μᴱ - μ_r) - λ·θ` is the gradient then."""
         mdp, over = estimate.mdp, space.over(estimate.mdp, estimate.over)
         expert = occupancy(mdp, estimate.expert_policy)
@@ -67,7 +67,7 @@ class MaxCausalEntropy:
 
         start = np.zeros(over.n_parameters) if warm is None or len(warm) != over.n_parameters else warm
         answer = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS})
-        reward, unknown = scaled(over.table(answer.x), rmax)
+        reward, unknown = scaled(over.table(answer.x))
         return Recovered(
             reward=reward,
             unknown_step_reward=unknown,
@@ -77,7 +77,7 @@ class MaxCausalEntropy:
             residual=float(np.linalg.norm(answer.jac)) / max(float(np.linalg.norm(expert)), 1e-300),
         )
 
-    def _found(self, estimate: Estimate, rmax: float, warm: FloatArray | None) -> Recovered:
+    def _found(self, estimate: Estimate, warm: FloatArray | None) -> Recovered:
         mdp = estimate.mdp
         expert = occupancy(mdp, estimate.expert_policy)
         scale = float(np.linalg.norm(expert))
@@ -87,7 +87,7 @@ class MaxCausalEntropy:
         if scale == 0:
             return Recovered(np.zeros(mdp.shape), 0.0, 0.0, {"theta": theta})
         iterations, norm = descend(*_problem(mdp, expert), self.regularisation, theta, RESIDUAL * scale)
-        reward, unknown_step_reward = scaled(theta, rmax)
+        reward, unknown_step_reward = scaled(theta)
         return Recovered(
             reward=reward,
             unknown_step_reward=unknown_step_reward,

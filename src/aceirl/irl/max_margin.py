@@ -11,7 +11,7 @@ from scipy import sparse
 from aceirl.counts import Estimate
 from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.mdp import BoolArray, FloatArray
-from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
+from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.polytope import polished, programme, unpacked
 from aceirl.rewards.programme import Programme, Solution
 from aceirl.rewards.recovered import Recovered, action_values, infeasibility
@@ -46,20 +46,20 @@ class MaxMargin:
     ) -> Recovered:
         """One linear programme, or two."""
         require_any("max-margin", space)
-        feasible = FeasibleRewardSet.of_estimate(estimate, rmax)
+        feasible = FeasibleRewardSet.of_estimate(estimate, 1.0)
         solution = _programme(feasible, feasible.known).solve()
         recovered = _recovered(estimate, feasible, solution)
-        if recovered.infeasibility > TOLERANCE * rmax:
-            best = action_values(estimate, recovered.reward, recovered.unknown_step_reward).argmax(axis=2)
-            completed = feasible.completed(best)
+        if recovered.infeasibility > TOLERANCE:
+            q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
+            completed = feasible.completed(first_best(q, TOLERANCE))
             solution = _programme(completed, feasible.known).solve()
             recovered = _recovered(estimate, completed, solution)
-        return reproducing_answers(estimate, recovered, rmax) if self.reproduce_answers else recovered
+        return (reproducing_answers(estimate, recovered, 1.0) if self.reproduce_answers else recovered).in_units(rmax)
 
 
 def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
     """The polytope of the set, its `unknown_step_reward` free, with a margin for each `(h, s)` in `counted [H, S]`."""
-    n_rewards, rmax = feasible.uses.size, feasible.rmax
+    n_rewards = feasible.uses.size
     base = programme(feasible, np.full(feasible.mdp.shape, PRICE))
     behind = ~feasible.uses & counted[:, :, None]
     states = np.flatnonzero(behind.any(axis=2))
@@ -67,14 +67,14 @@ def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
     margin = np.searchsorted(states, row // feasible.mdp.n_actions)
     margins = sparse.csr_array((-np.ones(row.size), (row, margin)), shape=(n_rewards, states.size))
     lower, upper = base.lower.copy(), base.upper.copy()
-    lower[-1], upper[-1] = 0.0, rmax
+    lower[-1], upper[-1] = 0.0, 1.0
     return Programme(
         cost=np.concatenate([base.cost, -np.ones(states.size)]),
         rows=sparse.hstack([base.rows, margins]),
         low=base.low,
         high=base.high,
         lower=np.concatenate([lower, np.zeros(states.size)]),
-        upper=np.concatenate([upper, np.full(states.size, rmax)]),
+        upper=np.concatenate([upper, np.ones(states.size)]),
     )
 
 

@@ -261,8 +261,8 @@ class SparseLikelihood:
             theta = fit.solve(None if warm is None else warm.get(f"theta.{candidate.name}"))
             explanation = _explained(fit, theta)
             if space is not None or explanation.explains:
-                return _recovered(estimate, over, explanation, fit.evaluations, rmax)
-        return _repeating(estimate, likelihood, rmax)
+                return _recovered(estimate, over, explanation, fit.evaluations).in_units(rmax)
+        return _repeating(estimate, likelihood).in_units(rmax)
 
 
 def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
@@ -292,11 +292,9 @@ def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
     )
 
 
-def _recovered(
-    estimate: Estimate, over: RewardMap, explanation: Explanation, evaluations: int, rmax: float
-) -> Recovered:
-    """The table of the parameters, moved and stretched to `[0, Rmax]`."""
-    reward, unknown = scaled(over.table(explanation.theta), rmax)
+def _recovered(estimate: Estimate, over: RewardMap, explanation: Explanation, evaluations: int) -> Recovered:
+    """The table of the parameters, moved and stretched to `[0, 1]`."""
+    reward, unknown = scaled(over.table(explanation.theta))
     return Recovered(
         reward=reward,
         unknown_step_reward=unknown,
@@ -316,17 +314,17 @@ def _ends(estimate: Estimate) -> BoolArray:
     return np.asarray((acting @ transitions.matrix > 0) & (over > 0))
 
 
-def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recovered:
+def _repeating(estimate: Estimate, likelihood: Likelihood) -> Recovered:
     """What the expert is known to do is worth everything, and to be done; all else nothing, and what is not known."""
-    reward = np.where(estimate.expert_uses, rmax, 0.0)
-    reward[:, estimate.over] = rmax
+    reward = np.where(estimate.expert_uses, 1.0, 0.0)
+    reward[:, estimate.over] = 1.0
     compared, _ = likelihood.explained(reward)
     over = AnyReward().over(estimate.mdp, estimate.over)
     chance = likelihood.loss(np.zeros_like(reward))
     explanation = Explanation(
         space="any",
-        theta=reward.ravel() / rmax,
-        likeliest=reward.ravel() / rmax,
+        theta=reward.ravel(),
+        likeliest=reward.ravel(),
         states=over.states,
         actions=over.actions,
         hurries=False,
@@ -339,7 +337,7 @@ def _repeating(estimate: Estimate, likelihood: Likelihood, rmax: float) -> Recov
         deviation=0.0,
         error_rate=0.0,
         importance=np.zeros(reward.size),
-        paid=reward.mean(axis=0) / rmax,
+        paid=reward.mean(axis=0),
         ends=_ends(estimate),
         horizon=len(reward),
     )

@@ -29,6 +29,9 @@ FEASIBILITY = 1e-10
 PRECISION = 1e-10
 """The relative gap at which the search ends; a crossing that no line exceeds has a gap of rounding errors only."""
 
+ROUNDING = 1e-4
+"""What rounding may make of a value, as a share of the slack: a gap of that size decides nothing."""
+
 
 class ConstrainedStatus(Enum):
     """How a constrained problem ended."""
@@ -100,6 +103,7 @@ def search_multiplier(
     cost: Cost,
     floor: float,
     slack: float,
+    cost_slack: float,
     pair: Actions,
     rewards: FloatArray,
     mass: FloatArray,
@@ -113,7 +117,8 @@ def search_multiplier(
     `pair [3, H, S]` holds the policy that meets the floor, the one that does not (if `rewards[1]` is finite) and room
     for a third; `rewards [2]` are their values of the reward, which do not depend on the cost. All are changed in
     place, so the next cost may start from them. `policy` is the softened answer to the last multiplier, see `respond`.
-    Returns `(share of the first, value, bound, multiplier, evaluations)`.
+    `slack` and `cost_slack` are the `feasibility_slack` of reward and cost. Returns
+    `(share of the first, value, bound, multiplier, evaluations)`.
     """
     n_actions = cost.root.shape[2]
     none = policy[:0]
@@ -134,7 +139,7 @@ def search_multiplier(
         if dual < bound:
             bound, best = dual, multiplier
         crossing = meets + multiplier * (rewards[0] - floor)
-        if dual - crossing <= tolerance * abs(dual):
+        if dual - crossing <= tolerance * abs(dual) + ROUNDING * (cost_slack + multiplier * slack):
             break
         push(graph, pair[2], none, n_actions, mass)
         value, reward = values_of(graph, cost, pair[2], none, mass)
@@ -158,7 +163,7 @@ def reward_ceiling(graph: Graph, reward: FloatArray, actions: Actions, mass: Flo
     return float(values_of(graph, cost, actions, no_policy, mass)[0])
 
 
-def feasibility_slack(reward: FloatArray, floor: float) -> float:
+def feasibility_slack(reward: FloatArray, floor: float = 0.0) -> float:
     """The rounding error allowed in the floor: `FEASIBILITY` of the largest return of an episode, or of the floor."""
     largest = np.abs(reward).max(axis=(1, 2)).sum()
     return FEASIBILITY * max(float(largest), abs(floor), np.finfo(np.float64).tiny)
@@ -201,7 +206,7 @@ def solve_constrained(
     mass = np.zeros(mdp.shape[:2])
     pair = np.zeros((3, *mdp.shape[:2]), dtype=np.int32)
     ceiling = reward_ceiling(graph, r, pair[0], mass)
-    slack = feasibility_slack(r, floor)
+    slack, cost_slack = feasibility_slack(r, floor), feasibility_slack(c)
     shortfall = max(0.0, floor - ceiling)
     parts = Cost(c, np.ones((1, *mdp.shape[1:])), NOTHING, r)
     if shortfall > slack:
@@ -212,11 +217,13 @@ def solve_constrained(
     floor = min(float(floor), ceiling)
     rewards = np.array([ceiling, np.nan])
     share, value, bound, multiplier, evaluations = search_multiplier(
-        graph, parts, floor, slack, pair, rewards, mass, 0.0, np.empty((0, 0, 0)), PRECISION, max_evaluations
-    )
+        graph, parts, floor, slack, cost_slack, pair, rewards, mass,
+        0.0, np.empty((0, 0, 0)), PRECISION, max_evaluations,
+    )  # fmt: skip
     policies, weights = (pair[:1], np.ones(1)) if share == 1.0 else (pair[:2], np.array([share, 1.0 - share]))
     occupancy = mixed_occupancy(graph, policies, weights, mdp.n_actions, mass)
-    converged = bound - value <= 2 * PRECISION * max(abs(bound), abs(value), slack)
+    rounding = ROUNDING * (cost_slack + multiplier * slack)
+    converged = bound - value <= 2 * (PRECISION * max(abs(bound), abs(value)) + rounding)
     status = _status(converged, multiplier, floor >= ceiling - slack)
     return Constrained(status, value, bound, multiplier, policies.copy(), weights, occupancy, evaluations + 1, 0.0)
 

@@ -26,6 +26,10 @@ NOTHING: FloatArray = np.empty((0, 0, 0))
 NOTHING.flags.writeable = False
 
 
+TIE = 1e-14
+"""Of actions whose values differ by no more than this share, the first is taken: rounding decides nothing."""
+
+
 class Graph(NamedTuple):
     """Sparse transitions, and the states `states[first[h]:first[h+1]]` that can be reached at step `h`.
 
@@ -125,12 +129,13 @@ def respond(
                 for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
                     hard += probabilities[k] * later[successors[k], 0]
                     soft += probabilities[k] * later[successors[k], 1]
-                if with_actions and hard > best:
+                if with_actions and (a == 0 or hard > best + TIE * abs(best)):
                     actions[h, s] = a
                 best = max(best, hard)
                 q[a] = soft
-                if soft > best_soft:
-                    best_soft, chosen = soft, a
+                if a == 0 or soft > best_soft + TIE * abs(best_soft):
+                    chosen = a
+                best_soft = max(best_soft, soft)
             here[s, 0], here[s, 1] = best, best_soft
             if not with_policy:
                 continue
@@ -146,17 +151,15 @@ def respond(
                 if active > 1:
                     threshold = total / active
             first = layer + s * n_actions
-            if active <= 1:
-                for a in range(n_actions):
-                    shares[first + a] = 0.0
-                shares[first + chosen] = 1.0
-                continue
             total, mean = 0.0, 0.0
             for a in range(n_actions):
-                share = max(0.0, q[a] - threshold)
+                share = max(0.0, q[a] - threshold) if active > 1 else 0.0
                 shares[first + a] = share
                 total += share
                 mean += share * q[a]
+            if total == 0.0:  # one action, or a threshold that rounding puts above them all
+                shares[first + chosen] = 1.0
+                continue
             scale = 1.0 / total
             here[s, 1] = scale * mean
             for a in range(n_actions):

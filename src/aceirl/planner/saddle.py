@@ -100,7 +100,8 @@ class SaddleStart:
     """What the next plan starts from: both players' policies `[H, S, A]`, all zero in a row where a player never is.
 
     They count for `weight` iterations at most. Only these three matter, so a plan made from a saved and reloaded start
-    is the same bit for bit. For samples, `explorer` is the allocation in the shape of the counts, and is not needed.
+    is the same bit for bit on the same machine. For samples, `explorer` is the allocation in the shape of the counts,
+    and is not needed.
     """
 
     explorer: FloatArray
@@ -243,7 +244,7 @@ def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
     if not np.isfinite(problem.floor):
         return respond(graph, cost, 0.0, temperature, state.pair[0, :0], state.policy)
     _, _, upper, state.totals[MULTIPLIER], _ = search_multiplier(
-        graph, cost, problem.floor, problem.slack, state.pair, state.rewards, state.mass,
+        graph, cost, problem.floor, problem.slack, 0.0, state.pair, state.rewards, state.mass,
         temperature, state.policy, SEARCH_TOLERANCE * tolerance, SEARCH_LIMIT,
     )  # fmt: skip
     return upper
@@ -299,7 +300,8 @@ def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
 def _fill(problem: _Problem, state: _State) -> None:
     """The best allocation against the averaged adversary: `n + x = max(n, κ·ŵ^{2/3})`, `κ` such that `Σ x = number`.
 
-    `Σ max(0, κ·ŵ^{2/3} - n)` is convex and piecewise linear in `κ`, so Newton's method from above is finite.
+    `Σ max(0, κ·ŵ^{2/3} - n)` is convex and piecewise linear in `κ`, so Newton's method from above is finite. Where all
+    counts are so large that the samples are lost in rounding, the differences are: what is left of them is stretched.
     """
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     explored, level = state.explored.ravel(), state.price.ravel()
@@ -316,12 +318,15 @@ def _fill(problem: _Problem, state: _State) -> None:
             if level[i] > 0.0 and kappa * level[i] > counts[i]:
                 held += counts[i]
                 slope += level[i]
-        lower = (problem.number + held) / slope
-        if not lower < kappa:
+        if slope == 0.0 or not (problem.number + held) / slope < kappa:
             break
-        kappa = lower
+        kappa = (problem.number + held) / slope
+    total = 0.0
     for i in range(counts.size):
-        explored[i] = max(0.0, kappa * level[i] - counts[i]) / problem.number
+        explored[i] = max(0.0, kappa * level[i] - counts[i])
+        total += explored[i]
+    for i in range(counts.size):
+        explored[i] = explored[i] / total if total > 0.0 else level[i] / level.sum()
 
 
 @compiled
@@ -345,7 +350,7 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
     totals, samples = state.totals, problem.samples
     for t in range(trace.shape[0]):
         upper, lower = totals[UPPER], totals[LOWER]
-        gap = (upper - lower) / upper if upper > 0.0 else 0.0
+        gap = max(0.0, upper - lower) / upper if upper > 0.0 else 0.0  # rounding may put one above the other
         heat = totals[SOFTNESS] * gap**SOFT_POWER
         if samples and totals[ADVERSARY] > 0.0:
             _fill(problem, state)
@@ -504,6 +509,8 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     state = _cold_state(graph, problem, mdp)
     if start.adversary.shape != mdp.shape:
         raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
+    if not (np.isfinite(start.weight) and start.weight > 0):
+        raise InputError(f"start.weight must be a positive number, got {start.weight}")
     if not problem.samples:
         if start.explorer.shape != mdp.shape:
             raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
@@ -514,7 +521,7 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     _set_root(problem, state)
     upper, lower = _upper_bound(graph, problem, state, 0.0, tolerance), _lower_bound(graph, problem, state, 0.0)
     state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
-    weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / max(upper - lower, 1e-300)))
+    weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / (upper - lower))) if lower < upper else start.weight
     if not problem.samples:
         for array in {id(state.explored): state.explored, id(state.explorer): state.explorer}.values():
             array *= weight

@@ -10,7 +10,7 @@ from aceirl.dynamic_programming import occupancy, worst_values
 from aceirl.errors import InputError
 from aceirl.kernels import clipped_backward
 from aceirl.mdp import MDP, BoolArray, FloatArray, check_reward, start_distribution, steps_left
-from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
+from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.membership import contains
 from aceirl.rewards.parameters import matched
 from aceirl.rewards.queries import extreme
@@ -107,7 +107,7 @@ def _worst_loss(exact: FeasibleRewardSet, reward: FloatArray, taken: BoolArray) 
     """
     mdp, n_actions = exact.mdp, exact.mdp.n_actions
     q, _ = worst_values(mdp, reward, taken)
-    policy = np.eye(n_actions)[np.where(taken, q, np.inf).argmin(axis=2)]
+    policy = np.eye(n_actions)[first_best(np.where(taken, -q, -np.inf), TOLERANCE * exact.rmax)]
     lost = exact.action_values(reward)[0] - q[0]
     return float(mdp.initial @ lost.max(axis=1)), policy, np.eye(n_actions)[lost.argmax(axis=1)]
 

@@ -134,6 +134,11 @@ class FeasibleRewardSet:
         return self.unknown_step_reward * steps_after(self.mdp.horizon)
 
 
+def first_best(q: FloatArray, rounding: float) -> IntArray:
+    """`[H, S]`: the first of the actions whose value in `q [H, S, A]` is the largest, up to rounding."""
+    return np.asarray((q >= q.max(axis=2, keepdims=True) - rounding).argmax(axis=2))
+
+
 def first_entry(mask: BoolArray) -> Entry:
     """The first true entry of a mask `[H, S, A]`."""
     h, s, a = (int(i) for i in np.argwhere(mask)[0])

@@ -15,7 +15,7 @@ from aceirl.counts import Estimate
 from aceirl.errors import InputError
 from aceirl.kernels import Successors, compiled
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_policy, frozen, steps_left
-from aceirl.rewards.feasible import TOLERANCE, first_entry
+from aceirl.rewards.feasible import TOLERANCE, first_best, first_entry
 from aceirl.rewards.membership import SATISFIED, Membership
 from aceirl.rewards.programme import EmptySetError, Programme, Repeated, Solution, nearest_by_largest, nearest_by_sum
 from aceirl.rewards.queries import Norm
@@ -135,7 +135,7 @@ class FeasibleParameters:
 
     def completed(self, theta: FloatArray) -> FeasibleParameters:
         """The members under which, where the expert was not asked, what is best under `theta` is best too."""
-        best = np.eye(self.mdp.n_actions)[self._values(theta)[0].argmax(axis=2)]
+        best = np.eye(self.mdp.n_actions)[first_best(self._values(theta)[0], self._rounding)]
         return replace(self, policy=np.where(self.followed[:, :, None], self.policy, best))
 
     @cached_property
@@ -151,14 +151,24 @@ class FeasibleParameters:
 
     @cached_property
     def scale(self) -> float:
-        """The largest size of a parameter; errors of the solver are in units of it, and add up over the steps."""
-        return float(max(np.abs(self.lower).max(), np.abs(self.upper).max(), 1e-300))
+        """The largest size of a parameter; errors of the solver are in units of it."""
+        return float(max(np.abs(self.lower).max(), np.abs(self.upper).max())) or 1.0
 
     @cached_property
     def _largest_reward(self) -> float:
         """No reward within the bounds is larger than this, of either sign."""
         sizes = np.maximum(np.abs(self.lower), np.abs(self.upper))
         return float((np.abs(self.space.matrix) @ sizes).max())
+
+    @cached_property
+    def _feature_size(self) -> float:
+        """The largest reward that one parameter of size one can give: programmes have rewards in units of it."""
+        return float(np.abs(self.space.matrix).max()) or 1.0
+
+    @property
+    def _rounding(self) -> float:
+        """What an answer may lag by the solver's doing, which adds up over the steps."""
+        return TOLERANCE * self._largest_reward * self.mdp.horizon
 
     def _values(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(Q [H, S, A], V [H, S])`; `Q` is `-inf` for actions that do not count."""
@@ -184,14 +194,18 @@ class FeasibleParameters:
     def contains(self, theta: ArrayLike, tolerance: float | None = None) -> Membership:
         """Whether parameters `[n]` are a member up to a tolerance, and what they violate most."""
         array = self._checked(theta)
-        allowed = TOLERANCE * self.scale * self.mdp.horizon if tolerance is None else tolerance
-        worst = max(
-            _bound("lower", self.lower - array),
-            _bound("upper", array - self.upper),
-            self._optimality(array),
-            key=lambda membership: membership.violation,
-        )
-        return replace(worst, holds=worst.violation <= allowed)
+        of_bounds, of_lags = TOLERANCE * self.scale * self.mdp.horizon, self._rounding
+        if tolerance is not None:
+            of_bounds = of_lags = tolerance
+        found = [
+            replace(membership, holds=membership.violation <= allowed)
+            for membership, allowed in (
+                (_bound("lower", self.lower - array), of_bounds),
+                (_bound("upper", array - self.upper), of_bounds),
+                (self._optimality(array), of_lags),
+            )
+        ]
+        return max(found, key=lambda membership: (not membership.holds, membership.violation))
 
     def _optimality(self, theta: FloatArray) -> Membership:
         excess = self.excess(theta)
@@ -223,8 +237,11 @@ class FeasibleParameters:
     def furthest(self, direction: ArrayLike) -> MemberParameters:
         """The member that goes furthest in a direction `[n]`: the largest `⟨direction, θ⟩`."""
         towards = self._checked(direction)
-        found = self._member(lambda piece: piece.programme(-towards).solve(), lambda theta: float(towards @ theta))
-        return replace(found, bound=-found.bound)
+        size = float(np.abs(towards).max()) or 1.0
+        found = self._member(
+            lambda piece: piece.programme(-towards / size).solve(), lambda theta: float(towards @ theta)
+        )
+        return replace(found, bound=-size * found.bound)
 
     def intervals(self) -> FloatArray:
         """`[n, 2]`: the least and the largest value that any member gives to each parameter.
@@ -330,7 +347,7 @@ class FeasibleParameters:
         return np.array(ends)
 
     def _moved(self, theta: FloatArray, direction: FloatArray, rng: np.random.Generator) -> FloatArray:
-        moving = np.abs(direction) > 1e-12
+        moving = np.abs(direction) > 1e-12 * self.scale
         if not moving.any():
             return theta
         ends = np.stack((self.lower - theta, self.upper - theta))[:, moving] / direction[moving]
@@ -338,14 +355,14 @@ class FeasibleParameters:
         while high - low > 1e-9:
             length = rng.uniform(low, high)
             moved = np.clip(theta + length * direction, self.lower, self.upper)
-            if self._optimality(moved).violation <= TOLERANCE * self.scale * self.mdp.horizon:
+            if self._optimality(moved).violation <= self._rounding:
                 return moved
             low, high = (length, high) if length < 0 else (low, length)
         return theta
 
     @cached_property
     def _linear(self) -> tuple[Any, Any]:
-        """`V [H·S, m]` and `V - Q [H·S·A, m]`, sparse, as functions of `m` unknowns.
+        """`V [H·S, m]` and `V - Q [H·S·A, m]`, sparse, as functions of `m` unknowns, in units of `_feature_size`.
 
         These are the parameters, and then the value of each state at each step in which it is not settled what is done.
         All other values are mixtures of these, put together from the last step on.
@@ -353,7 +370,8 @@ class FeasibleParameters:
         horizon, n_states, n_actions = self.mdp.shape
         n, is_open = self.space.n_parameters, ~self.followed.ravel()
         m = n + int(is_open.sum())
-        paid = sparse.hstack([self.space.matrix, sparse.csr_array((self.space.matrix.shape[0], m - n))], format="csr")
+        matrix = self.space.matrix / self._feature_size
+        paid = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], m - n))], format="csr")
         place = np.flatnonzero(is_open)
         unknown = sparse.csr_array((np.ones(m - n), (place, n + np.arange(m - n))), shape=(horizon * n_states, m))
         per_step, later = n_states * n_actions, sparse.csr_array((n_states, m))
@@ -387,10 +405,9 @@ class FeasibleParameters:
     def programme(self, cost: FloatArray | None = None) -> Programme:
         """Minimise `⟨cost, θ⟩`, `cost [n]`; with a slack, what exceeds the tolerances comes last of all unknowns."""
         n, n_open = self.space.n_parameters, self.behind.shape[1] - self.space.n_parameters
-        tolerance = np.where(self.answered, self.tolerance, 0.0)[:, :, None]
-        most = (self._largest_reward * np.broadcast_to(steps_left(self.mdp.horizon)[:, None], self.followed.shape))[
-            ~self.followed
-        ]
+        tolerance = np.where(self.answered, self.tolerance / self._feature_size, 0.0)[:, :, None]
+        remaining = np.broadcast_to(steps_left(self.mdp.horizon)[:, None], self.followed.shape)[~self.followed]
+        most = self._largest_reward / self._feature_size * remaining
         within = Programme(
             cost=np.append(np.zeros(n) if cost is None else cost, np.zeros(n_open)),
             rows=self.behind[self.compared.ravel()],
@@ -398,11 +415,12 @@ class FeasibleParameters:
             high=np.where(self.policy > 0, tolerance, np.inf)[self.compared],
             lower=np.append(self.lower, -most),
             upper=np.append(self.upper, most),
+            unit=self.scale,
         )
         if self.slack == 0:
             return within
         excusable = np.broadcast_to(self.answered[:, :, None], self.compared.shape)[self.compared]
-        return _excused(within, np.flatnonzero(excusable), self.slack)
+        return _excused(within, np.flatnonzero(excusable), self.slack / self._feature_size)
 
     def _member(
         self, solve: Callable[[FeasibleParameters], Solution], value: Callable[[FloatArray], float]
@@ -436,7 +454,8 @@ def least_excess(feasible: FeasibleParameters) -> float:
     """The least slack with which there is a member, or a lower bound on it: see `FeasibleParameters.slack`."""
     ample = feasible.with_slack(1.0).programme()
     total = ample.rows[[-1]].toarray()[0]
-    return max(0.0, replace(ample, cost=total, high=np.append(ample.high[:-1], np.inf)).solve().objective)
+    least = replace(ample, cost=total, high=np.append(ample.high[:-1], np.inf)).solve().objective
+    return feasible._feature_size * max(0.0, least)
 
 
 def _excused(base: Programme, excusable: IntArray, slack: float) -> Programme:
@@ -455,6 +474,7 @@ def _excused(base: Programme, excusable: IntArray, slack: float) -> Programme:
         high=np.concatenate([np.full(below.sum(), never), base.high[above], [slack]]),
         lower=np.append(base.lower, np.zeros(k)),
         upper=np.append(base.upper, np.full(k, never)),
+        unit=base.unit,
     )
 
 

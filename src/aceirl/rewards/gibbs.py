@@ -6,6 +6,11 @@ uniform over the one is uniform over the other. Given everything else, each unkn
 uniformly from it: the value of one state, the reward of one unused action, and a shift of all values up to one step,
 which moves what no single state can move far.
 
+Where the expert is not known, some action is the best one and earns `V - P·V`; all others earn less. Each choice of it
+is a piece of the set, with unknowns of its own, and the change of variables keeps volume in all of them. So given `V`,
+an action is the best one with a probability proportional to the volume that the rewards of the others have: that of all
+actions together over its own length, `V - P·V - lower`. It is redrawn along with the rewards of its state.
+
 Throughout, `room [H, S, A]` is what an action can earn at most without overtaking, `V - P·V`; used ones earn just that.
 """
 
@@ -21,11 +26,12 @@ from aceirl.mdp import BoolArray, FloatArray, IntArray
 def gibbs(
     indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
     first: IntArray, rows: IntArray, row_probabilities: FloatArray,
-    uses: BoolArray, lower: FloatArray, upper: FloatArray, unknown: FloatArray,
-    sweeps: int, rng: np.random.Generator, v: FloatArray, reward: FloatArray,
+    known: BoolArray, lower: FloatArray, upper: FloatArray, unknown: FloatArray,
+    sweeps: int, rng: np.random.Generator, uses: BoolArray, v: FloatArray, reward: FloatArray,
 ) -> None:  # fmt: skip
     """Run the chain on `v [H+1, S]` and `reward [H, S, A]`, in place; `unknown [H]` is what follows an unknown row.
 
+    `uses [H, S, A]` are the expert's actions and, where it is not `known [H, S]`, the best one, which changes in place.
     `first, rows, row_probabilities` are the transitions by where they lead: see `samples`.
     """
     horizon, n_states, _ = reward.shape
@@ -33,6 +39,7 @@ def gibbs(
     gaps = steps_with_unknown_rows(indptr, stride, reward.shape)
     for _ in range(sweeps):
         find_room(indptr, successors, probabilities, stride, unknown, v, room)
+        redraw_best(known, lower, upper, room, rng, uses)
         redraw_rewards(uses, lower, upper, room, rng, reward)
         for h in range(horizon):
             shift_until(indptr, stride, gaps, uses, lower, upper, h, rng, v, reward, room)
@@ -67,6 +74,29 @@ def settle_used(uses: BoolArray, lower: FloatArray, upper: FloatArray, room: Flo
             for a in range(n_actions):
                 if uses[h, s, a]:
                     reward[h, s, a] = min(max(room[h, s, a], lower[h, s, a]), upper[h, s, a])
+
+
+@compiled
+def redraw_best(
+    known: BoolArray, lower: FloatArray, upper: FloatArray, room: FloatArray,
+    rng: np.random.Generator, uses: BoolArray,
+) -> None:  # fmt: skip
+    """Which action is the best one where the expert is not known, by the volume that it leaves the others."""
+    horizon, n_states, n_actions = uses.shape
+    for h in range(horizon):
+        for s in range(n_states):
+            if known[h, s]:
+                continue
+            total, best = 0.0, -1
+            for a in range(n_actions):
+                length = room[h, s, a] - lower[h, s, a]
+                if length > 0.0 and room[h, s, a] <= upper[h, s, a]:
+                    total += 1.0 / length
+                    if rng.random() * total * length < 1.0:
+                        best = a
+            if best >= 0:  # rounding may leave none, and then it stays as it is
+                uses[h, s] = False
+                uses[h, s, best] = True
 
 
 @compiled

@@ -24,5 +24,5 @@ def answer_importance(estimate: Estimate, recovered: Recovered, policy: IntArray
     here = occupancy(estimate.mdp, np.eye(q.shape[2])[policy]).sum(axis=2)
     answered = estimate.kind.pooled(estimate.counts.answers).any(axis=2)
     saved = (here * (q.max(axis=2) - q.mean(axis=2)) * answered).sum(axis=0)
-    total, rounding = float(saved.sum()), 1e-9 * max(1.0, float(np.abs(q).max()))
+    total, rounding = float(saved.sum()), 1e-9 * float(np.abs(q).max())
     return np.asarray(saved / total if total > rounding else np.zeros_like(saved))

@@ -38,6 +38,7 @@ def programme(feasible: FeasibleRewardSet, cost: FloatArray) -> Programme:
         high=high,
         lower=np.concatenate([feasible.lower.ravel(), np.zeros(horizon * n_states), after]),
         upper=np.concatenate([feasible.upper.ravel(), ceiling, after]),
+        unit=feasible.rmax,
     )
 
 

@@ -24,7 +24,8 @@ class EmptySetError(InputError):
 class Programme:
     """Minimise `⟨cost, x⟩` with `low ≤ rows·x ≤ high` and `lower ≤ x ≤ upper`.
 
-    Shapes for `n` unknowns and `m` rows: `cost`, `lower`, `upper [n]`, `rows [m, n]` sparse, `low`, `high [m]`.
+    Shapes for `n` unknowns and `m` rows: `cost`, `lower`, `upper [n]`, `rows [m, n]` sparse, `low`, `high [m]`. What
+    the solver leaves unsatisfied, up to 1e-7, is in units of `unit`: about the size that unknowns can have.
     """
 
     cost: FloatArray
@@ -33,20 +34,22 @@ class Programme:
     high: FloatArray
     lower: FloatArray
     upper: FloatArray
+    unit: float = 1.0
 
     def solve(self) -> Solution:
         """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
         tied = self.low == self.high
         below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
         rows = sparse.csr_array(self.rows)
+        low, high, lower, upper = (array / self.unit for array in (self.low, self.high, self.lower, self.upper))
         for method in METHODS:
             answer = linprog(
                 self.cost,
                 A_ub=sparse.vstack([rows[below], -rows[above]], format="csr"),
-                b_ub=np.concatenate([self.high[below], -self.low[above]]),
+                b_ub=np.concatenate([high[below], -low[above]]),
                 A_eq=rows[tied],
-                b_eq=self.low[tied],
-                bounds=np.column_stack([self.lower, self.upper]),
+                b_eq=low[tied],
+                bounds=np.column_stack([lower, upper]),
                 method=method,
             )
             if answer.status in (0, 2):
@@ -59,7 +62,7 @@ class Programme:
         prices[tied] = answer.eqlin.marginals
         prices[below] += answer.ineqlin.marginals[: below.sum()]
         prices[above] -= answer.ineqlin.marginals[below.sum() :]
-        return Solution(answer.x, float(answer.fun), int(answer.nit), method, prices)
+        return Solution(self.unit * answer.x, self.unit * float(answer.fun), int(answer.nit), method, prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ class Repeated:
             reached = np.asarray(base.rows @ found.x)
             violation = np.where(kept, 0.0, np.maximum(base.low - reached, reached - base.high))
             worst = np.argsort(-violation, kind="stable")[: self.at_once]
-            worst = worst[violation[worst] > self.tolerance]
+            worst = worst[violation[worst] > self.tolerance * base.unit]
             if not len(worst):
                 prices = np.zeros(len(kept))
                 prices[kept] = found.prices
@@ -136,6 +139,7 @@ def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
         high=base.high - reached,
         lower=np.concatenate([np.zeros(n), base.lower[n:], np.zeros(n)]),
         upper=np.concatenate([upper - inside, base.upper[n:], inside - lower]),
+        unit=base.unit,
     ).solve()
     x = solution.x[: base.cost.size].copy()
     x[:n] += inside - solution.x[base.cost.size :]
@@ -156,6 +160,7 @@ def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
         high=np.concatenate([base.high, target.ravel(), never]),
         lower=np.append(base.lower, 0.0),
         upper=np.append(base.upper, np.inf),
+        unit=base.unit,
     ).solve()
 
 
@@ -173,4 +178,5 @@ def with_most_room(base: Programme, n_rewards: int) -> Programme:
         high=np.concatenate([base.high, never, upper]),
         lower=np.append(base.lower, 0.0),
         upper=np.append(base.upper, np.inf),
+        unit=base.unit,
     )

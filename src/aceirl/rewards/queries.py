@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, check_reward
-from aceirl.rewards.feasible import Entry, FeasibleRewardSet
+from aceirl.rewards.feasible import TOLERANCE, Entry, FeasibleRewardSet, first_best
 from aceirl.rewards.membership import Membership, contains
 from aceirl.rewards.polytope import polished, programme
 from aceirl.rewards.programme import EmptySetError, Programme, Solution, nearest_by_largest, nearest_by_sum
@@ -76,10 +76,13 @@ def projected(estimate: Estimate, recovered: Recovered, rmax: float, norm: Norm 
 def extreme(feasible: FeasibleRewardSet, direction: ArrayLike) -> Member:
     """The member that goes furthest in a direction `[H, S, A]`: the largest `⟨direction, r⟩`."""
     towards = check_reward(direction, feasible.mdp.shape, name="direction")
+    size = float(np.abs(towards).max()) or 1.0
     found = _member(
-        feasible, lambda piece: programme(piece, -towards).solve(), lambda reward: float(np.vdot(towards, reward))
+        feasible,
+        lambda piece: programme(piece, -towards / size).solve(),
+        lambda reward: float(np.vdot(towards, reward)),
     )
-    return replace(found, bound=-found.bound)
+    return replace(found, bound=-size * found.bound)
 
 
 def interval(feasible: FeasibleRewardSet, step: int, state: int, action: int) -> tuple[float, float]:
@@ -152,7 +155,8 @@ def _member(
     reward = polished(feasible, first.x)
     membership = contains(feasible, reward)
     if not membership and not feasible.known.all():
-        piece = feasible.completed(feasible.action_values(reward).argmax(axis=2))
+        best = first_best(feasible.action_values(reward), TOLERANCE * feasible.rmax)
+        piece = feasible.completed(best)
         try:
             last = solve(piece)
         except EmptySetError:

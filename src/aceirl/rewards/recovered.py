@@ -42,6 +42,15 @@ class Recovered:
         """Before anything was observed."""
         return cls(np.zeros(shape), 0.0, 0.0)
 
+    def in_units(self, rmax: float) -> Recovered:
+        """A reward that was computed in units of Rmax, as all are, in those of the problem."""
+        return replace(
+            self,
+            reward=rmax * self.reward,
+            unknown_step_reward=rmax * self.unknown_step_reward,
+            infeasibility=rmax * self.infeasibility,
+        )
+
     def grown(self, n_states: int) -> Recovered:
         """The same reward where more states are known; of the new ones nothing is."""
         horizon, before, n_actions = self.reward.shape
@@ -78,11 +87,10 @@ def infeasibility(estimate: Estimate, reward: FloatArray, unknown_step_reward: f
     return float(loss.max(initial=0.0))
 
 
-def scaled(parameters: FloatArray, rmax: float) -> tuple[FloatArray, float]:
-    """`(reward, unknown_step_reward)`: parameters moved and stretched to `[0, Rmax]`, and where their zero went."""
+def scaled(parameters: FloatArray) -> tuple[FloatArray, float]:
+    """`(reward, unknown_step_reward)`: parameters moved and stretched to `[0, 1]`, and where their zero went."""
     low, high = min(0.0, float(parameters.min())), max(0.0, float(parameters.max()))
     if high == low:
         return np.zeros_like(parameters), 0.0
-    factor = rmax / (high - low)
-    # A product may round up past Rmax.
-    return np.minimum((parameters - low) * factor, rmax), min(-low * factor, rmax)
+    # A difference may round up past the other.
+    return np.minimum((parameters - low) / (high - low), 1.0), min(-low / (high - low), 1.0)

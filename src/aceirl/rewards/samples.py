@@ -21,35 +21,33 @@ SWEEPS_PER_STEP = 20
 def sample(feasible: FeasibleRewardSet, rng: np.random.Generator, n: int) -> FloatArray:
     """`[n, H, S, A]`: independent members, drawn about uniformly from the whole set.
 
-    Where the expert is not known it is completed at random, anew for each. A set with a slack, or with bounds that
-    leave it no inside, is refused.
+    The law that the chains tend to is uniform in `r` where the expert is known to use one action, and wherever it is
+    not known; where it uses several, their rewards hang together, and it is uniform in `V` and the others. A set with
+    a slack, or with bounds that leave it no inside, is refused.
     """
     if feasible.slack is not None:
         raise InputError("sample draws from the feasible set itself, and this one has a slack")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise InputError(f"n must be a whole number of at least 1, got {n!r}")
     start = _interior(feasible)
-    samples = []
-    for _ in range(n):
-        guess = rng.integers(feasible.mdp.n_actions, size=feasible.known.shape)
-        samples.append(_end_of_chain(feasible.completed(guess), start, rng))
-    return np.array(samples)
+    return np.array([_end_of_chain(feasible, start, rng) for _ in range(n)])
 
 
 def _end_of_chain(feasible: FeasibleRewardSet, start: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """`[H, S, A]`: one member of a set whose expert is known everywhere, from values `start [H, S]` inside it."""
+    """`[H, S, A]`: one member, from values `start [H, S]` inside the set, whatever is best where nobody was asked."""
     mdp = feasible.mdp
-    reward = feasible.lower.copy()
+    reward, guess = feasible.lower.copy(), rng.integers(mdp.n_actions, size=feasible.known.shape)
     values = np.concatenate([start, np.zeros((1, mdp.n_states))])
     gibbs(
         *mdp.transitions.rows,
         *_predecessors(mdp),
-        feasible.uses,
+        feasible.known,
         feasible.lower,
         feasible.upper,
         feasible.unknown_step_reward * steps_after(mdp.horizon),
         SWEEPS_PER_STEP * mdp.horizon,
         rng,
+        feasible.uses | (~feasible.known[:, :, None] & np.eye(mdp.n_actions, dtype=np.bool_)[guess]),
         values,
         reward,
     )
