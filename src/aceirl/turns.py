@@ -167,7 +167,7 @@ class Turn:
             return np.asarray(worth / max(1.0, float(worth.max())))
         there = occupancy(mdp, np.eye(mdp.n_actions)[self.policy])
         visits = there.sum(axis=(0, 2))
-        earned = (there * self.belief.recovered.reward).sum(axis=(0, 2))
+        earned = (there * self.belief.recovered.reward).sum(axis=(0, 2)) / self.belief.rmax
         return np.asarray(np.divide(earned, visits, out=np.zeros_like(visits), where=visits > 1e-9))
 
     @cached_property

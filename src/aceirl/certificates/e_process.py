@@ -219,7 +219,7 @@ class EProcess:
     @classmethod
     def started(cls, target: float) -> EProcess:
         """Nothing was won or lost; `target` is the loss to be certified, as a share of an episode."""
-        lowest, highest = -DOUBLINGS_BELOW * LEVELS_PER_DOUBLING, int(np.log2(1 / target) * LEVELS_PER_DOUBLING)
+        lowest, highest = -DOUBLINGS_BELOW * LEVELS_PER_DOUBLING, int(np.log2(1 / target) * LEVELS_PER_DOUBLING + 1e-9)
         levels = target * 2.0 ** (np.arange(lowest, max(lowest, highest) + 1) / LEVELS_PER_DOUBLING)
         return cls(levels, np.zeros(len(levels)), np.zeros(len(levels)))
 

@@ -36,7 +36,7 @@ class ExactModel:
         """`[H, S]`: the best action for the steps that are left; of several, the one that gets there soonest."""
         q, _ = optimal_values(self.mdp, self.reward)
         # Values that differ by rounding alone are equal, else a tie would be broken differently at every step.
-        rounding = 1e-9 * max(1.0, float(np.abs(q).max()))
+        rounding = 1e-9 * float(np.abs(q).max())
         best = q >= q.max(axis=2, keepdims=True) - rounding
         return np.asarray(np.where(best, self._discounted(1 - 1 / self.mdp.horizon), -np.inf).argmax(axis=2))
 
@@ -63,7 +63,7 @@ class ExactModel:
             followed = transitions[states * mdp.n_actions + policy]
             v = spsolve(csc_array(eye_array(mdp.n_states) - discount * followed), reward[states, policy])
             q = reward + discount * (transitions @ v).reshape(reward.shape)
-            better = q.max(axis=1) > v + 1e-9 * max(1.0, float(np.abs(v).max()))
+            better = q.max(axis=1) > v + 1e-9 * float(np.abs(v).max())
             if not better.any():
                 break
             policy = np.where(better, q.argmax(axis=1), policy)

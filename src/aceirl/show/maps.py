@@ -73,7 +73,7 @@ def explained(layout: Layout, paid: ArrayLike, undetermined: ArrayLike, hurry: f
 
 def _rewards(layout: Layout, pay: FloatArray, note: str, hatched: BoolArray, why: str) -> Figure:
     """`pay [S, A]` on the map, with some states hatched and the reason why."""
-    same = np.ptp(pay, axis=1) <= 1e-9
+    same = np.ptp(pay, axis=1) <= 1e-9 * np.abs(pay).max(initial=0.0)
     note += "" if same[layout.drawn].all() else f"; {_parts_in_words(layout)}"
     picture = _Picture(layout, "Reward", note + (f"; hatched: {why}" if hatched[layout.drawn].any() else ""))
     shown = pay[layout.drawn][~hatched[layout.drawn]]

@@ -85,7 +85,7 @@ def _goal(found: OpenedRun) -> list[str]:
         return goal_in_words(found.turn, found.names, found.actions)
     by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
     by_state = np.where(found.state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
-    best = np.flatnonzero(by_state >= by_state.max() - 1e-9)
+    best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.run.settings.rmax)
     return [
         f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
         "the answers, and need not lie where the expert's goal does."

@@ -138,7 +138,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
 def best_actions(mdp: MDP, reward: FloatArray) -> tuple[FloatArray, float]:
     """`(policy [H, S, A], value)`: the best actions for a reward `[H, S, A]`, each of several as likely as another."""
     q, v = optimal_values(mdp, reward)
-    best = q >= v[:, :, None] - TIES * max(1.0, float(np.abs(q).max()))
+    best = q >= v[:, :, None] - TIES * float(np.abs(q).max())
     policy = best / best.sum(axis=2, keepdims=True)
     return policy, float(mdp.initial @ evaluate(mdp, reward, policy)[1][0])
 
@@ -283,7 +283,7 @@ def _certificate(turn: Turn, process: MDP, policy: FloatArray, numbers: IntArray
     reward = belief.recovered.reward
     best = float(renumbered.initial @ optimal_values(renumbered, reward)[1][0])
     own = float(renumbered.initial @ evaluate(renumbered, reward, plan)[1][0])
-    if best - own > TIES * max(1.0, abs(best)):
+    if best - own > TIES * renumbered.horizon * belief.rmax:
         return None
     certificate = transfer_certificate(belief, renumbered, plan)
     if certificate.entry is None:
