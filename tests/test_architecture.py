@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sources": ARRAYS | {"protocols", "metrics", "envs", "experts"},
     "runs": RUNS,
     "transfer": RUNS - {"files", "engine", "loop", "experts"},
-    "learner": RUNS | {"runs", "transfer", "goal"},
+    "learner": RUNS | {"runs", "transfer", "goal", "outputs"},
     "__init__": RUNS | {"runs", "transfer", "learner"},
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
     "show": RUNS | {"runs", "goal"},

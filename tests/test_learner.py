@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from aceirl import ActiveIRL, InputError, PolicyExpert, Simulator, Truth, Turn, make
+from aceirl.experts import Demonstration
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS
 
@@ -47,7 +50,7 @@ def test_a_fit_interrupted_and_begun_again_ends_as_one_that_was_not(tmp_path: Pa
     with pytest.raises(Stop):
         learner.fit(environment, expert, regret=truth.regret, out=tmp_path / "run", callback=tire)
     again = learner.fit(environment, expert, regret=truth.regret, out=tmp_path / "run")
-    np.testing.assert_array_equal(again.reward, whole.reward)
+    np.testing.assert_array_equal(again.reward_table, whole.reward_table)
     np.testing.assert_array_equal(again.policy, whole.policy)
     assert [record.regret for record in again.records] == [record.regret for record in whole.records]
     assert again.certificate == whole.certificate
@@ -63,7 +66,7 @@ def test_strategies_and_algorithms_may_be_objects() -> None:
         strategy=STRATEGIES["random"](), irl=ALGORITHMS["feasible-point"](), max_samples=100, certify=None
     )
     first, second = named.fit(environment, expert), given.fit(environment, expert)
-    np.testing.assert_array_equal(first.reward, second.reward)
+    np.testing.assert_array_equal(first.reward_table, second.reward_table)
     assert first.certificate is None
 
 
@@ -95,3 +98,93 @@ def test_a_result_says_what_the_expert_wants() -> None:
 def test_what_cannot_be_is_said(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ActiveIRL(**arguments)
+
+
+# What people try first.
+
+
+def lake(**options: Any) -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=20, **options)
+
+
+DOWN, RIGHT = 1, 2
+WAY = [DOWN, DOWN, DOWN, DOWN, DOWN, DOWN, DOWN, DOWN, RIGHT, RIGHT, DOWN, DOWN, DOWN, RIGHT, RIGHT, DOWN]
+"""To the flag of the 4×4 lake, around the holes."""
+
+
+class Model:
+    """As Stable-Baselines3 has it."""
+
+    def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, None]:
+        return np.array(WAY[int(observation)]), None
+
+
+@pytest.mark.parametrize(
+    "expert",
+    [
+        lambda observation: WAY[observation],
+        Model(),
+        WAY,
+        np.array(WAY),
+        [Demonstration(o, a) for o, a in enumerate(WAY)],
+    ],
+    ids=["function", "model", "list", "array", "demonstrations"],
+)
+def test_a_raw_environment_and_any_usual_expert_will_do(expert: Any) -> None:
+    result = ActiveIRL(max_samples=600).fit(lake(), expert)
+    assert result.stopped == "certificate"
+    assert result.certificate is not None
+    assert result.certificate.possible == 1.0, "what FrozenLake pays is known"
+    assert "the flag" in result.in_words().splitlines()[0] or "terminal" in result.in_words().splitlines()[0]
+
+
+def test_a_result_acts_pays_and_trains(capsys: pytest.CaptureFixture[str]) -> None:
+    result = ActiveIRL(max_samples=600).fit("FrozenLake-v1", "optimal", horizon=30)
+    assert result.records[-1].regret is not None
+    action, step = result.predict(0)
+    assert action in range(4)
+    assert step == (1,)
+    env = result.wrapper(lake())
+    observation, _ = env.reset(seed=0)
+    following, paid, terminated, _, info = env.step(int(action))
+    assert paid == pytest.approx(result.reward(observation, int(action), following, terminated=terminated))
+    assert "original_reward" in info
+    result.show()
+    assert "Result: " in capsys.readouterr().out
+    assert len(repr(result)) < 120
+
+
+def test_ours_go_by_name_and_bring_their_expert() -> None:
+    by_name = ActiveIRL(max_samples=300, seed=2, certify=None).fit("gridworld")
+    problem = make("gridworld", 2)
+    by_problem = ActiveIRL(max_samples=300, seed=2, certify=None).fit(problem)
+    by_parts = ActiveIRL(max_samples=300, seed=2, certify=None).fit(problem.mdp, problem.expert.argmax(axis=2))
+    np.testing.assert_array_equal(by_name.policy, by_problem.policy)
+    np.testing.assert_array_equal(by_name.policy, by_parts.policy)
+    of_states = ActiveIRL(max_samples=50, certify=None).fit(problem.mdp, lambda state: 0)
+    assert of_states.turn.belief.estimate.kind.stationary
+
+
+@pytest.mark.parametrize(
+    ("environment", "expert", "options", "message"),
+    [
+        (3, None, {}, "environment must be a Gymnasium environment or its id"),
+        ("gridworld", None, {"horizon": 3}, "horizon is for Gymnasium environments"),
+        ("FrozenLake-v1", None, {}, "expert must be a function of an observation"),
+        ("FrozenLake-v1", [[0.5] * 4] * 16, {}, r"\[16\] whole numbers; got shape \[16, 4\]"),
+        ("FrozenLake-v1", "nobody", {}, "'nobody' is not one of: optimal"),
+        ("gridworld", "optimal", {}, "'optimal' is for Gymnasium environments"),
+        ("FrozenLake-v9", "optimal", {}, "cannot be made"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_explained(
+    environment: Any, expert: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        ActiveIRL(max_samples=50).fit(environment, expert, **options)
+
+
+def test_states_without_observations_say_so() -> None:
+    result = ActiveIRL(max_samples=50, certify=None).fit("gridworld")
+    with pytest.raises(InputError, match=r"use reward_table \[H, S, A\] and policy \[H, S\]"):
+        result.predict(0)

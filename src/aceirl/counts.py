@@ -45,8 +45,8 @@ class Counts:
         of_states = self.starts.shape, self.repeats.shape
         if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2)):
             raise InputError(
-                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)} and repeats "
-                f"{list(self.repeats.shape)} do not belong to one problem"
+                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)} and "
+                f"repeats {list(self.repeats.shape)} do not belong to one problem"
             )
         self._check_moves()
 

@@ -1,0 +1,147 @@
+"""What people have at hand, an environment and an expert in their usual forms, as a task."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aceirl.envs import ENVIRONMENTS, Problem, make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.experts import Demonstration, DemonstrationExpert, FunctionExpert, ObservationExpert, PolicyExpert
+from aceirl.mdp import MDP
+from aceirl.metrics import Truth
+from aceirl.protocols import Environment, Expert
+from aceirl.sources.experts import LOGS, gym_expert, optimal_task
+from aceirl.sources.gymnasium import gym_env, rewards_of
+from aceirl.sources.source import Source, Task
+
+if TYPE_CHECKING:
+    from aceirl.envs.gymnasium import GymAdapter
+
+KINDS = (
+    "a Gymnasium environment or its id, a vector environment, one of ours by name, a Problem, an MDP, or an object "
+    "with reset(rng) and step(action)"
+)
+
+
+def given_task(
+    environment: Any,
+    expert: Any = None,
+    *,
+    horizon: int | None = None,
+    discretise: Callable[[Any], Any] | None = None,
+    stochastic_expert: bool = False,
+    seed: int = 0,
+) -> Task:
+    """An environment to act in and an expert to ask, from what `ActiveIRL.fit` was given.
+
+    `horizon` and `discretise` are for Gymnasium environments, `stochastic_expert` for functions and models.
+    """
+    if isinstance(environment, str) and environment in ENVIRONMENTS:
+        environment = make(environment, seed)
+    if isinstance(environment, str):
+        environment = gym_env(Source(environment, {}, seed, horizon=horizon))
+    adapter = _adapter(environment, horizon, discretise)
+    if adapter is not None:
+        return _gym_task(environment, adapter, expert, stochastic=stochastic_expert)
+    for name, value in (("horizon", horizon), ("discretise", discretise)):
+        if value is not None:
+            raise InputError(f"{name} is for Gymnasium environments; this one has its own")
+    if isinstance(environment, Problem):
+        problem = environment
+        return Task(
+            Simulator(problem.mdp),
+            PolicyExpert(problem.expert, problem.mdp.shape) if expert is None else _expert(expert, problem.mdp.shape),
+            regret=Truth(problem.mdp, problem.reward).regret,
+            stationary_dynamics=problem.mdp.stationary,
+            layout=problem.layout,
+        )
+    played: Environment = Simulator(environment) if isinstance(environment, MDP) else environment
+    if not callable(getattr(played, "reset", None)) or not hasattr(played, "n_states"):
+        raise InputError(f"environment must be {KINDS}; got {environment!r}")
+    shape = played.horizon, played.n_states, played.n_actions
+    return Task(played, _expert(expert, shape, stochastic=stochastic_expert))
+
+
+def _adapter(environment: Any, horizon: int | None, discretise: Callable[[Any], Any] | None) -> GymAdapter | None:
+    """A Gymnasium environment as the learner wants it; None if it is not one."""
+    if not hasattr(environment, "action_space"):
+        return None
+    from gymnasium.vector import VectorEnv
+
+    from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
+    from aceirl.envs.vector import GymVectorEnvironment
+
+    if isinstance(environment, GymAdapter):
+        return environment
+    made = GymVectorEnvironment if isinstance(environment, VectorEnv) else GymEnvironment
+    return made(environment, horizon=horizon, discretise=discretise)
+
+
+def _gym_task(env: Any, environment: GymAdapter, expert: Any, *, stochastic: bool) -> Task:
+    if isinstance(expert, str) and expert == "optimal":
+        return optimal_task(env, environment)
+    rmax, max_return = (None, None) if env.spec is None else rewards_of(env)
+    asked = _gym_expert(expert, environment, stochastic=stochastic)
+    return Task(environment, asked, rmax=rmax or 1.0, max_return=max_return, env=env)
+
+
+def _gym_expert(expert: Any, environment: GymAdapter, *, stochastic: bool) -> Expert:
+    if isinstance(expert, str | Path):
+        return gym_expert(str(expert), environment, deterministic=not stochastic)
+    if _is_expert(expert):
+        return expert  # type: ignore[no-any-return]
+    if hasattr(expert, "predict"):
+        from aceirl.experts import PredictExpert
+
+        return PredictExpert(expert, environment, deterministic=not stochastic)
+    if callable(expert):
+        return ObservationExpert(expert, environment, deterministic=not stochastic)
+    if isinstance(expert, Sequence) and expert and all(isinstance(entry, Demonstration) for entry in expert):
+        return DemonstrationExpert(expert, environment)
+    table = _array(expert)
+    if table.ndim != 1 or table.dtype.kind not in "iu":
+        raise InputError(
+            "a policy array for a Gymnasium environment has one action for each observation, "
+            f"[{_count(environment)}] whole numbers; got shape {list(table.shape)}; for anything else give a function"
+        )
+    return ObservationExpert(lambda observation: table[observation], environment)
+
+
+def _count(environment: GymAdapter) -> str:
+    possible = environment.possible_states
+    return "S" if possible is None else str((possible - 1) // 2)
+
+
+def _expert(expert: Any, shape: tuple[int, int, int], *, stochastic: bool = False) -> Expert:
+    """An expert of numbered states."""
+    if _is_expert(expert):
+        return expert  # type: ignore[no-any-return]
+    if callable(expert):
+        by_state = len(inspect.signature(expert).parameters) < 2
+        answer = (lambda step, state: expert(state)) if by_state else expert
+        return FunctionExpert(answer, deterministic=not stochastic, stationary=by_state)
+    if isinstance(expert, str | Path):
+        raise InputError(
+            f"expert {str(expert)!r} is for Gymnasium environments; give an array or a function of the state"
+        )
+    return PolicyExpert(_array(expert), shape)
+
+
+def _is_expert(expert: Any) -> bool:
+    return callable(getattr(expert, "answer", None))
+
+
+def _array(expert: Any) -> np.ndarray[Any, Any]:
+    table = np.asarray(expert) if expert is not None else np.zeros(0, dtype=object)
+    if table.dtype.kind not in "iuf" or not table.ndim:
+        raise InputError(
+            "expert must be a function of an observation, a model with predict, an array of actions, demonstrations "
+            f"({', '.join(LOGS)}), or an object with answer(question); got {expert!r}"
+        )
+    return table
