@@ -232,6 +232,10 @@ OBSERVED: dict[str, Callable[[], Observed]] = {
 }
 
 
+DEAR = frozenset(name for name in OBSERVED if name.startswith("Acrobot") or name == "MountainCar, 10×10")
+"""Those of which a run takes long."""
+
+
 @dataclass(frozen=True)
 class Price:
     """What a run came to: whether it certified and after how much, and what its policy really loses.

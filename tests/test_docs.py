@@ -130,4 +130,4 @@ def test_the_blocks_of_the_page_on_strategies_run() -> None:
     for kind, text in BLOCK.findall((ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")):
         if kind == "python":
             exec(compile(text, "strategies.md", "exec"), names)
-    assert names["result"].reward.shape == names["problem"].mdp.shape
+    assert names["result"].reward_table.shape == names["problem"].mdp.shape

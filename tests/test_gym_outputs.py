@@ -314,6 +314,20 @@ def test_transitions_and_answers_become_a_minari_dataset(
         np.testing.assert_array_equal(kept.infos["expert_action"][:-1], episode.actions, "the expert was followed")
 
 
+def test_an_environment_that_nobody_registered_becomes_a_dataset_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    log = EpisodeLog(Corridor())
+    log.reset(seed=0)
+    while not log.step(1)[2]:
+        pass
+    details = {"author": "tests", "author_email": "none", "code_permalink": "none", "description": "a corridor"}
+    save_minari("aceirl/corridor-v0", log, algorithm_name="expert", **details)
+    assert minari.load_dataset("aceirl/corridor-v0").total_episodes == 1
+
+
 def test_transitions_become_trajectories_of_imitation(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> None:
     pytest.importorskip("imitation")
     trajectories = imitation_trajectories(run[0])

@@ -9,8 +9,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from aceirl import ActiveIRL, InputError, PolicyExpert, Simulator, Truth, Turn, make
+from aceirl import ActiveIRL, InputError, PolicyExpert, Run, Simulator, Truth, Turn, make
 from aceirl.experts import Demonstration
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS
@@ -188,3 +189,70 @@ def test_states_without_observations_say_so() -> None:
     result = ActiveIRL(max_samples=50, certify=None).fit("gridworld")
     with pytest.raises(InputError, match=r"use reward_table \[H, S, A\] and policy \[H, S\]"):
         result.predict(0)
+
+
+class KeyDoor(gymnasium.Env[Any, Any]):
+    """A corridor of five rooms with a key in the last and a door in the first; observations are dictionaries."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+    observation_space = spaces.Dict({"room": spaces.Discrete(5), "key": spaces.Discrete(2)})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.room, self.key = 2, 0
+        return {"room": self.room, "key": self.key}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.room = min(max(self.room + (1 if action else -1), 0), 4)
+        self.key = int(self.key or self.room == 4)
+        over = bool(self.key and self.room == 0)
+        return {"room": self.room, "key": self.key}, float(over), over, False, {}
+
+
+def fetch(observation: Any) -> int:
+    return int(not observation["key"])
+
+
+def test_batches_of_dictionaries_are_dictionaries_of_batches() -> None:
+    result = ActiveIRL(max_samples=400, max_return=1.0).fit(KeyDoor(), fetch, horizon=12)
+    alone = [int(result.predict({"room": room, "key": key})[0]) for room, key in ((2, 0), (3, 1))]
+    assert alone == [1, 0]
+    together, _ = result.predict({"room": np.array([2, 3]), "key": np.array([0, 1])})
+    assert together.tolist() == alone
+    columns, _ = result.predict({"room": np.array([[2], [3]]), "key": np.array([[0], [1]])})
+    assert columns.tolist() == alone
+
+
+def test_a_regret_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="regret returned nan after"):
+        ActiveIRL(max_samples=50).fit("gridworld", regret=lambda policy: float("nan"))
+
+
+def test_a_folder_may_be_named_by_text(tmp_path: Path) -> None:
+    ActiveIRL(max_samples=50, certify=None).fit("gridworld", out=str(tmp_path / "run"))
+    assert Run.open(str(tmp_path / "run")).state() is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"irl": "maxent"}, "did you mean 'max-causal-entropy'"),
+        ({"random_state": 3}, "did you mean 'seed'"),
+        ({"total_timesteps": 3}, "did you mean 'max_samples'"),
+        ({"straetgy": "ace"}, "did you mean 'strategy'"),
+    ],
+)
+def test_names_of_other_libraries_are_understood(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ActiveIRL(**settings)
+
+
+def test_the_samples_still_needed_go_by_how_long_episodes_are() -> None:
+    result = ActiveIRL(max_samples=60, max_return=1.0, epsilon=0.05).fit(KeyDoor(), fetch, horizon=100)
+    promise = result.certificate
+    assert promise is not None
+    assert not promise.holds
+    assert promise.more_samples is not None
+    # About 60 episodes of at most 20 steps each; by the horizon it would be 6000.
+    assert 200 < promise.more_samples < 2000

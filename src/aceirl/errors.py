@@ -23,9 +23,32 @@ def cause(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+SYNONYMS = {
+    "maxent": "max-causal-entropy",
+    "maxentirl": "max-causal-entropy",
+    "mceirl": "max-causal-entropy",
+    "maximumentropy": "max-causal-entropy",
+    "randomstate": "seed",
+    "randomseed": "seed",
+    "maxsteps": "max_samples",
+    "totaltimesteps": "max_samples",
+    "timesteps": "max_samples",
+    "budget": "max_samples",
+    "tolerance": "epsilon",
+    "eps": "epsilon",
+    "confidencelevel": "delta",
+    "algorithm": "irl",
+    "batchsize": "episodes_per_iteration",
+    "nenvs": "episodes_per_iteration",
+    "rewardmax": "rmax",
+}
+"""What other libraries call things, without strokes."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist, with the nearest one that does."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    synonym = SYNONYMS.get("".join(letter for letter in name.lower() if letter.isalnum()))
+    near = [synonym] if synonym in names else difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
     return InputError(f"unknown {kind} {name!r}; {hint}")

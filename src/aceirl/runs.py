@@ -42,9 +42,10 @@ class Run:
 
     @classmethod
     def create(
-        cls, path: Path, settings: Settings, source: Source | None = None, parts: dict[str, str] | None = None
+        cls, path: Path | str, settings: Settings, source: Source | None = None, parts: dict[str, str] | None = None
     ) -> Run:
         """A new run in a new or empty folder; `parts` names what it is made of, if no source can say it."""
+        path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
         configuration = {
@@ -60,8 +61,9 @@ class Run:
         return cls(path, settings, source, parts)
 
     @classmethod
-    def open(cls, path: Path) -> Run:
+    def open(cls, path: Path | str) -> Run:
         """A run that was created before."""
+        path = Path(path)
         try:
             configuration = json.loads((path / CONFIGURATION).read_text())
             if configuration["format"] == FORMAT_OF_ONE_END:

@@ -16,6 +16,7 @@ from aceirl.certificates import Certificate, CertificateKind
 from aceirl.collect import Episode, Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions, occupancy
+from aceirl.errors import InputError
 from aceirl.irl.alternatives import Alternatives
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.rewards import SPACES, Explanation, Recovered, RewardMap, RewardSpace, action_values
@@ -173,7 +174,12 @@ class Turn:
     @cached_property
     def regret(self) -> float | None:
         """What the policy loses by the truth; None if no truth is known."""
-        return None if self.measure is None else self.measure(self.policy)
+        if self.measure is None:
+            return None
+        regret = float(self.measure(self.policy))
+        if not math.isfinite(regret):
+            raise InputError(f"regret returned {regret} after {self.counts.samples:,} samples; it must be a number")
+        return regret
 
     @cached_property
     def stopped(self) -> str | None:

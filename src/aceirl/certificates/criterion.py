@@ -10,7 +10,7 @@ import numpy as np
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
 from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
-from aceirl.certificates.policy import outlook, refuted, require_deterministic, watched_certificate
+from aceirl.certificates.policy import outlook, refuted, require_deterministic, steps_of_episode, watched_certificate
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
 
@@ -74,7 +74,8 @@ class Criterion(CertificateKind):
             worst = max(range(len(processes)), key=lambda action: processes[action].certified(delta))
             loss = outlooks[worst][0]
             episodes = [count for _, count in outlooks]
-            more = None if None in episodes else sum(count for count in episodes if count is not None) * horizon
+            needed = sum(count for count in episodes if count is not None)
+            more = None if None in episodes else int(np.ceil(needed * steps_of_episode(belief)))
         return watched_certificate("criterion", PROMISE, belief, self.value(belief), loss, more)
 
 

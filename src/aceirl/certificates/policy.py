@@ -64,7 +64,7 @@ class Policy(CertificateKind):
         loss, episodes = np.zeros((horizon, 1)), None
         if belief.known_actions is not None:
             loss, episodes = outlook(process, belief, belief.known_actions, target.delta)
-        more = None if episodes is None else episodes * horizon
+        more = None if episodes is None else int(np.ceil(episodes * steps_of_episode(belief)))
         return watched_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
 
 
@@ -87,6 +87,13 @@ def refuted(estimate: Estimate) -> bool:
     Of an expert who is asked everywhere nothing is taken for granted: what it says otherwise counts where it says so.
     """
     return estimate.kind.ask_again < 1 and bool(estimate.counts.contradicted.any())
+
+
+def steps_of_episode(belief: Belief) -> float:
+    """How long an episode has been on average; the horizon before there was any."""
+    counts = belief.estimate.counts
+    begun = int(counts.starts.sum())
+    return counts.samples / begun if begun and counts.samples else float(belief.shape[0])
 
 
 def outlook(process: EProcess, belief: Belief, watched: IntArray, delta: float) -> tuple[FloatArray, int | None]:

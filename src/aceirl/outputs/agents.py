@@ -56,10 +56,20 @@ class GreedyPolicy:
     ) -> tuple[Any, tuple[Any, ...]]:
         """The actions for one observation or a batch of them, and the steps that come next."""
         space = self._result.states.space
-        single = space.contains(observation) or np.ndim(observation) == len(space.shape or ())
-        batch = [observation] if single else list(observation)
+        single, batch = _batch(space, observation)
         steps = np.zeros(len(batch), dtype=np.int64) if state is None else np.asarray(state[0])
         if episode_start is not None:
             steps = np.where(episode_start, 0, steps)
         actions = [self._result.act(seen, int(step)) for seen, step in zip(batch, steps, strict=True)]
         return (np.asarray(actions[0]) if single else np.asarray(actions)), (steps + 1,)
+
+
+def _batch(space: gymnasium.Space[Any], observation: Any) -> tuple[bool, list[Any]]:
+    """Whether it is a single observation, and the observations; a batch of dictionaries is a dictionary of batches."""
+    if space.contains(observation):
+        return True, [observation]
+    if isinstance(space, gymnasium.spaces.Dict):
+        parts = {name: [np.reshape(row, part.shape or ()) for row in observation[name]] for name, part in space.items()}
+        return False, [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    single = np.ndim(observation) == len(space.shape or ())
+    return single, [observation] if single else list(observation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +74,12 @@ def save_minari(name: str, log: EpisodeLog, result: GymResult | None = None, **d
         )
         for number, episode in enumerate(finished)
     ]
-    return minari.create_dataset_from_buffers(name, buffers, **{"env": log.env, "eval_env": log.env} | details)
+    spaces = {"observation_space": log.observation_space, "action_space": log.action_space}
+    known = spaces if log.spec is None else {"env": log.env, "eval_env": log.env}
+    with warnings.catch_warnings():
+        # Minari would have an environment that is registered; its spaces are enough to read the dataset.
+        warnings.filterwarnings("ignore", message="(`eval_env` is set to|env_spec is) None")
+        return minari.create_dataset_from_buffers(name, buffers, **known | details)
 
 
 def imitation_trajectories(log: EpisodeLog) -> list[Any]:
@@ -81,7 +87,9 @@ def imitation_trajectories(log: EpisodeLog) -> list[Any]:
     try:
         from imitation.data.types import TrajectoryWithRew
     except ImportError:
-        raise InputError("trajectories need imitation: pip install imitation") from None
+        raise InputError(
+            "trajectories need imitation, which pins an old Gymnasium: give it an environment of its own"
+        ) from None
     return [
         TrajectoryWithRew(
             obs=np.asarray(episode.observations),
