@@ -180,3 +180,11 @@ def test_the_demo_can_be_given_twice(tmp_path: Path) -> None:
     refused = aceirl("demo", "--out", "demo")
     assert refused.exit_code == 2
     assert "exists and is not empty" in refused.stderr
+
+
+def test_the_version_is_told() -> None:
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.output == f"aceirl {version('aceirl')}\n"
+    assert result.exit_code == 0

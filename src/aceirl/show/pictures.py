@@ -73,7 +73,7 @@ def _reward(found: OpenedRun, drawing: Layout) -> Figure:
     """What the reward pays where it explains the answers; else the table, as it is."""
     from aceirl.show import maps
 
-    turn, visited = found.turn, np.asarray(found.state.counts.visits.any(axis=(0, 2)))
+    turn, visited = found.turn, np.asarray(found.visits.any(axis=(0, 2)))
     if turn.explanation is None or turn.alternatives is None:
         return maps.reward(drawing, turn.belief.recovered.reward, visited)
     told, undetermined = turn.explanation, np.zeros_like(visited)
