@@ -10,14 +10,17 @@ from pathlib import Path
 
 
 class Server:
-    """`aceirl interview` in a process of its own."""
+    """`aceirl interview` in a process of its own, which may have so many `descriptors` open."""
 
-    def __init__(self, environment: str, folder: Path, *options: str) -> None:
+    def __init__(self, environment: str, folder: Path, *options: str, descriptors: int | None = None) -> None:
         self.folder, self._arguments = folder, [environment, "--out", str(folder), *options]
+        self._descriptors = descriptors
         self._start(port=0)
 
     def _start(self, port: int) -> None:
         command = [sys.executable, "-m", "aceirl", "interview", *self._arguments, "--port", str(port)]
+        if self._descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {self._descriptors} && exec "$@"', "sh", *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
         said = []

@@ -195,6 +195,48 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
         logged(tmp_path / "log.jsonl")
 
 
+def test_what_is_left_of_a_line_goes_before_the_next_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it could not be removed at once."""
+    path = tmp_path / "log.jsonl"
+    log = Log(path)
+    log.append([{"number": 1}])
+
+    def half(file: Any, content: bytes) -> None:
+        file.write(content[: len(content) // 2])
+        monkeypatch.setattr(Log, "_keep_whole_lines", lambda log: None)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files, "_write_all", half)
+    with pytest.raises(InputError, match="Input/output error"):
+        log.append([{"number": 2}])
+    assert not path.read_bytes().endswith(b"\n")
+    monkeypatch.undo()
+    log.append([{"number": 3}])
+    assert list(log) == [{"number": 1}, {"number": 3}]
+    log.close()
+
+
+@pytest.mark.parametrize("line", ["[]", "3", '"text"', "[" * 100_000])
+def test_json_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "log.jsonl").write_text(f'{{"number": 1}}\n{line}\n')
+    with pytest.raises(InputError, match=r"log\.jsonl, line 2 is not an event"):
+        logged(tmp_path / "log.jsonl")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there, and modes are other ones")
+def test_a_log_is_its_owners_and_no_link_to_something_else(tmp_path: Path) -> None:
+    Log(tmp_path / "log.jsonl").close()
+    assert (tmp_path / "log.jsonl").stat().st_mode & 0o777 == 0o600
+    precious = tmp_path / "precious.txt"
+    precious.write_text("no whole line")
+    (tmp_path / "link.jsonl").symlink_to(precious)
+    with pytest.raises(InputError, match=r"link\.jsonl is a symbolic link"):
+        Log(tmp_path / "link.jsonl")
+    assert precious.read_text() == "no whole line"
+
+
 WITHOUT_FCNTL = """
 import sys
 import warnings

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import io
 import json
+import os
 import re
+import signal
 import socket
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from interviews import DOWN, UP, all_closed, begin, here, wants_the_end_of
+import uvicorn
+from interviews import DOWN, FOUR_PATHS, GRIDWORLD, UP, all_closed, begin, here, wants_the_end_of
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from aceirl import files
 from aceirl.cli import app
 from aceirl.errors import InputError
-from aceirl.web import security
+from aceirl.web import connections, security, server
 from aceirl.web.security import Guard, is_loopback, lasting_token
 from aceirl.web.server import application, listening_socket
-from aceirl.web.session import Interview
+from aceirl.web.session import Accuracy, Interview
+from studies.serving import Server
 
 TOKEN, PORT = "t" * 32, 8472
 JSON = {"content-type": "application/json"}
@@ -200,7 +209,17 @@ def test_large_bodies_are_refused_whatever_they_say_of_their_size(client: TestCl
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"3", b'{"turn": 0}', b'{"turn": "0", "action": 0}', b'{"turn": true, "action": 0}', b"\xff"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"3",
+        b'{"turn": 0}',
+        b'{"turn": "0", "action": 0}',
+        b'{"turn": true, "action": 0}',
+        b"\xff",
+        b"[" * 4000,
+    ],
 )
 def test_what_is_no_answer_is_refused_in_words(client: TestClient, body: bytes) -> None:
     response = client.post(f"/{TOKEN}/answer", headers=JSON, content=body)
@@ -237,7 +256,16 @@ def test_too_many_requests_are_refused_and_forgiven(client: TestClient, monkeypa
     assert client.get(f"/{TOKEN}/view").status_code == 200
 
 
-def test_strangers_do_not_use_up_the_requests_of_the_person(interview: Interview) -> None:
+def test_requests_without_the_token_do_not_use_up_those_of_the_person(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "monotonic", lambda: 1000.0)
+    codes = {client.get("/wrong/view").status_code for _ in range(2 * int(security.BURST))}
+    assert codes == {403}
+    assert client.get(f"/{TOKEN}/view").status_code == 200
+
+
+def test_one_person_does_not_use_up_the_requests_of_another(interview: Interview) -> None:
     guard = Guard(application(interview, TOKEN, PORT), TOKEN, PORT, public=True)
     while guard._may_ask("stranger"):
         pass
@@ -295,17 +323,267 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     assert "did you mean 'four-paths'?" in result.stderr
 
 
+@pytest.mark.parametrize("number", ["²", "٣", "-1", "1.5", "", "1234567"])
+def test_a_film_has_a_whole_number(client: TestClient, number: str) -> None:
+    response = client.get(f"/{TOKEN}/film", params={"number": number})
+    assert response.status_code == 422
+    assert "whole number" in response.json()["error"]
+
+
+def test_the_address_without_its_last_slash_leads_to_the_page(client: TestClient) -> None:
+    response = client.get(f"/{TOKEN}", follow_redirects=False)
+    assert response.status_code == 308
+    assert response.headers["location"] == f"/{TOKEN}/"
+    assert "What would" in client.get(f"/{TOKEN}").text
+
+
+def test_only_not_knowing_comes_to_an_end(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path, GRIDWORLD)
+        with TestClient(application(interview, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
+            while (shown := wait_for(client, {"asking", "done"}))["phase"] == "asking":
+                post(client, "skip", turn=shown["turn"])
+                time.sleep(1 / security.REQUESTS_PER_SECOND)
+            lines = shown["outcome"]["lines"]
+            assert any("no answer" in line for line in lines)
+            assert any(line.startswith("You gave 0 answers;") for line in lines)
+            assert shown["gauge"]["words"] == "Nothing can be promised."
+            assert json.loads((tmp_path / "result.json").read_text())["answers"] == 0
+
+
+def test_after_an_undo_the_download_has_no_result_that_held_before(client: TestClient, interview: Interview) -> None:
+    person = wants_the_end_of(UP)
+    while (shown := wait_for(client, {"asking", "done"}))["phase"] == "asking":
+        post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
+
+    def downloaded() -> zipfile.ZipFile:
+        return zipfile.ZipFile(io.BytesIO(client.get(f"/{TOKEN}/everything.zip").content))
+
+    answers = json.loads(downloaded().read("result.json"))["answers"]
+    shown = post(client, "undo", turn=shown["turn"]).json()
+    assert sorted(downloaded().namelist()) == ["answers.jsonl", "interview.json"]
+    assert b'"undo"' in downloaded().read("answers.jsonl")
+    post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
+    wait_for(client, {"done"})
+    assert json.loads(downloaded().read("result.json"))["answers"] == answers
+
+
+def test_opening_a_browser_does_not_show_the_token_to_other_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("aceirl.web.server.serve", lambda app, listening: listening.close())
+    result = CliRunner().invoke(app, ["interview", "gridworld", "--out", str(tmp_path), "--port", "0", "--open"])
+    assert result.exit_code == 0, result.output
+    token = (tmp_path / "token").read_text()
+    assert opened == [(tmp_path / "open.html").as_uri()]
+    assert token not in opened[0]
+    assert f"/{token}/" in (tmp_path / "open.html").read_text()
+    assert (tmp_path / "open.html").stat().st_mode & 0o777 == 0o600
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_an_answer_that_was_stored_is_not_refused_when_the_agent_cannot_go_on(
+    client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "RETRY", 0.05)
+    turn, log = interview.turn, interview.log
+    with monkeypatch.context() as patched:
+
+        def only_answers(file: Any, content: bytes) -> None:
+            if b'"answer"' not in content:
+                full_disk()
+            file.write(content)
+
+        patched.setattr(files, "_write_all", only_answers)
+        response = post(client, "answer", turn=turn, action=UP)
+        assert response.status_code == 200
+        assert response.json()["turn"] == turn + 1
+        time.sleep(0.2)
+        shown = current(client)
+        assert shown["phase"] == "walking"
+        assert "No space left" in shown["trouble"]
+        assert [event["event"] for event in log].count("answer") == 1
+    shown = wait_for(client, {"asking"})
+    assert shown["trouble"] is None
+
+
+def test_a_full_disk_is_shown_at_the_end_until_the_result_is_written(
+    client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "RETRY", 0.05)
+    person = wants_the_end_of(UP)
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", full_disk)
+        while (shown := wait_for(client, {"asking", "thinking"}))["phase"] == "asking":
+            post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
+        for _ in range(200):
+            if (shown := current(client))["trouble"]:
+                break
+            time.sleep(0.05)
+        assert "No space left" in shown["trouble"]
+        assert shown["phase"] == "thinking"
+        assert not (interview.folder / "result.json").exists()
+    shown = wait_for(client, {"done"})
+    assert shown["trouble"] is None
+    assert (interview.folder / "result.json").exists()
+
+
+def test_an_environment_that_cannot_be_played_again_is_said_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with all_closed():
+        begin(tmp_path).close()
+        walk = {"event": "walk", "episode": 0, "step": 0, "path": [7], "stakes": {}}
+        (tmp_path / "answers.jsonl").write_text(json.dumps(walk) + "\n")
+        interview = Interview.open(tmp_path, FOUR_PATHS, Accuracy())
+        with TestClient(application(interview, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
+            assert "went differently" in current(client)["trouble"]
+        interview.close()
+    assert "went differently" in capsys.readouterr().err
+
+
+def test_a_failure_of_the_software_is_shown(
+    client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(turn: object) -> None:
+        raise ArithmeticError("no reward to be found")
+
+    monkeypatch.setattr(server, "work_out", broken)
+    post(client, "answer", turn=interview.turn, action=UP)
+    for _ in range(100):
+        if (shown := current(client))["trouble"]:
+            break
+        time.sleep(0.05)
+    assert shown["trouble"] == "The interview cannot go on: ArithmeticError: no reward to be found"
+    assert "ArithmeticError" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the time a process has used is read from /proc")
+@pytest.mark.parametrize(("descriptors", "room"), [(500, 180), (120, 1)])
+def test_a_crowd_of_idle_connections_does_not_lock_the_person_out(tmp_path: Path, descriptors: int, room: int) -> None:
+    """More connections than the server gives room to, and even more than it may have open files."""
+    running = Server("gridworld", tmp_path, descriptors=descriptors)
+    path = running.url.split(str(running.port))[1] + "view"
+    crowd: list[socket.socket] = []
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)) as person:
+            for _ in range(500):
+                crowd.append(silent_connection(running.port))  # noqa: PERF401 - all are closed if one fails
+            before = cpu_seconds(running.process.pid)
+            for _ in range(10):
+                person.request("GET", path)
+                response = person.getresponse()
+                assert response.status == 200
+                response.read()
+                time.sleep(0.1)
+            assert still_open(crowd) <= room
+            assert cpu_seconds(running.process.pid) - before < 0.8, "the server does not spin"
+            own = person.sock
+            person.request("GET", path)
+            assert person.getresponse().status == 200
+            assert person.sock is own, "a connection that has shown the token stays"
+    finally:
+        for connection in crowd:
+            connection.close()
+        running.stop(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("sent", [b"GET /wrong/view HTTP/1.1\r\n", b"x" * 300, b"\r\n", b"GET / HTTP/1.0\r\n\r\n"])
+def test_what_does_not_begin_with_the_token_is_refused_at_the_door(sent: bytes) -> None:
+    door, transport = at_the_door(sent)
+    head, _, body = transport.sent.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 403 ")
+    assert b"content-length: %d\r\n" % len(body) in head + b"\r\n"
+    assert "token" in json.loads(body)["error"]
+    assert transport.closed
+    assert transport.inside is None
+    assert not door.strangers
+
+
+def test_the_token_may_come_in_pieces() -> None:
+    shown = f"GET /{TOKEN}".encode()
+    door, transport = at_the_door(*(bytes([byte]) for byte in shown[:-1]))
+    assert (transport.inside, transport.sent, list(door.strangers)) == (None, b"", [door])
+    door, transport = at_the_door(*(bytes([byte]) for byte in shown))
+    assert transport.inside is not None
+    assert (transport.closed, transport.sent, list(door.strangers)) == (False, b"", [])
+
+
+class Transport(asyncio.Transport):
+    """What becomes of a connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.closed, self.inside = b"", False, None  # type: bytes, bool, asyncio.BaseProtocol | None
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.inside = protocol
+
+
+def at_the_door(*pieces: bytes) -> tuple[connections.Door, Transport]:
+    """A stranger who has come and said something."""
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        raise AssertionError("nobody has asked for anything yet")
+
+    async def come() -> tuple[connections.Door, Transport]:
+        config = uvicorn.Config(app)
+        server_state = uvicorn.Server(config).server_state
+        kind = connections.door(TOKEN, security.refusal())
+        door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
+        door.connection_made(transport)
+        for piece in pieces:
+            door.data_received(piece)
+        return door, transport
+
+    return asyncio.run(come())
+
+
+def silent_connection(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def still_open(crowd: list[socket.socket]) -> int:
+    """How many the server has not closed."""
+    count = 0
+    for connection in crowd:
+        connection.setblocking(False)
+        try:
+            connection.recv(1)
+        except BlockingIOError:
+            count += 1
+        except ConnectionError:
+            pass
+    return count
+
+
+def cpu_seconds(process: int) -> float:
+    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_full_disk_is_said_and_nothing_is_lost(
     client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(events: object, *, wait: bool = True) -> None:
-        raise InputError("cannot write to answers.jsonl: No space left on device")
-
     state = here(interview)
     with monkeypatch.context() as patched:
-        patched.setattr(interview.log, "append", full)
+        patched.setattr("os.fsync", full_disk)
         response = post(client, "answer", turn=interview.turn, action=UP)
         assert response.status_code == 422
         assert "No space left" in response.json()["error"]
     assert here(interview) == state
-    assert post(client, "answer", turn=interview.turn, action=UP).status_code == 200
+    assert "No space left" in current(client)["trouble"], "the page goes on saying so"
+    response = post(client, "answer", turn=interview.turn, action=UP)
+    assert response.status_code == 200
+    assert response.json()["trouble"] is None

@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from interviews import (
 )
 from scipy.stats import binom
 
+from aceirl import files
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert
@@ -38,10 +40,18 @@ from aceirl.loop import learn
 from aceirl.sources import Source
 from aceirl.web.answer_errors import answer_errors
 from aceirl.web.environment_view import open_view, with_keys
-from aceirl.web.history import MAX_SKIPS, effective
+from aceirl.web.history import MAX_SKIPS, History, effective
 from aceirl.web.png import png
-from aceirl.web.session import ANSWERS, MAX_VOTES, QUIET_EPISODES, Accuracy, Interview, StaleError
-from aceirl.web.view import view
+from aceirl.web.session import (
+    ANSWERS,
+    FIRST_REPEAT,
+    MAX_VOTES,
+    QUIET_EPISODES,
+    Accuracy,
+    Interview,
+    StaleError,
+)
+from aceirl.web.view import about, tag, view
 
 UPWARD = wants_the_end_of(UP)
 
@@ -94,6 +104,7 @@ def test_a_state_is_asked_about_once_but_for_a_few_repeats(tmp_path: Path) -> No
     asked = finish(interview, UPWARD)
     again = sum(times - 1 for times in Counter(asked).values())
     assert again == interview.history.repeats
+    assert max(Counter(asked).values()) == 2, "who says the same twice is not asked a third time"
     assert 1 <= again <= len(asked) / 6
 
 
@@ -196,7 +207,7 @@ def test_an_interview_and_a_run_of_the_same_answers_end_alike(tmp_path: Path, so
     interviewed = work_out(interview)
 
     environment = open_view(source).environment
-    expert = FunctionExpert(lambda step, state: person(state), stationary=True)
+    expert = FunctionExpert(lambda step, state: person(state), stationary=True, ask_again=0)
     *_, run = learn(environment, expert, interview.settings)
     assert run.stopped == "certificate"
     for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
@@ -250,6 +261,105 @@ def test_who_does_not_know_is_asked_again_in_later_episodes_and_then_left_alone(
     assert interview.history.skips == sum(skipped.values())
 
 
+def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:
+    interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
+    skipped: list[tuple[int, int]] = []
+    while interview.phase != "done":
+        question = interview.question
+        assert question is not None
+        if question.again:
+            assert question.state not in [state for state, _ in skipped]
+            known = interview.history.standing(question.state)
+            skipped.append((question.state, interview.history.answers))
+            assert "twice on purpose" in view(interview)["question"]["why"]
+            interview.skip(interview.turn)
+            interview.close()
+            interview = begin(tmp_path, interview.source)
+            assert interview.history.standing(question.state) == known, "what was said before still stands"
+        else:
+            answer(interview, UPWARD)
+    assert interview.certified
+    answers = [after for _, after in skipped]
+    assert answers
+    assert min(np.diff(answers), default=FIRST_REPEAT) >= FIRST_REPEAT, "another one does not come at once"
+    assert interview.history.repeats == 0
+
+
+def test_taking_back_a_repeated_answer_asks_again(tmp_path: Path) -> None:
+    interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
+    while not (interview.question and interview.question.again):
+        answer(interview, UPWARD)
+    state = answer(interview, lambda state: (UPWARD(state) + 1) % 4)
+    assert not interview.certified
+    assert (interview.history.repeats, interview.history.contradictions) == (1, 1)
+    interview.undo(interview.turn)
+    assert (interview.reopened, here(interview)) == (True, state)
+    assert (interview.history.repeats, interview.history.contradictory()) == (0, {})
+    answer(interview, UPWARD)
+    assert (interview.history.repeats, interview.history.contradictions) == (1, 0)
+
+
+def test_nothing_is_promised_to_whoever_never_says_the_same_twice(tmp_path: Path) -> None:
+    interview = begin(tmp_path)
+    asked: Counter[int] = Counter()
+
+    def careless(state: int) -> int:
+        asked[state] += 1
+        return (UPWARD(state) + asked[state] - 1) % 4
+
+    finish(interview, careless)
+    work_out(interview)
+    history, shown = interview.history, view(interview)
+    assert history.contradictions == history.repeats > 0
+    assert interview.engine.belief.certified("policy"), "the answers alone would have been enough"
+    assert not shown["outcome"]["certified"]
+    assert shown["gauge"]["words"].startswith("Nothing is promised")
+    assert not any(" enough" in line for line in shown["outcome"]["lines"])
+
+
+def test_the_page_says_what_is_true(tmp_path: Path) -> None:
+    interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
+    assert "may come twice" in view(interview)["answer_errors"]
+    reasons = Counter[str]()
+    while interview.phase != "done":
+        shown, question = view(interview), interview.question
+        assert question is not None
+        situations = re.search(r"At most (\d+) situations? left", shown["progress"]["words"])
+        known = len(interview.history.known())
+        if situations:
+            assert known + int(situations[1]) >= 41, "all that can still be asked about is counted"
+        repeated = question.state in interview.history.known()
+        assert ("on purpose" in shown["question"]["why"]) == repeated
+        assert not (repeated and "does not know" in shown["question"]["why"])
+        reasons[shown["question"]["why"].split()[0]] += 1
+        answer(interview, UPWARD)
+    assert reasons["You"] == interview.history.repeats > 0
+    assert reasons["Episode"]
+    assert reasons["The"]
+
+
+def test_the_last_screen_says_what_is_true_of_someone_who_said_little(tmp_path: Path) -> None:
+    interview = begin(tmp_path, GRIDWORLD)
+    answer(interview, lambda state: RIGHT)
+    while interview.phase != "done":
+        interview.skip(interview.turn)
+        interview.walk_on(10)
+    work_out(interview)
+    shown = view(interview)
+    text = " ".join([*shown["outcome"]["lines"], shown["gauge"]["words"], shown["answer_errors"]])
+    assert "You gave 1 answer;" in text
+    assert "yet" not in text
+    assert "It stops at" not in text
+    assert "No question came twice" in text
+    assert "you did not say what you would do" in text
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_lake_that_is_not_slippery_is_not_called_so(tmp_path: Path) -> None:
+    source = Source("FrozenLake-v1", {"is_slippery": False}, seed=0, stationary_expert=True)
+    assert "slip" not in about(begin(tmp_path, source))["brief"].lower()
+
+
 def test_skipping_does_not_keep_the_certificate_away_for_good(tmp_path: Path) -> None:
     interview = begin(tmp_path, GRIDWORLD)
     for _ in range(3):
@@ -283,6 +393,14 @@ def test_contradictions_are_counted_and_can_be_put_right(tmp_path: Path) -> None
     shown = view(interview)
     assert {found["state"] for found in shown["contradictions"]} == wavered
     assert "another answer" in shown["answer_errors"] or "something else" in shown["answer_errors"]
+    assert not interview.certified, "the promise rests on answers that contradict each other"
+    assert interview.certified_share == 1.0
+    assert not shown["outcome"]["certified"]
+    told = f"{interview.history.contradictions} of {interview.history.repeats} repeated question"
+    assert shown["gauge"]["words"].startswith("Nothing is promised")
+    assert told in shown["gauge"]["words"]
+    assert (shown["gauge"]["sure"], shown["gauge"]["reached"]) == (0.0, False)
+    assert not json.loads((tmp_path / "result.json").read_text())["certified"]
     while contradictions := view(interview)["contradictions"]:
         state = contradictions[0]["state"]
         interview.correct(interview.turn, state, UPWARD(state))
@@ -326,21 +444,192 @@ def test_the_incremental_and_the_recomputed_account_agree(tmp_path: Path) -> Non
     np.testing.assert_array_equal(interview.glance().policy, again.glance().policy)
 
 
-def test_answers_that_cannot_be_written_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def half(file: Any, content: bytes) -> None:
+    file.write(content[: len(content) // 2])
+    full()
+
+
+@pytest.mark.parametrize(("part", "failing"), [(os, "fsync"), (files, "_write_all")])
+def test_an_answer_that_cannot_be_written_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: Any, failing: str
+) -> None:
     interview = begin(tmp_path)
-    before = (tmp_path / ANSWERS).read_bytes()
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
+    before, state, turn = (tmp_path / ANSWERS).read_bytes(), here(interview), interview.turn
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match="No space left"):
-            interview.answer(interview.turn, UP)
+        patched.setattr(part, failing, half if failing == "_write_all" else full)
+        for _ in range(2):
+            with pytest.raises(InputError, match="No space left"):
+                interview.answer(interview.turn, UP)
+            assert "No space left" in view(interview)["trouble"]
     assert (tmp_path / ANSWERS).read_bytes() == before
-    assert interview.history.answers == 0
+    assert (interview.history.answers, interview.turn, here(interview)) == (0, turn, state)
+    assert "No space left" in view(interview)["trouble"], "nothing was mended yet"
     answer(interview, UPWARD)
     assert interview.history.answers == 1
+    assert view(interview)["trouble"] is None
+
+
+def test_what_the_agent_did_waits_until_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, interview = begin(tmp_path / "whole"), begin(tmp_path / "full")
+    while whole.phase != "done":
+        answer(whole, UPWARD)
+        interview.answer(interview.turn, UPWARD(here(interview)))
+        before = interview.version
+        with monkeypatch.context() as patched:
+            patched.setattr(files, "_write_all", half)
+            for _ in range(2):
+                with pytest.raises(InputError, match="No space left"):
+                    interview.walk_on(10)
+            assert interview.phase == "walking", "neither over nor at a question before it is in the log"
+            assert interview.version == before
+            assert interview.trouble is not None
+            tag_of_trouble = tag(interview)
+        interview.walk_on(10)
+        assert interview.trouble is None
+        assert tag(interview) != tag_of_trouble
+    assert (tmp_path / "full" / ANSWERS).read_bytes() == (tmp_path / "whole" / ANSWERS).read_bytes()
+
+
+@pytest.mark.parametrize("chance", range(4))
+def test_a_folder_can_be_opened_whatever_write_failed_and_whatever_was_done_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chance: int
+) -> None:
+    rng, write = np.random.default_rng(chance), files._write_all
+
+    def now_and_then(file: Any, content: bytes) -> None:
+        (half if rng.random() < 0.2 else write)(file, content)
+
+    interview, refused = begin(tmp_path, GRIDWORLD), list[str]()
+    monkeypatch.setattr(files, "_write_all", now_and_then)
+    for _ in range(30):
+        try:
+            interview.walk_on(10)
+            if rng.random() < 0.2 and interview.can_undo:
+                interview.undo(interview.turn)
+            elif interview.phase == "asking":
+                interview.answer(interview.turn, int(rng.integers(4)))
+        except InputError as error:
+            refused.append(str(error))
+    assert refused
+    assert all("No space left" in error for error in refused)
+    monkeypatch.undo()
+    interview.walk_on(10)
+    again = begin(tmp_path, GRIDWORLD)
+    assert again.version == interview.version
+    assert again.history.known() == interview.history.known()
+    np.testing.assert_array_equal(again.glance().policy, interview.glance().policy)
+
+
+def test_it_is_over_when_the_result_is_in_the_folder_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interview = begin(tmp_path)
+    finish(interview, UPWARD)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        with pytest.raises(InputError, match="No space left"):
+            work_out(interview)
+        shown = view(interview)
+        assert shown["phase"] == "thinking"
+        assert shown["outcome"] is None
+        assert "No space left" in shown["trouble"]
+    work_out(interview)
+    shown = view(interview)
+    assert (shown["phase"], shown["trouble"]) == ("done", None)
+    assert (tmp_path / "result.json").exists()
+
+
+def test_a_result_that_holds_no_more_is_taken_away(tmp_path: Path) -> None:
+    interview = begin(tmp_path)
+    finish(interview, UPWARD)
+    work_out(interview)
+    assert {path.name for path in interview.files} == {ANSWERS, "interview.json", "reward.npz", "result.json"}
+    interview.undo(interview.turn)
+    assert {path.name for path in interview.files} == {ANSWERS, "interview.json"}
+    assert not (tmp_path / "result.json").exists()
+    assert not (tmp_path / "reward.npz").exists()
+    interview.answer(interview.turn, UPWARD(here(interview)))
+    interview.walk_on(10)
+    finish(interview, UPWARD)
+    work_out(interview)
+    assert json.loads((tmp_path / "result.json").read_text())["answers"] == interview.history.answers
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are other ones there")
+def test_only_its_owner_can_look_into_an_interview(tmp_path: Path) -> None:
+    interview = begin(tmp_path / "new")
+    finish(interview, UPWARD)
+    work_out(interview)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    modes = {path.name: path.stat().st_mode & 0o777 for path in interview.files}
+    assert modes == dict.fromkeys(modes, 0o600)
+
+
+def test_a_start_that_failed_is_not_in_the_way_of_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="horizon"):
+        begin(tmp_path, Source("Blackjack-v1", {}, seed=0, stationary_expert=True))
+    interview = begin(tmp_path, Source("Blackjack-v1", {}, seed=0, stationary_expert=True, horizon=5))
+    assert interview.phase == "asking"
+    interview.close()
+    assert begin(tmp_path, FOUR_PATHS).phase == "asking", "nothing was answered that could be lost"
+
+
+ANSWER = {"event": "answer", "state": 0, "step": 0, "action": 1}
+WALK = {"event": "walk", "episode": 0, "step": 0, "path": [0, 1, 2], "stakes": {}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"event": "dance"},
+        {"event": ["answer"]},
+        {"event": "undo"},
+        {"event": "answer"},
+        ANSWER | {"action": -1},
+        ANSWER | {"action": True},
+        ANSWER | {"action": "1"},
+        ANSWER | {"state": 1.0},
+        {"event": "skip", "state": 0, "step": 0},
+        {"event": "correct", "state": 0, "action": 0},
+        WALK | {"path": []},
+        WALK | {"path": [0, 1]},
+        WALK | {"path": 3},
+        WALK | {"episode": 1},
+        WALK | {"step": 2},
+        WALK | {"stakes": [1]},
+        WALK | {"stakes": {"policy": 2}},
+        WALK | {"stakes": {"policy": "x"}},
+        {"event": "walk", "episode": 0, "step": 0, "path": [0, 1, 2]},
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: Event) -> None:
+    Interview.open(tmp_path, FOUR_PATHS, Accuracy()).close()
+    (tmp_path / ANSWERS).write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match=r"answers\.jsonl, line 1 does not fit"):
+        begin(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [WALK, ANSWER | {"action": 4}],
+        [WALK, ANSWER | {"state": 41}],
+        [WALK, ANSWER | {"step": 20}],
+        [WALK | {"path": [0, 1, 99]}],
+        [WALK | {"path": [0, 9, 1]}],
+        [WALK | {"path": [0] + 30 * [1, 0]}],
+    ],
+)
+def test_a_log_of_another_environment_is_refused(tmp_path: Path, lines: list[Event]) -> None:
+    Interview.open(tmp_path, FOUR_PATHS, Accuracy()).close()
+    (tmp_path / ANSWERS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match=r"answers\.jsonl is of another environment"):
+        begin(tmp_path)
 
 
 def test_the_number_of_questions_to_come_is_about_right_from_half_way_on(tmp_path: Path) -> None:
@@ -363,13 +652,15 @@ def test_the_number_of_questions_to_come_is_about_right_from_half_way_on(tmp_pat
 
 
 def test_settings_of_another_interview_and_folders_of_something_else_are_refused(tmp_path: Path) -> None:
-    begin(tmp_path)
+    answer(begin(tmp_path), UPWARD)
     with pytest.raises(InputError, match="other settings"):
         Interview.open(tmp_path, GRIDWORLD, Accuracy())
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "notes.txt").write_text("mine")
+    (tmp_path / "else").chmod(0o755)
     with pytest.raises(InputError, match="no interview"):
         Interview.open(tmp_path / "else", FOUR_PATHS, Accuracy())
+    assert (tmp_path / "else").stat().st_mode & 0o777 == 0o755, "what is not ours stays as it is"
     with pytest.raises(InputError, match="epsilon must be between 0 and 1"):
         Accuracy(epsilon=2.0)
 
@@ -392,6 +683,47 @@ def test_the_interval_for_answer_errors_covers_the_true_rate(rate: float, repeat
         assert found.low <= found.high
         covered += float(binom.pmf(contradicted, repeats, disagreement)) * (found.low <= rate <= found.high)
     assert covered >= 0.9
+
+
+@pytest.mark.parametrize(("states", "rate"), [(40, 0.03), (40, 0.25), (200, 0.1)])
+def test_the_interval_covers_the_rate_of_people_who_err(rate: float, states: int) -> None:
+    """The events of interviews in which every state is asked about twice, and once more where two answers differ.
+
+    Of 200 intervals that hold with 90 % each, 156 or fewer hold with a probability below 1e-6.
+    """
+    rng, held, counted_all = np.random.default_rng(0), 0, 0
+    for _ in range(200):
+        history = History()
+
+        def ask(state: int, history: History = history) -> None:
+            wrong = rng.random() < rate
+            action = int(rng.integers(1, 4)) if wrong else 0
+            history.apply({"event": "answer", "state": state, "step": 0, "action": action})
+
+        for _ in range(2):
+            for state in range(states):
+                ask(state)
+        again = [state for state, votes in history.votes.items() if votes.tied]
+        for state in again:
+            ask(state)
+        assert history.repeats == states
+        found = answer_errors(history.repeats, history.contradictions)
+        held += found.low <= rate <= found.high
+        third = sum(history.votes[state].votes[2] != history.votes[state].votes[1] for state in again)
+        naive = answer_errors(states + len(again), history.contradictions + third)
+        counted_all += naive.low <= rate <= naive.high
+    assert held > 156
+    assert counted_all < held, "third answers come only where two differ, so they tell of more errors than there are"
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_interval_holds_whether_or_not_errors_are_alike(alike: bool) -> None:
+    rate, repeats = 0.2, 60
+    disagreement = 2 * rate * (1 - rate) if alike else 1 - (1 - rate) ** 2
+    contradicted = np.arange(repeats + 1)
+    found = [answer_errors(repeats, int(number)) for number in contradicted]
+    holds = np.array([one.low <= rate <= one.high for one in found])
+    assert binom.pmf(contradicted, repeats, disagreement)[holds].sum() >= 0.9
 
 
 def test_more_contradictions_mean_more_answer_errors() -> None:

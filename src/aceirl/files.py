@@ -21,6 +21,10 @@ LOCK = ".lock"
 DRAFT = ".draft"
 
 
+class DiskError(InputError):
+    """The disk is full, or otherwise cannot be written to; another try may work."""
+
+
 @contextlib.contextmanager
 def disk(path: Path, kept: str = "") -> Iterator[None]:
     """What goes wrong with the disk is said in one line; `kept` is what is not lost by it."""
@@ -28,7 +32,7 @@ def disk(path: Path, kept: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"cannot write to {path}: {reason}{'; ' + kept if kept else ''}") from error
+        raise DiskError(f"cannot write to {path}: {reason}{'; ' + kept if kept else ''}") from error
 
 
 def replace(path: Path, content: bytes, *, private: bool = False, wait: bool = True) -> None:
@@ -83,46 +87,65 @@ def alone(folder: Path, doing: str) -> Iterator[None]:
 
 
 class Log:
-    """Lines of JSON that are only ever appended. A last line that was cut off is dropped when the log is opened."""
+    """Lines of JSON that are only ever appended. A last line that was cut off is dropped when the log is opened.
+
+    Only its owner can read it. A symbolic link is not followed: what it points to is no log of ours.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.is_symlink():
+            raise InputError(f"{path} is a symbolic link, which is not followed")
         with disk(path):
-            self._file = path.open("ab", buffering=0)
-            self._keep_whole_lines()
+            self._file = io.FileIO(str(path), "a+", opener=_private)
+            self._size = sum(len(line) for line in self._lines() if line.endswith(b"\n"))
+            self._file.truncate(self._size)
             sync_folder(path.parent)
 
     def append(self, events: Iterable[Event], *, wait: bool = True) -> None:
-        """Hand events to the system and, unless told otherwise, wait until they and all before them are on the disk."""
-        lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
-        size = self.path.stat().st_size
-        try:
-            with disk(self.path):
-                _write_all(self._file, lines.encode())
+        """Hand events to the system and, unless told otherwise, wait until they and all before them are on the disk.
+
+        Either all of them are in the log afterwards, or none is.
+        """
+        lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events).encode()
+        with disk(self.path):
+            try:
+                self._keep_whole_lines()
+                _write_all(self._file, lines)
                 if wait:
                     os.fsync(self._file.fileno())
-        except InputError:
-            # What a full disk has left of a line must not spoil the next.
-            self._file.truncate(size)
-            raise
+                self._size += len(lines)
+            except OSError:
+                self._keep_whole_lines()
+                raise
 
     def __iter__(self) -> Iterator[Event]:
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise InputError(f"{self.path}, line {number} is not an event: {error}") from None
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{self.path}, line {number} is not an event: {error}") from None
+            if not isinstance(event, dict):
+                raise InputError(f"{self.path}, line {number} is not an event: it is not an object")
+            yield event
 
     def close(self) -> None:
         """No more is written."""
         self._file.close()
 
+    def _lines(self) -> list[bytes]:
+        """All lines with their ends; the last one may have none."""
+        self._file.seek(0)
+        return io.BytesIO(self._file.readall()).readlines()
+
     def _keep_whole_lines(self) -> None:
-        with self.path.open("rb") as file:
-            whole = sum(len(line) for line in file if line.endswith(b"\n"))
-        if whole != self.path.stat().st_size:
-            self._file.truncate(whole)
+        """What a full disk has left of a line must not spoil the next."""
+        if os.fstat(self._file.fileno()).st_size != self._size:
+            self._file.truncate(self._size)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def _write_all(file: io.FileIO, content: bytes) -> None:

@@ -114,6 +114,64 @@ def check_the_last_screen(page: Page) -> None:
     assert_accessible(page)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only there can the limits of another process be changed")
+def test_a_write_that_fails_is_shown_until_one_works(page: Page, server: Server) -> None:
+    import resource
+
+    before = moment(page)["progress"]["answers"]
+    size = (server.folder / "answers.jsonl").stat().st_size
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        page.keyboard.press("ArrowUp")
+        expect(page.locator("#trouble")).to_contain_text("cannot write")
+        with page.expect_response("**/view?have=*"), page.expect_response("**/view?have=*"):
+            page.wait_for_timeout(2500)
+        expect(page.locator("#trouble")).to_contain_text("cannot write")
+        expect(page.locator("#answers")).to_have_text(str(before))
+        page.reload()
+        expect(page.locator("#trouble")).to_contain_text("cannot write")
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+    press(page, "ArrowUp")
+    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#answers")).to_have_text(str(before + 1))
+
+
+def test_the_address_without_its_last_slash_works(page: Page, server: Server) -> None:
+    page.goto(server.url.rstrip("/"))
+    before = next_question(page)["progress"]["answers"]
+    press(page, "ArrowUp")
+    expect(page.locator("#answers")).to_have_text(str(before + 1))
+    assert page.url == server.url
+
+
+def test_nothing_is_promised_until_contradictions_are_put_right(chrome: Browser, tmp_path: Path) -> None:
+    server = Server("four-paths", tmp_path)
+    try:
+        with opened(chrome, server) as page:
+            while (shown := next_question(page))["phase"] == "asking":
+                repeated = "on purpose" in shown["question"]["why"]
+                press(page, KEYS[(UPWARD(shown["question"]["state"]) + repeated) % 4])
+            promise = page.locator("#final-promise")
+            expect(promise).to_contain_text("Nothing is promised")
+            expect(promise).not_to_have_class("promise")
+            while shown["phase"] == "asking" or shown["contradictions"]:
+                if shown["phase"] == "asking":
+                    press(page, KEYS[UPWARD(shown["question"]["state"])])
+                else:
+                    meant = ("left", "up", "right", "down")[UPWARD(shown["contradictions"][0]["state"])]
+                    page.locator("#contradiction-list li").first.get_by_role("button", name=meant, exact=True).click()
+                    page.wait_for_function(
+                        "(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)",
+                        arg=shown["turn"],
+                    )
+                shown = next_question(page)
+            expect(promise).to_contain_text("Promised, with 90 % confidence")
+    finally:
+        server.stop(signal.SIGKILL)
+
+
 def test_two_tabs_show_one_interview_and_count_one_answer(page: Page, server: Server) -> None:
     other = page.context.new_page()
     other.goto(server.url)

@@ -39,7 +39,7 @@ def interview(
     from aceirl.sources import Source
 
     try:
-        from aceirl.web.security import is_loopback, lasting_token
+        from aceirl.web.security import is_loopback, lasting_token, redirecting_file
         from aceirl.web.server import application, listening_socket, prepare, serve
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
@@ -68,5 +68,6 @@ def interview(
         if open_browser:
             import webbrowser
 
-            webbrowser.open(url)
+            # Every user of this machine can see the arguments of a browser, but not into this file.
+            webbrowser.open(redirecting_file(folder, url).absolute().as_uri())
         serve(application(opened, token, bound, public=public), listening)

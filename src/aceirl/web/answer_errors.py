@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from scipy.special import betaincinv
+from scipy.stats import binomtest
 
 CONFIDENCE = 0.9
 
@@ -23,19 +24,23 @@ class AnswerErrors:
     high: float
 
 
+@cache
 def answer_errors(repeated: int, contradicted: int) -> AnswerErrors:
-    """From `repeated` questions asked again, of which `contradicted` were answered differently.
+    """From `repeated` questions asked again, each counted once, of which `contradicted` were answered differently.
 
-    Two answers disagree if one of them is an error, so with a rate of `e` they do with probability `1 - (1-e)²`. The
-    interval for that probability is the exact one for a binomial (Clopper and Pearson). The guess starts from what
-    people are like, so that a single repeat does not swing it from never to always.
+    The interval for the probability of a contradiction is the exact one for a binomial (Clopper and Pearson). Two
+    answers of which a share `e` is wrong contradict each other with a probability of at most `1 - (1-e)²`, if two
+    errors never agree, and at least `2e(1-e)`, if they always do; the interval for `e` holds whatever errors are like,
+    as long as fewer than half of the answers are errors. The guess takes it that errors never agree, and starts from
+    what people are like, so that a single repeat does not swing it from never to always.
     """
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(contradicted, repeated - contradicted + 1, tail)) if contradicted else 0.0
-    high = float(betaincinv(contradicted + 1, repeated - contradicted, 1 - tail)) if contradicted < repeated else 1.0
+    low, high = 0.0, 1.0
+    if repeated:
+        low, high = binomtest(contradicted, repeated).proportion_ci(CONFIDENCE, method="exact")
     guess = (contradicted + PRIOR_CONTRADICTIONS) / (repeated + PRIOR_REPEATS)
-    return AnswerErrors(repeated, contradicted, _per_answer(guess), _per_answer(low), _per_answer(high))
+    most = (1 - (1 - 2 * high) ** 0.5) / 2 if high < 0.5 else 1.0
+    return AnswerErrors(repeated, contradicted, _never_agreeing(guess), _never_agreeing(low), most)
 
 
-def _per_answer(disagreement: float) -> float:
+def _never_agreeing(disagreement: float) -> float:
     return float(1 - (1 - disagreement) ** 0.5)

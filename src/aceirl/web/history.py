@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aceirl.certificates import Wager
-from aceirl.collect import Episode, Move
+from aceirl.collect import Episode
 from aceirl.engine import Recorded
+from aceirl.errors import InputError
 from aceirl.files import Event
+from aceirl.protocols import Move
 
 # What a person does; everything else in a log is what the agent did on its own.
 USER_ACTIONS = ("answer", "skip", "correct")
@@ -49,7 +51,8 @@ class Walk:
 class Votes:
     """What a person said about a state, in order; `since` is the episode and step from which the answer stands.
 
-    `last_answer` is the number of the last answer. A vote that was put right is `settled` and not asked about again.
+    `last_answer` is the number of the last answer. What was put right, or not known when it was asked again, is
+    `settled` and not asked about any more.
     """
 
     votes: list[int] = field(default_factory=list)
@@ -99,8 +102,11 @@ class History:
     def of(cls, events: Iterable[Event]) -> History:
         """The history that a log tells; what was undone is left out, and the episodes stay."""
         history = cls()
-        for event in effective(events):
-            history.apply(event)
+        for number, event in enumerate(effective(events), start=1):
+            try:
+                history.apply(event)
+            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                raise _misfit(number) from error
         return history
 
     @property
@@ -117,6 +123,10 @@ class History:
         """The answer that counts in a state; None if there is none."""
         votes = self.votes.get(state)
         return votes.standing if votes else None
+
+    def contradictory(self) -> dict[int, Votes]:
+        """What was said about states, where the answers differ and have not been put right."""
+        return {state: votes for state, votes in sorted(self.votes.items()) if votes.contradictory}
 
     def may_ask(self, state: int) -> bool:
         """Whether the person may still say what they would do in a state that they have not answered."""
@@ -146,36 +156,45 @@ class History:
         """Take in one event that counts; whether it changed an answer that stood before."""
         match event["event"]:
             case "answer":
-                return self._answer(event["state"], event["step"], event["action"])
+                return self._answer(*_numbers(event["state"], event["step"], event["action"]))
             case "skip":
-                self._skip(event["state"], event["step"])
+                self._skip(*_numbers(event["state"], event["step"]))
             case "correct":
-                return self._correct(event["state"], event["action"])
+                return self._correct(*_numbers(event["state"], event["action"]))
             case "walk":
                 self._walk_on(event)
+            case "undo" | "undone":
+                pass
+            case unknown:
+                raise ValueError(unknown)
         return False
 
     def _answer(self, state: int, step: int, action: int) -> bool:
         votes = self.votes.setdefault(state, Votes())
         before = votes.standing
         if before is not None:
+            self.last_repeat = self.answers + 1
+        if len(votes.votes) == 1:
+            # Only the first repeat of a state is a trial: whether there is a third answer depends on the second.
             self.repeats += 1
             self.contradictions += action != before
-            self.last_repeat = self.answers + 1
         votes.votes.append(action)
         self.answers += 1
         votes.last_answer = self.answers
         return self._changed(votes, before, step)
 
     def _skip(self, state: int, step: int) -> None:
-        assert self.walk is not None
-        self.votes.setdefault(state, Votes()).skipped += 1
+        votes = self.votes.setdefault(state, Votes())
         self.skips += 1
-        self.walk.skipped.append((step, state))
         self.episodes_since_user_action = 0
+        if votes.standing is not None:
+            votes.settled, self.last_repeat = True, self.answers
+        else:
+            votes.skipped += 1
+            self.walks[-1].skipped.append((step, state))
 
     def _correct(self, state: int, action: int) -> bool:
-        votes = self.votes.setdefault(state, Votes())
+        votes = self.votes[state]
         before = votes.standing
         votes.votes, votes.settled = [action], True
         return self._changed(votes, before, 0)
@@ -188,12 +207,20 @@ class History:
 
     def _walk_on(self, event: Event) -> None:
         """`path` is a part of an episode: states and actions in turn; the first part has the stakes."""
-        self.names.extend(event.get("names", ()))
-        states, actions = event["path"][0::2], event["path"][1::2]
+        path = _numbers(*event["path"])
+        states, actions = path[0::2], path[1::2]
         if "stakes" in event:
             wagers = {kind: Wager(stake) for kind, stake in event["stakes"].items()}
-            self.walks.append(Walk(event["episode"], states[0], wagers))
-        walk = self.walks[-1]
+            walk = Walk(len(self.walks), states[0], wagers)
+            fits = (self.walk is None or self.walk.over) and all(0 <= one.stake <= 1 for one in wagers.values())
+        else:
+            walk = self.walks[-1]
+            fits = not walk.over and walk.states[-1] == states[0]
+        if not fits or event["episode"] != walk.number or event["step"] != walk.step:
+            raise ValueError(event)
+        if walk.number == len(self.walks):
+            self.walks.append(walk)
+        self.names.extend(event.get("names", ()))
         for here, action, there in zip(states[:-1], actions, states[1:], strict=True):
             walk.moves.append((walk.step, here, action, there))
         self.samples += len(actions)
@@ -217,19 +244,31 @@ class History:
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The events that count: all but what was undone, and the undoing. What the agent did meanwhile stays."""
+    """The events with what was undone left blank. What the agent did meanwhile stays."""
     kept: list[Event] = []
     done: list[int] = []
     for event in events:
-        if event["event"] == "undo":
-            kept[done.pop()] = {"event": "undone"}
-            continue
-        if event["event"] in USER_ACTIONS:
-            done.append(len(kept))
         kept.append(event)
+        if event.get("event") in USER_ACTIONS:
+            done.append(len(kept) - 1)
+        elif event.get("event") == "undo":
+            if not done:
+                raise _misfit(len(kept))
+            kept[done.pop()] = {"event": "undone"}
     return kept
 
 
 def last_user_action(events: Iterable[Event]) -> Event | None:
     """What an undo would take back; None if there is nothing."""
     return next((event for event in reversed(effective(events)) if event["event"] in USER_ACTIONS), None)
+
+
+def _numbers(*values: int) -> tuple[int, ...]:
+    """The values, if they can be numbers of states, actions and steps."""
+    if not all(type(value) is int and value >= 0 for value in values):
+        raise ValueError(values)
+    return values
+
+
+def _misfit(number: int) -> InputError:
+    return InputError(f"line {number} does not fit what comes before it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 from collections import OrderedDict
@@ -11,12 +12,12 @@ from pathlib import Path
 from time import monotonic
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aceirl.files import disk, replace
 
-TOKEN_FILE = "token"
+TOKEN_FILE, REDIRECT_FILE = "token", "open.html"
 MAX_BODY = 4096
 REQUESTS_PER_SECOND, BURST = 40.0, 120.0
 MAX_CLIENTS = 256
@@ -32,17 +33,38 @@ HEADERS = {
 }
 
 
+NO_TOKEN = "the address lacks the right token; use the one that was printed when the interview was started"
+
+
+def refusal() -> bytes:
+    """The whole response to a request without the token."""
+    content = JSONResponse({"error": NO_TOKEN}).body
+    headers = HEADERS | {"content-type": "application/json", "connection": "close", "content-length": str(len(content))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 403 Forbidden\r\n{head}\r\n".encode() + bytes(content)
+
+
 def lasting_token(folder: Path) -> str:
     """The secret in the address: drawn once and kept with the interview, so that an open page works after a restart."""
     path = folder / TOKEN_FILE
     if path.exists():
-        kept = path.read_text().strip()
-        if len(kept) >= 32:
+        kept = path.read_text(errors="replace").strip()
+        if re.fullmatch(r"[\w-]{32,}", kept, re.ASCII):
             return kept
     token = secrets.token_urlsafe(24)
     with disk(path):
         replace(path, token.encode(), private=True)
     return token
+
+
+def redirecting_file(folder: Path, url: str) -> Path:
+    """A page on disk that leads a browser to the interview, and that nobody else can read."""
+    path = folder / REDIRECT_FILE
+    with disk(path):
+        replace(
+            path, f'<meta http-equiv="refresh" content="0; url={url}"><a href="{url}">{url}</a>'.encode(), private=True
+        )
+    return path
 
 
 def is_loopback(host: str) -> bool:
@@ -72,8 +94,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        client = scope["client"][0] if scope.get("client") else ""
-        refusal = self._refusal(scope, Headers(scope=scope), client)
+        refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is None and scope["method"] not in ("GET", "HEAD"):
             body = await _small_body(receive)
             if body is None:
@@ -84,17 +105,22 @@ class Guard:
             response = JSONResponse({"error": refusal[1]}, status_code=refusal[0])
             await response(scope, receive, _with_headers(send))
             return
-        rest = "/" + scope["path"][1:].partition("/")[2]
+        token, slash, rest = scope["path"][1:].partition("/")
+        if not slash:  # the page's own requests are relative to the address with it
+            await RedirectResponse(f"/{token}/", status_code=308)(scope, receive, _with_headers(send))
+            return
+        rest = f"/{rest}"
         await self.app({**scope, "path": rest, "raw_path": rest.encode()}, receive, _with_headers(send))
 
-    def _refusal(self, scope: Scope, headers: Headers, client: str) -> tuple[int, str] | None:
-        if not self._may_ask(client):
-            return 429, "too many requests"
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if not self._is_own_host(headers.get("host", "")):
             return 421, "this host name is not served here"
         given = scope["path"][1:].partition("/")[0]
         if not hmac.compare_digest(given.encode(), self.token.encode()):
-            return 403, "the address lacks the right token; use the one that was printed when the interview was started"
+            return 403, NO_TOKEN
+        # Only now: requests without the token must not use up what the person may send.
+        if not self._may_ask(scope["client"][0] if scope.get("client") else ""):
+            return 429, "too many requests"
         if scope["method"] not in ("GET", "HEAD"):
             return self._refusal_of_change(headers)
         return None
@@ -108,7 +134,7 @@ class Guard:
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return 415, "changes must be sent as application/json"
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY:
+        if not length.isdecimal() or int(length) > MAX_BODY:
             return 413, "the request is too large"
         return None
 

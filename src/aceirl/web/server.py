@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import secrets
 import socket
 import sys
+import traceback
 import zipfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache
@@ -21,26 +23,28 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from aceirl.collect import Streams
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
+from aceirl.files import DiskError
 from aceirl.loop import learn
 from aceirl.settings import Settings
 from aceirl.turns import Turn
+from aceirl.web.connections import BACKLOG, door, on_loop_error
 from aceirl.web.film import film, replay
-from aceirl.web.security import Guard
-from aceirl.web.session import PUBLIC_FILES, Interview, StaleError
+from aceirl.web.security import Guard, refusal
+from aceirl.web.session import Interview, StaleError
 from aceirl.web.view import about, tag, view
 
 # How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
-AT_ONCE, IN_BETWEEN, PAUSE = 0.015, 0.015, 0.005
+AT_ONCE, IN_BETWEEN = 0.015, 0.003
 
-# How long nobody must have answered before a reward is inferred again, in seconds.
-REFLECTION = 0.2
+# How long nobody must have answered before a reward is inferred again, and until a failed write is tried again, in
+# seconds.
+REFLECTION, RETRY = 0.2, 1.0
 
 # The stream of chance from which films of the policy are drawn.
 FILM = 3
@@ -59,15 +63,38 @@ class Conductor:
         self.filming = ThreadPoolExecutor(max_workers=1, thread_name_prefix="film")
         self._walking: asyncio.Task[None] | None = None
         self._learning: asyncio.Task[None] | None = None
-        self.trouble: str | None = None
 
     def carry_on(self) -> None:
         """Do at once what can be done at once, and see that the rest gets done."""
-        self.interview.walk_on(AT_ONCE)
-        if self._walking is None or self._walking.done():
-            self._walking = asyncio.create_task(self._walk())
-        if self._learning is None or self._learning.done():
-            self._learning = asyncio.create_task(self._learn())
+        try:
+            self.interview.walk_on(AT_ONCE)
+        except DiskError:
+            pass  # the page says so, and it is tried again
+        except Exception as error:
+            self._show(error)
+            return
+        self._walking = self._going(self._walking, self._walk)
+        self._learning = self._going(self._learning, self._learn)
+
+    def _going(
+        self, task: asyncio.Task[None] | None, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> asyncio.Task[None]:
+        """The task if it goes on, or else a new one."""
+        if task is None or task.done():
+            task = asyncio.create_task(work())
+            task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._show(error)
+
+    def _show(self, error: BaseException) -> None:
+        """What cannot be tried again is said on the page; how it came about, in the terminal."""
+        traceback.print_exception(error)
+        name = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        self.interview.trouble = f"The interview cannot go on: {name}{error}"
 
     async def stop(self) -> None:
         """Give up whatever is under way; the log has all that matters."""
@@ -81,16 +108,10 @@ class Conductor:
         while self.interview.phase == "walking":
             try:
                 self.interview.walk_on(IN_BETWEEN)
-            except InputError as error:
-                self.trouble = str(error)
-                return
-            await asyncio.sleep(PAUSE)
-        self.carry_on_learning()
-
-    def carry_on_learning(self) -> None:
-        """See that the last word gets learnt."""
-        if self._learning is None or self._learning.done():
-            self._learning = asyncio.create_task(self._learn())
+            except DiskError:
+                await asyncio.sleep(RETRY)
+            await asyncio.sleep(0)
+        self._learning = self._going(self._learning, self._learn)
 
     async def _learn(self) -> None:
         """Infer again for as long as there is something new to infer from."""
@@ -103,15 +124,21 @@ class Conductor:
                 continue
             version, glance = self.interview.version, self.interview.glance()
             await loop.run_in_executor(self.thinking, work_out, glance)
-            self.interview.adopt(glance, version)
+            while not self._adopted(glance, version):
+                await asyncio.sleep(RETRY)
+
+    def _adopted(self, turn: Turn, version: tuple[int, int]) -> bool:
+        try:
+            self.interview.adopt(turn, version)
+        except DiskError:
+            return False
+        return True
 
     def _has_news(self) -> bool:
         interview = self.interview
-        if not interview.history.answers:
-            return False
-        if interview.learned is None or interview.learned_version[0] != interview.turn:
-            return True
-        return interview.phase == "done" and interview.learned_version != interview.version
+        if interview.phase == "done":
+            return interview.kept_version != interview.version
+        return interview.history.answers > 0 and interview.learned_version[0] != interview.turn
 
     async def replay(self) -> list[dict[str, Any]]:
         """The episode up to now, picture by picture."""
@@ -145,12 +172,13 @@ def prepare() -> None:
         work_out(turn)
 
 
-def application(interview: Interview, token: str, port: int, *, public: bool = False) -> ASGIApp:
+def application(interview: Interview, token: str, port: int, *, public: bool = False) -> Guard:
     """The page and its requests, behind the guard."""
     conductor = Conductor(interview)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(on_loop_error)
         conductor.carry_on()
         yield
         await conductor.stop()
@@ -173,9 +201,6 @@ class _Pages:
     def __init__(self, conductor: Conductor) -> None:
         self.conductor, self.interview = conductor, conductor.interview
 
-    def _view(self) -> dict[str, Any]:
-        return view(self.interview) | {"trouble": self.conductor.trouble}
-
     async def page(self, request: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
         content = _template().render(
@@ -183,7 +208,7 @@ class _Pages:
             style=_text("page.css"),
             script=_text("page.js"),
             about=about(self.interview),
-            view=self._view(),
+            view=view(self.interview),
         )
         policy = (
             f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
@@ -194,24 +219,22 @@ class _Pages:
     async def view(self, request: Request) -> Response:
         if request.query_params.get("have") == tag(self.interview):
             return Response(status_code=204)
-        return JSONResponse(self._view())
+        return JSONResponse(view(self.interview))
 
     async def replay(self, request: Request) -> Response:
         return JSONResponse({"frames": await self.conductor.replay()})
 
     async def film(self, request: Request) -> Response:
         number = request.query_params.get("number", "0")
-        if not number.isdigit() or len(number) > 6:
+        if not re.fullmatch("[0-9]{1,6}", number):
             return JSONResponse({"error": "number must be a whole number"}, status_code=422)
         return JSONResponse({"frames": await self.conductor.film(int(number))})
 
     async def everything(self, request: Request) -> Response:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in PUBLIC_FILES:
-                path = self.interview.folder / name
-                if path.is_file():
-                    archive.writestr(name, path.read_bytes())
+            for path in self.interview.files:
+                archive.writestr(path.name, path.read_bytes())
         headers = {"content-disposition": 'attachment; filename="interview.zip"'}
         return Response(packed.getvalue(), media_type="application/zip", headers=headers)
 
@@ -223,18 +246,18 @@ class _Pages:
             try:
                 sent = json.loads(await request.body())
                 values = [sent[field] for field in fields]
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return JSONResponse({"error": f"{name} needs {' and '.join(fields)}"}, status_code=422)
             if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
                 return JSONResponse({"error": f"{' and '.join(fields)} must be whole numbers"}, status_code=422)
             try:
                 getattr(self.interview, name)(*values)
-                self.conductor.carry_on()
             except StaleError:
-                return JSONResponse(self._view(), status_code=409)
+                return JSONResponse(view(self.interview), status_code=409)
             except InputError as error:
                 return JSONResponse({"error": str(error)}, status_code=422)
-            return JSONResponse(self._view())
+            self.conductor.carry_on()
+            return JSONResponse(view(self.interview))
 
         return changed
 
@@ -260,7 +283,7 @@ def listening_socket(host: str, port: int | None, preferred: int) -> socket.sock
         try:
             listening.bind((host, candidate))
             # From now on a browser that comes too early waits, and is not turned away.
-            listening.listen(64)
+            listening.listen(BACKLOG)
             return listening
         except OSError as error:
             listening.close()
@@ -268,14 +291,14 @@ def listening_socket(host: str, port: int | None, preferred: int) -> socket.sock
     raise InputError(f"cannot listen on {host}, port {candidate}: {reason}")
 
 
-def serve(app: ASGIApp, listening: socket.socket) -> None:
+def serve(app: Guard, listening: socket.socket) -> None:
     """Answer requests until interrupted. No access log: it would hold the token."""
     import uvicorn
 
     # Inference computes in a thread of its own; it has to give way at once when an answer comes.
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.00005)
     config = uvicorn.Config(
-        app, access_log=False, log_level="warning", server_header=False, limit_concurrency=64, timeout_keep_alive=30,
-        timeout_graceful_shutdown=2,
+        app, http=door(app.token, refusal()), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
+        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=2,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])

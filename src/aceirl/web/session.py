@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from aceirl.collect import Answers, Episode, Question, Reply
+from aceirl.collect import Answers, Episode, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
 from aceirl.errors import InputError
-from aceirl.files import Event, Log, disk, replace
+from aceirl.files import DiskError, Event, Log, disk, replace
+from aceirl.protocols import Question
 from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Turn
@@ -30,7 +33,7 @@ FORMAT = 2
 # The first question that comes twice comes after so many answers, and the next ones after some number in the range.
 FIRST_REPEAT, LATER_REPEATS = 6, (9, 15)
 
-# A question is not repeated before so many others were answered, nor asked more than three times in all.
+# A question is not repeated before so many others were answered. It comes a third time if two answers differ.
 REST, MAX_VOTES = 4, 3
 
 # So many episodes in a row without a question, and nothing is left to ask.
@@ -68,9 +71,10 @@ class Accuracy:
 class Interview:
     """The questions and answers in a folder.
 
-    The log in `answers.jsonl` is the truth; everything else is computed from it. `turn` counts what the person did,
-    undoing included, and names the current question: whoever acts says which turn they saw, and is refused if it has
-    passed, so of two answers to one question only the first counts.
+    The log in `answers.jsonl` is the truth; everything else is computed from it. An event is logged before it is taken
+    in, so a write that fails changes nothing; `trouble` says why it failed until a write works again. `turn` counts
+    what the person did, undoing included, and names the current question: whoever acts says which turn they saw, and is
+    refused if it has passed, so of two answers to one question only the first counts.
     """
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
@@ -86,9 +90,11 @@ class Interview:
             seed=source.seed,
         )
         self.log = Log(folder / ANSWERS)
+        self.trouble: str | None = None
         self.learned: Turn | None = None
         self.learned_version = (0, 0)
-        self._unwritten: list[Event] = []
+        self.kept_version: tuple[int, int] | None = None
+        self._step: Question | Turn | None = None
         self._question: Question | None = None
         self._reopened: Question | None = None
         try:
@@ -99,22 +105,23 @@ class Interview:
 
     @classmethod
     def open(cls, folder: Path, source: Source, accuracy: Accuracy) -> Interview:
-        """The interview in a folder that exists, begun if there is none."""
+        """The interview in a folder that exists, begun if there is none. From now on only its owner can read it.
+
+        One with other settings gives way if nothing was answered in it, as after a start that failed.
+        """
         wanted = {"format": FORMAT, "source": asdict(source), "accuracy": asdict(accuracy)}
         wanted = json.loads(json.dumps(wanted))
         path = folder / CONFIGURATION
-        if path.exists():
-            try:
-                found = json.loads(path.read_text())
-            except ValueError as error:
-                raise InputError(f"{path} cannot be read: {error}") from None
-            if found != wanted:
+        if not path.exists() and any(not found.name.startswith(".") for found in folder.iterdir()):
+            raise InputError(f"{folder} has files but no interview; choose another folder with --out")
+        if not path.exists() or _configuration(path) != wanted:
+            if _has_answers(folder / ANSWERS):
                 raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
-        else:
-            if any(name.name != ".lock" for name in folder.iterdir()):
-                raise InputError(f"{folder} has files but no interview; choose another folder with --out")
             with disk(path):
-                replace(path, json.dumps(wanted, indent=2).encode())
+                (folder / ANSWERS).unlink(missing_ok=True)
+                replace(path, json.dumps(wanted, indent=2).encode(), private=True)
+        with suppress(OSError):  # not every disk knows owners
+            folder.chmod(0o700)
         return cls(folder, source, accuracy)
 
     def close(self) -> None:
@@ -140,10 +147,11 @@ class Interview:
         """The person does not know; the agent does something, and goes on."""
         question = self._asked(turn)
         self._do({"event": "skip", "state": question.state, "step": question.step})
-        if self._reopened is None:
+        if self._reopened is not None:
+            self._rebuild()
+        else:
             self.engine.tell(Reply.SKIP)
             self._question = None
-        self._reopened = None
 
     def correct(self, turn: int, state: int, action: int) -> None:
         """What the person really would do in a state about which they said different things."""
@@ -163,9 +171,9 @@ class Interview:
         taken_back = last_user_action(self.log)
         if taken_back is None:
             raise InputError("there is no answer to take back")
-        self.log.append([{"event": "undo"}])
+        self._keep({"event": "undo"})
         self._rebuild()
-        if taken_back["event"] != "correct" and self.history.standing(taken_back["state"]) is None:
+        if taken_back["event"] != "correct":
             self._reopened = Question(taken_back["step"], taken_back["state"], (), np.random.default_rng(0))
 
     # What the agent does
@@ -185,35 +193,38 @@ class Interview:
         """Whether the person is asked, the agent acts on its own, or the interview is over."""
         if self._reopened is not None:
             return "asking"
-        if self.certified or self.history.episodes_since_user_action >= QUIET_EPISODES:
+        if self._step is not None:
+            return "walking"
+        if self.engine.belief.certified("policy") or self.history.episodes_since_user_action >= QUIET_EPISODES:
             return "done"
         return "asking" if self._question is not None else "walking"
 
     def walk_on(self, seconds: float) -> None:
         """Let the agent act on its own until the person is needed, all is done, or the time is up."""
-        self._write()
         deadline = time.perf_counter() + seconds
         while self.phase == "walking" and time.perf_counter() < deadline:
-            step = self.engine.ask()
-            if isinstance(step, Question):
-                self._question = step
-                self._note(Episode(step.walk[0][1] if step.walk else step.state, tuple(step.walk)))
-            else:
-                self._note(step.episodes[0], over=True)
-        self._write()
+            if self._step is None:
+                self._step = self.engine.ask()
+            self._keep_step()
 
     # What is known
 
     @property
     def certified_share(self) -> float:
-        """The certified loss against the person, as a share of the most an episode can be worth."""
+        """The certified loss against the person, as a share of the most an episode can be worth.
+
+        Nothing is certified as long as the person has said different things of one state and has not put it right: the
+        promise takes for granted that they would do what they said.
+        """
         belief = self.engine.belief
+        if self.history.contradictory():
+            return 1.0
         return belief.certificates["policy"].value(belief) / belief.shape[0]
 
     @property
     def certified(self) -> bool:
         """Whether the policy certificate is as good as was asked."""
-        return self.engine.belief.certified("policy")
+        return not self.history.contradictory() and self.engine.belief.certified("policy")
 
     @property
     def version(self) -> tuple[int, int]:
@@ -231,9 +242,17 @@ class Interview:
         """Take over what was worked out, and leave it in the folder if it is the last word."""
         self.learned, self.learned_version = turn, version
         if self.phase == "done" and version == self.version:
-            with disk(self.folder):
-                replace(self.folder / REWARD, _arrays(turn))
-                replace(self.folder / RESULT, json.dumps(self.summary(), indent=2, ensure_ascii=False).encode())
+            result = json.dumps(self.summary(), indent=2, ensure_ascii=False).encode()
+            with self._writing(), disk(self.folder):
+                replace(self.folder / REWARD, _arrays(turn), private=True)
+                replace(self.folder / RESULT, result, private=True)
+            self.kept_version = version
+
+    @property
+    def files(self) -> list[Path]:
+        """The files for the person: the log, and the result if it is the present one."""
+        names = PUBLIC_FILES if self.kept_version == self.version else (CONFIGURATION, ANSWERS)
+        return [self.folder / name for name in names]
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values."""
@@ -254,8 +273,7 @@ class Interview:
             },
             "contradictions": {
                 self.view.name(state): [self.view.actions[vote].name for vote in votes.votes]
-                for state, votes in history.votes.items()
-                if votes.contradictory
+                for state, votes in history.contradictory().items()
             },
         }
 
@@ -279,13 +297,43 @@ class Interview:
 
     def _do(self, event: Event) -> bool:
         """Log what the person did, and take it in; whether an answer that stood before has changed."""
-        self._write()
-        self.log.append([event])
+        self._keep(event)
         self.turn += 1
         return self.history.apply(event)
 
+    def _keep(self, event: Event) -> None:
+        """Log what the person did, after all that the agent did before, and see it on the disk."""
+        if self._step is not None:
+            self._keep_step()
+        with self._writing():
+            self.log.append([event])
+        self._drop_result()
+
+    def _keep_step(self) -> None:
+        """Log what the agent did last, and take it in."""
+        step = self._step
+        if isinstance(step, Question):
+            self._note(Episode(step.walk[0][1] if step.walk else step.state, tuple(step.walk)))
+            self._question = step
+        elif step is not None:
+            self._note(step.episodes[0], over=True)
+        self._step = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A write that fails is remembered until one works."""
+        try:
+            yield
+        except DiskError as error:
+            self.trouble = str(error)
+            raise
+        self.trouble = None
+
     def _note(self, episode: Episode, *, over: bool = False) -> None:
-        """Take in the part of an episode that is not in the history yet; it is written with the next events."""
+        """Take in the part of an episode that is not in the history yet.
+
+        It need not be on the disk at once: no answer is in it, and from the same answers it would come out the same.
+        """
         walk, history = self.history.walk, self.history
         begins = walk is None or walk.over
         first = 0 if begins or walk is None else walk.step
@@ -302,14 +350,9 @@ class Interview:
         if len(names) > len(history.names):
             event["names"] = list(names[len(history.names) :])
         if begins or over or new:
+            with self._writing():
+                self.log.append([event], wait=False)
             history.apply(event)
-            self._unwritten.append(event)
-
-    def _write(self) -> None:
-        """Hand over what the agent did; no answer is in it, and from the same answers it would come out the same."""
-        if self._unwritten:
-            self.log.append(self._unwritten, wait=False)
-            self._unwritten = []
 
     def _wanted(self, step: int, state: int, answered: bool) -> bool:
         """Whether the person shall be asked, perhaps once more, to see how often they err."""
@@ -317,10 +360,10 @@ class Interview:
         if not answered:
             return history.may_ask(state)
         votes = history.votes[state]
-        if votes.settled or not 0 < len(votes.votes) < MAX_VOTES or history.answers - votes.last_answer < REST:
+        if votes.settled or len(votes.votes) >= MAX_VOTES or history.answers - votes.last_answer < REST:
             return False
-        if votes.tied:
-            return True
+        if len(votes.votes) > 1:
+            return votes.tied
         low, high = LATER_REPEATS
         number = history.repeats
         gap = FIRST_REPEAT if number == 0 else int(self.generator(REPEAT, number).integers(low, high + 1))
@@ -328,22 +371,64 @@ class Interview:
 
     def _rebuild(self) -> None:
         """Compute everything from the log again, and bring the environment back to where the log ends."""
-        self._write()
         events = list(self.log)
+        try:
+            self.history = History.of(events)
+        except InputError as error:
+            raise InputError(f"{self.log.path}, {error}") from error.__cause__
         self.turn = sum(event["event"] in (*USER_ACTIONS, "undo") for event in events)
-        self.history = History.of(events)
         recorded = self.history.recorded()
         self.engine = Engine(self.environment, Answers(PERSON, wanted=self._wanted), self.settings)
+        self.engine.access.recall(tuple(self.history.names))
+        self._check_log()
         under_way = self.history.walk is not None and not self.history.walk.over
         self.engine.take(recorded[:-1] if under_way else recorded, tuple(self.history.names))
         if under_way:
             self.engine.take_up(recorded[-1])
-        self._question = self._reopened = None
+        self._step = self._question = self._reopened = None
+        if self.phase != "done":
+            self._drop_result()
+
+    def _check_log(self) -> None:
+        """The states, actions and steps in a log must be those of this environment."""
+        horizon, n_states, n_actions = self.engine.access.shape
+        history = self.history
+        states = {state for walk in history.walks for state in walk.states} | set(history.votes)
+        actions = {action for walk in history.walks for action in walk.actions}
+        actions |= {vote for votes in history.votes.values() for vote in votes.votes}
+        steps = {walk.step - 1 for walk in history.walks} | {votes.since[1] for votes in history.votes.values()}
+        for found, size in ((states, n_states), (actions, n_actions), (steps, horizon)):
+            if max(found, default=0) >= size:
+                raise InputError(f"{self.log.path} is of another environment")
+
+    def _drop_result(self) -> None:
+        """Remove what was left in the folder when the interview was over: it holds no more."""
+        for name in (REWARD, RESULT):
+            with suppress(OSError):  # `files` does without it, and the next result replaces it
+                (self.folder / name).unlink()
 
     @property
     def can_undo(self) -> bool:
         """Whether there is anything to take back."""
         return self.history.answers + self.history.skips > 0 or any(v.settled for v in self.history.votes.values())
+
+
+def _configuration(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def _has_answers(path: Path) -> bool:
+    """Whether a person has done anything in a log."""
+    if not path.exists():
+        return False
+    log = Log(path)
+    try:
+        return any(event.get("event") in USER_ACTIONS for event in log)
+    finally:
+        log.close()
 
 
 def _arrays(turn: Turn) -> bytes:

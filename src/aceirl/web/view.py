@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.goal import goal_in_words
+from aceirl.protocols import Question
 from aceirl.web.answer_errors import AnswerErrors, answer_errors
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Walk
@@ -32,13 +33,14 @@ def about(interview: Interview) -> dict[str, Any]:
 def tag(interview: Interview) -> str:
     """Changes whenever the page has something new to show."""
     known = "-" if interview.learned is None else ".".join(map(str, interview.learned_version))
-    return f"{interview.turn}.{interview.history.samples}.{interview.phase}.{known}"
+    kept = interview.kept_version == interview.version
+    return f"{interview.turn}.{interview.history.samples}.{interview.phase}.{known}.{kept:d}.{interview.trouble or ''}"
 
 
 def view(interview: Interview) -> dict[str, Any]:
     """All that the page shows now."""
     phase: str = interview.phase
-    if phase == "done" and (interview.learned is None or interview.learned_version != interview.version):
+    if phase == "done" and interview.kept_version != interview.version:
         phase = "thinking"
     return {
         "tag": tag(interview),
@@ -51,6 +53,7 @@ def view(interview: Interview) -> dict[str, Any]:
         "belief": _belief(interview),
         "contradictions": _contradictions(interview),
         "can_undo": interview.can_undo,
+        "trouble": interview.trouble,
         "outcome": _outcome(interview) if phase == "done" else None,
     }
 
@@ -64,13 +67,29 @@ def _question(interview: Interview) -> dict[str, Any]:
         "state": question.state,
         "where": name[0].upper() + name[1:],
         "step": question.step,
-        "episode": walk.number + 1,
         "path": walk.states if not interview.reopened else [question.state],
         "narrative": [] if interview.reopened else narrative(shown, walk),
-        "reopened": interview.reopened,
-        "alone": interview.history.episodes_since_user_action,
+        "why": _why(interview, question),
         "picture": None if interview.reopened else shown.picture(),
     }
+
+
+def _why(interview: Interview, question: Question) -> str:
+    """Why this is asked now, in one line."""
+    history, votes = interview.history, interview.history.votes.get(question.state)
+    if interview.reopened:
+        return "You took your answer back. The agent has walked on meanwhile, and goes on from where it is."
+    if votes is not None and votes.contradictory:
+        return "You gave two different answers here, so it comes once more."
+    if votes is not None and votes.standing is not None:
+        return "You were asked this before: a few questions come twice on purpose."
+    if votes is not None:
+        return "You did not know before; perhaps you do now."
+    if history.episodes_since_user_action > 1:
+        walked = counted(history.episodes_since_user_action, "episode")
+        return f"The agent has finished {walked} since you last said something. Here it met something it does not know."
+    number = history.episodes + 1
+    return f"Episode {number}, step {question.step + 1} of {interview.environment.horizon}."
 
 
 def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
@@ -89,12 +108,16 @@ def _progress(interview: Interview) -> dict[str, Any]:
     left = None if math.isinf(possible) else int(possible) - len(access.terminal) - len(history.known())
     expected = history.expected_questions()
     if interview.phase == "done":
-        words = "No more are needed."
+        words = "No more questions come."
     elif expected is not None:
         expected = expected if left is None else min(expected, left)
-        words = "Hardly any more are expected." if expected == 0 else f"About {expected} more expected."
+        words = (
+            f"About {counted(expected, 'more situation')} expected." if expected else "Hardly any more are expected."
+        )
+    elif left is None:
+        words = "Too early to say how many more."
     else:
-        words = "Too early to say how many more." if left is None else f"At most {left} more, usually far fewer."
+        words = f"At most {counted(left, 'situation')} left to ask about, usually far fewer."
     return {
         "answers": history.answers,
         "skipped": history.skips,
@@ -105,23 +128,37 @@ def _progress(interview: Interview) -> dict[str, Any]:
 
 
 def _gauge(interview: Interview) -> dict[str, Any]:
-    share, asked = interview.certified_share, interview.accuracy
+    share, asked, over = interview.certified_share, interview.accuracy, interview.phase == "done"
     confidence = _percent(1 - asked.delta)
     loses = f"acting on what it learnt loses at most {_percent(share)} of the most an episode can be worth"
-    if share >= 1:
+    if interview.history.contradictory():
+        words = f"Nothing is promised as long as answers contradict each other: {_contradicted(interview)} "
+        words += "Say below what you meant." if over else "At the end you can say what you meant."
+    elif share >= 1 and over:
+        words = "Nothing can be promised."
+    elif share >= 1:
         words = "Nothing can be promised yet. That changes once it has walked whole episodes on your answers alone."
     elif interview.certified:
         words = f"Promised, with {confidence} confidence: compared with you, {loses}."
     else:
-        words = f"With {confidence} confidence: compared with you, {loses}. It stops at {_percent(asked.epsilon)}."
+        words = f"With {confidence} confidence: compared with you, {loses}."
+        words += "" if over else f" It stops at {_percent(asked.epsilon)}."
     return {"sure": 1 - share, "target": 1 - asked.epsilon, "reached": interview.certified, "words": words}
+
+
+def _contradicted(interview: Interview) -> str:
+    history = interview.history
+    repeated = counted(history.repeats, "repeated question")
+    return f"{history.contradictions} of {repeated} got another answer than before."
 
 
 def _answer_errors_in_words(interview: Interview) -> str:
     history = interview.history
     found = answer_errors(history.repeats, history.contradictions)
+    if not found.repeated and interview.phase == "done":
+        return "No question came twice, so there is no telling how many of your answers may be errors."
     if not found.repeated:
-        return "Everybody errs now and then, so a few questions come twice on purpose."
+        return "Everybody errs now and then, so a few questions may come twice on purpose."
     range_ = f"{_percent(found.low)} to {_percent(found.high)}" if found.low else f"at most {_percent(found.high)}"
     return (
         f"{_times(found)}. About {_percent(found.guess)} of your answers may be errors "
@@ -185,22 +222,40 @@ def _listed(interview: Interview) -> list[dict[str, Any]]:
 def _contradictions(interview: Interview) -> list[dict[str, Any]]:
     return [
         {"state": state, "name": interview.view.name(state), "votes": votes.votes, "standing": votes.standing}
-        for state, votes in sorted(interview.history.votes.items())
-        if votes.contradictory
+        for state, votes in interview.history.contradictory().items()
     ]
 
 
 def _outcome(interview: Interview) -> dict[str, Any]:
     history, learned = interview.history, interview.learned
     assert learned is not None
-    worked = f"{history.answers} answers were enough" if interview.certified else f"You gave {history.answers} answers"
-    lines = [f"{worked}; the agent walked {history.episodes} episodes, {history.samples} steps in all."]
+    answers = counted(history.answers, "answer")
+    worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
+    episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
+    lines = [f"{worked}; the agent walked {episodes}, {steps} in all."]
     names = [interview.view.name(state) for state in range(interview.environment.n_states)]
     goal = goal_in_words(learned, names, [action.name for action in interview.view.actions])
     lines = ["This is what it makes of you, the expert:", *goal, *lines]
-    if not interview.certified:
-        lines.append("More could not be promised: in some situations you did not say what you would do.")
+    if not interview.certified and not history.contradictory():
+        lines.append(_why_not_more(interview))
     return {"certified": interview.certified, "lines": lines}
+
+
+def _why_not_more(interview: Interview) -> str:
+    history = interview.history
+    if any(votes.standing is None for votes in history.votes.values()):
+        return "More could not be promised: in some situations you did not say what you would do."
+    walked = counted(history.episodes_since_user_action, "episode")
+    return f"More could not be promised: {walked} without a question were not enough for the accuracy asked for."
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: one thing, several things."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _verb(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _percent(share: float) -> str:

@@ -5,6 +5,8 @@
   let now = JSON.parse($("first").textContent);
   let busy = false;
   let replaying = 0;
+  // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
+  const problems = new Map();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const ARROWS = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
   const SIDES = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
@@ -15,17 +17,21 @@
     const options = body === undefined ? {} : {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
     };
+    const kind = body === undefined ? path.split("?")[0] : "change";
+    let sent = null;
     try {
       const response = await fetch(path, { ...options, cache: "no-store" });
-      trouble(null);
-      if (response.status === 204) return null;
-      const sent = await response.json();
-      if (response.ok || response.status === 409) return sent;
-      trouble(sent.error);
+      problems.delete("server");
+      const content = response.status === 204 ? null : await response.json();
+      if (response.ok || response.status === 409) {
+        problems.delete(kind);
+        sent = content;
+      } else problems.set(kind, content.error);
     } catch {
-      trouble("The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
+      problems.set("server", "The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
     }
-    return null;
+    showTrouble();
+    return sent;
   }
 
   async function act(path, body) {
@@ -45,9 +51,10 @@
     setTimeout(poll, waiting ? 350 : 1200);
   }
 
-  function trouble(words) {
+  function showTrouble() {
+    const words = problems.get("server") || now.trouble || [...problems.values()][0];
     $("trouble").hidden = !words;
-    $("trouble").textContent = words || "";
+    if (words !== $("trouble").textContent) $("trouble").textContent = words || "";
   }
 
   // Drawing
@@ -107,20 +114,24 @@
     if (list.length) return drawList(target, legend, list);
     if (!states.length || !now.progress.answers) {
       legend.textContent = "";
-      target.replaceChildren(note("A picture comes with your first answers."));
+      target.replaceChildren(note(now.phase === "done" ? "There is nothing to draw." : "A picture comes with your first answers."));
       return;
     }
     const most = Math.max(...states.map((s) => s.reward || 0), 1e-9);
     const svg = mapPanel(states);
+    let guesses = false;
     for (const state of states) {
       const level = ready && state.reward ? Math.round(8 * state.reward / most) : 0;
       svg.append(cell(state, `cell w${level}`));
       const action = state.said ?? (ready ? state.guess : undefined);
-      if (action !== undefined && (state.said !== undefined || state.reward)) svg.append(mark(state, about.actions[action], level, state.said === undefined));
+      if (action === undefined || (state.said === undefined && !state.reward)) continue;
+      const guess = state.said === undefined;
+      guesses = guesses || guess;
+      svg.append(mark(state, about.actions[action], level, guess));
     }
     target.replaceChildren(svg);
     const best = [...states].sort((a, b) => (b.reward || 0) - (a.reward || 0))[0];
-    target.setAttribute("aria-label", ready && best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards yet.");
+    target.setAttribute("aria-label", ready && best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards.");
     target.removeAttribute("aria-labelledby");
     const ramp = document.createElement("span");
     ramp.className = "ramp";
@@ -129,7 +140,7 @@
       step.className = `w${level}`;
       ramp.append(step);
     }
-    legend.replaceChildren(title ? `${title}: less` : "less", ramp, "more reward. Arrows: what you said.");
+    legend.replaceChildren(title ? `${title}: less` : "less", ramp, `more reward. Arrows: what you said${guesses ? "; faint ones: what it would do where you gave no answer" : ""}.`);
   }
 
   function mark(state, action, level, guess) {
@@ -176,7 +187,7 @@
   function show(next) {
     const before = now;
     now = next;
-    trouble(next.trouble);
+    showTrouble();
     const done = next.phase === "done";
     $("asking").hidden = done;
     $("done").hidden = !done;
@@ -190,21 +201,17 @@
     if (!question || before.turn !== now.turn) replaying += 1;
     if (question) {
       $("where").textContent = `${question.where}. What would you do?`;
-      $("why").textContent = question.reopened
-        ? "You took your answer back. The agent has walked on meanwhile, and goes on from where it is."
-        : question.alone > 1
-        ? `Since your last answer the agent walked ${question.alone} episodes on its own. Here it met something it does not know.`
-        : `Episode ${question.episode}, step ${question.step + 1} of ${about.horizon}.`;
+      $("why").textContent = question.why;
       drawNow();
-      $("narrative").replaceChildren(...(question.narrative.length || question.reopened ? question.narrative : ["The episode has just begun."]).map((words) => {
+      $("narrative").replaceChildren(...question.narrative.map((words) => {
         const item = document.createElement("li");
         item.textContent = words;
         return item;
       }));
       if (before.turn !== now.turn || before.phase !== now.phase) announce($("where").textContent);
     } else {
-      $("where").textContent = now.phase === "thinking" ? "Putting it all together …" : "The agent is walking on your answers …";
-      $("why").textContent = `${now.progress.episodes} episodes so far. It comes back when it meets something it does not know.`;
+      $("where").textContent = now.trouble ? "It cannot go on at present." : now.phase === "thinking" ? "Putting it all together …" : "The agent is walking on your answers …";
+      $("why").textContent = now.trouble ? "" : `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It comes back when it meets something it does not know."}`;
       $("narrative").replaceChildren();
     }
     for (const button of [...$("actions").children, $("skip"), $("replay")]) button.disabled = !question;
@@ -238,7 +245,7 @@
     $("promise").textContent = gauge.words;
     $("answers").textContent = progress.answers;
     $("expected").textContent = progress.words;
-    const skipped = progress.skipped ? `, and ${progress.skipped} times you did not know` : "";
+    const skipped = progress.skipped ? `, and ${plural(progress.skipped, "time")} you did not know` : "";
     $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
     $("answer-errors").textContent = now.answer_errors;
     drawBelief($("belief"), $("legend"));
