@@ -257,6 +257,12 @@ class Price:
         return self.loss is not None and self.error is not None and self.loss - self.error > self.value
 
 
+class Unaware(GymEnvironment):
+    """Takes its bins for all there is to see."""
+
+    binned = False
+
+
 def observed_run(
     name: str, seed: int, *, ask_again: float | None = None, budget: int = 5000, fresh: int = 200
 ) -> Price:
@@ -264,7 +270,8 @@ def observed_run(
     case = OBSERVED[name]()
     env = case.make()
     expert = case.expert or env.expert  # type: ignore[attr-defined]
-    environment = GymEnvironment(env, horizon=case.horizon, discretise=case.discretise)
+    kind = GymEnvironment if ask_again != 0 else Unaware
+    environment = kind(env, horizon=case.horizon, discretise=case.discretise)
     settings = Settings(
         strategy="advice",
         irl="feasible-point",

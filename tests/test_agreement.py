@@ -21,8 +21,10 @@ from aceirl.cli import app
 from aceirl.collect import Answers, Episode, Reply, first_deviations
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
+from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.observations import StateIndex
+from aceirl.envs.pay import pay_of
 from aceirl.envs.simulator import Simulator
 from aceirl.envs.truth import ExactModel
 from aceirl.envs.vector import GymVectorEnvironment, Resting
@@ -35,9 +37,8 @@ from aceirl.runs import Run
 from aceirl.settings import Settings
 from aceirl.show import in_words
 from aceirl.sources import Source, open_task
-from aceirl.sources.gymnasium import rewards_of
 from aceirl.turns import Turn
-from studies.observed import HIDDEN, hidden_run
+from studies.observed import HIDDEN, Unaware, hidden_run
 from studies.soundness import tallies
 
 versionless = pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
@@ -129,19 +130,21 @@ def test_each_of_several_episodes_is_asked_about_its_own_observation() -> None:
 
 
 def test_who_is_taken_to_answer_alike_and_does_not_gets_no_promise() -> None:
-    environment = GymEnvironment(Dial(), horizon=2, discretise=one_bin)
+    environment = Unaware(Dial(), horizon=2, discretise=one_bin)
     expert = ObservationExpert(above, environment)
     last = last_turn(environment, expert, ask_again=0.25, max_samples=2000)
     assert last.stopped == "budget"
     for kind in ("policy", "criterion", "set", "reward"):
         certificate = last.certificate(kind)
         assert not certificate.holds
-        assert certificate.in_words().startswith("Nothing is promised: asked again, the expert said something else ")
+        assert certificate.in_words().startswith("Nothing is promised: asked again, the expert did not say the same ")
         assert last.belief.certificates[kind].value(last.belief) >= certificate.possible
     assert last.certificate("dynamics").refuted is None, "that is not about the expert"
     never = last_turn(environment, expert, ask_again=0)
     assert never.stopped == "certificate", "an assumption that nobody looks into"
-    assert "the expert answers a question always the same way" in never.certificate("policy").assumptions
+    assert (
+        "what the expert answers depends on the state alone, and on the step" in never.certificate("policy").assumptions
+    )
 
 
 def test_silence_where_an_answer_was_given_is_no_agreement_unless_it_is_assumed() -> None:
@@ -153,7 +156,7 @@ def test_silence_where_an_answer_was_given_is_no_agreement_unless_it_is_assumed(
         expert = FunctionExpert(partial(only_at_first, itertools.count()), stationary=True, ask_again=ask_again)
         last = last_turn(Simulator(mdp), expert)
         assert (last.stopped == "certificate") == certified
-        assert not last.counts.repeats.any(), "nothing was said, so nothing was contradicted"
+        assert last.counts.contradicted.any() == (not certified)
 
 
 def test_a_log_cannot_speak_for_all_that_falls_into_a_bin() -> None:
@@ -180,12 +183,53 @@ def test_a_person_is_asked_again_now_and_then() -> None:
     same, other = last.counts.repeats.sum(axis=0)
     assert other == 0
     assert 0 < same == len(typed) - last.counts.questions < last.counts.samples / 4
+    assert last.record.answers == len(typed), "what a person repeats is an answer too"
+    few = last_turn(rooms, TerminalExpert(rooms, read=read, show=lambda text: None), max_answers=6, epsilon=1e-3)
+    assert (few.stopped, few.record.answers) == ("budget", 6)
+
+
+def test_in_bins_everybody_is_asked_everywhere() -> None:
+    environment, asked = GymEnvironment(Dial(), horizon=2, discretise=one_bin), []
+
+    def read(prompt: str) -> str:
+        asked.append(prompt)
+        return str(above(environment.seen()))
+
+    last = last_turn(environment, TerminalExpert(environment, read=read, show=lambda text: None), max_samples=100)
+    assert len(asked) == last.counts.samples
+    assert last.counts.contradicted.any()
+    with pytest.raises(InputError, match=r"ask_again is 0\.5, but states are bins"):
+        last_turn(environment, ObservationExpert(above, environment), ask_again=0.5)
+
+
+def test_an_expert_of_one_s_own_is_asked_everywhere_unless_it_says_otherwise() -> None:
+    class Own:
+        deterministic, stationary = True, True
+
+        def answer(self, question: Question) -> int:
+            return above(question.observation)
+
+    environment = GymEnvironment(Dial(), horizon=2, discretise=one_bin)
+    assert last_turn(environment, Own()).stopped == "budget"
+    wrong = Own()
+    wrong.ask_again = "often"  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="ask_again is 'often'"):
+        last_turn(environment, wrong)
+
+
+def test_samples_of_a_generative_model_contradict_too() -> None:
+    problem = make("gridworld", 0)
+    coin = itertools.count()
+    expert = FunctionExpert(lambda step, state: next(coin) % 2)
+    last = last_turn(Simulator(problem.mdp), expert, strategy="uniform", certify="set", max_samples=2000)
+    assert last.counts.contradicted.any()
+    assert last.certificate("set").refuted is not None
 
 
 def test_repeats_survive_an_interruption(tmp_path: Path) -> None:
     def run(path: Path) -> tuple[Run, GymEnvironment]:
         settings = Settings(strategy="advice", irl="feasible-point", max_samples=60, ask_again=0.5, epsilon=1e-3)
-        return Run.create(path, settings), GymEnvironment(Dial(), horizon=2, discretise=one_bin)
+        return Run.create(path, settings), Unaware(Dial(), horizon=2, discretise=one_bin)
 
     whole, environment = run(tmp_path / "whole")
     *_, _ = whole.resume(environment, ObservationExpert(above, environment))
@@ -211,7 +255,7 @@ def test_where_the_expert_disagrees_is_said_with_what_to_do(tmp_path: Path) -> N
         result = CliRunner().invoke(app, ["run", "test_agreement:Dial", "--discretise", discretise, *options])
         assert result.exit_code == 0, result.output
         said = in_words(Run.open(out))
-        assert ("Asked again, the expert said something else" in said) == (advice is not None)
+        assert ("Asked again, the expert did not say the same" in said) == (advice is not None)
         if advice is not None:
             assert advice in said
 
@@ -298,7 +342,8 @@ def test_the_spread_of_returns_is_that_of_all_paths() -> None:
     [
         ("FrozenLake-v1", {}, 1.0, 1.0),
         ("Blackjack-v1", {}, 2.0, 2.0),
-        ("Blackjack-v1", {"natural": True}, 1.0, None),
+        ("Blackjack-v1", {"natural": True, "sab": False}, 2.5, 2.5),
+        ("Blackjack-v1", {"natural": True, "sab": True}, 2.0, 2.0),
         ("CliffWalking", {}, 100.0, None),
         ("Taxi", {}, 30.0, None),
         ("test_agreement:Declared", {}, 1.0, 3.0),
@@ -320,11 +365,50 @@ class Declared(Dial):
     max_return = 3.0
 
 
+class Taxed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Changes rewards without saying so by its class."""
+
+
+def test_what_is_paid_is_known_as_long_as_no_wrapper_changes_it() -> None:
+    lake = gymnasium.make("FrozenLake-v1")
+    assert pay_of(lake) == (1.0, 1.0)
+    assert pay_of(gymnasium.wrappers.TransformReward(lake, lambda reward: 100 * reward)) == (None, None)
+    assert pay_of(Taxed(lake)) == (None, None)
+    outer = Taxed(lake)
+    outer.rmax = np.float32(2.0)  # type: ignore[attr-defined]
+    assert pay_of(outer) == (2.0, None), "what lies inside says nothing of the returns outside"
+    silent = Declared()
+    silent.max_return = None  # type: ignore[assignment]
+    assert pay_of(silent) == (None, None)
+
+
+def test_every_schedule_of_rewards_of_the_lake_is_read() -> None:
+    try:
+        lake = gymnasium.make("FrozenLake-v1", reward_schedule=(100, -100, 0))
+    except TypeError:
+        pytest.skip("this version of Gymnasium has no schedules")
+    assert pay_of(lake) == (200.0, 200.0)
+    slow = gymnasium.make("FrozenLake-v1", reward_schedule=(1, 0, -1))
+    assert pay_of(slow) == (2.0, None)
+
+
 def test_a_declared_return_must_be_a_number() -> None:
     env = Declared()
     env.max_return = -1.0
     with pytest.raises(InputError, match=r"max_return is -1\.0; it must be a number above 0"):
-        rewards_of(env)
+        pay_of(env)
+
+
+def test_a_share_above_one_is_not_certified_as_more_than_all() -> None:
+    rooms = GymEnvironment(Corridor(), horizon=8)
+    last = last_turn(rooms, ObservationExpert(lambda room: 1, rooms), max_return=1.0, epsilon=10.0, max_samples=200)
+    assert last.stopped == "certificate"
+    assert last.certificate("policy").value <= 1.0
+
+
+def test_kinds_about_every_step_are_asked_for_in_steps() -> None:
+    assert Settings(max_return=1.0, certify="set").target(10).epsilon == pytest.approx(1.0)
+    assert Settings(max_return=1.0, certify="policy").target(10).epsilon == pytest.approx(0.1)
 
 
 @versionless

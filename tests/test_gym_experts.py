@@ -26,8 +26,8 @@ from aceirl.experts import (
 )
 from aceirl.loop import learn
 from aceirl.metrics import Truth
-from aceirl.runs import Run
 from aceirl.protocols import Expert, Question
+from aceirl.runs import Run
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_source, open_task
 
@@ -414,7 +414,7 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
 
 
 @pytest.mark.parametrize("command", ["show", "resume", "export"])
-def test_a_run_of_a_version_that_knew_one_end_only_is_refused_in_one_line(
+def test_a_run_of_another_version_is_refused_in_one_line(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -425,8 +425,9 @@ def test_a_run_of_a_version_that_knew_one_end_only_is_refused_in_one_line(
     (tmp_path / "old" / "run.json").write_text(json.dumps(configuration | {"format": 1}))
     code, _, error = on_the_command_line(command, "old")
     assert code == 2
-    assert (
-        error.strip() == "aceirl: old is of an earlier version, which took all ends of episodes for one; run it again"
+    assert error.strip() == (
+        "aceirl: old is of another version, whose promises rest on something else (format 1, this one reads 3); "
+        "run it again"
     )
 
 

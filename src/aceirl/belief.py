@@ -191,7 +191,7 @@ class Belief:
 
     @property
     def rmax(self) -> float:
-        """The most a step can pay."""
+        """How far the rewards of two steps can lie apart."""
         return self.target.rmax
 
     @property

@@ -102,10 +102,10 @@ def collect(
 ) -> Walking:
     """Carry out a plan: `episodes` episodes, or its allocation of samples. Returns the new observations alone.
 
-    The expert is asked in every state visited; a deterministic one is never asked twice what it has answered already,
-    and nobody is asked once the limit of answers is reached. Known expert actions are `watched [H, S]`: see `Moves`. In
-    a growing environment the new observations have more states than the old. If the first episode was `begun` before,
-    the environment is brought back to where it was.
+    The expert is asked in every state visited; a deterministic one is asked what it has answered already only as often
+    as its kind says, and nobody is asked once the limit of answers is reached. Known expert actions are `watched
+    [H, S]`: see `Moves`. In a growing environment the new observations have more states than the old. If the first
+    episode was `begun` before, the environment is brought back to where it was.
     """
     if plan.allocation is not None:
         return (yield from _sampled(access, answers, plan.allocation, so_far, streams))
@@ -141,7 +141,8 @@ def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Cou
             seen = None if access.showing is None else access.showing.observation(state)
             for _ in range(asked[step, state]):
                 yield from questions.answer(step, state, (), seen)
-        given, _ = questions.counted(so_far.shape)
+        given, repeats = questions.counted(so_far.shape)
+        return Collected(new.with_answers(given, repeats), np.zeros(so_far.shape[0] + 1, dtype=np.int64))
     return Collected(new.with_answers(given), np.zeros(so_far.shape[0] + 1, dtype=np.int64))
 
 
@@ -205,7 +206,7 @@ class _Questions:
 
     def __init__(self, answers: Answers, so_far: Counts, rng: np.random.Generator, *, ask: bool = True) -> None:
         self.kind, self.rng, self.wanted = answers.kind, rng, answers.wanted
-        self.left = np.inf if answers.limit is None else answers.limit - so_far.questions
+        self.left = np.inf if answers.limit is None else answers.limit - self.kind.given(so_far)
         if not ask:
             self.left = 0
         self.answers: list[tuple[int, int, int]] = []
@@ -231,7 +232,7 @@ class _Questions:
         key = self._key(step, state)
         action = self.memory.get(key)
         again = action is not None
-        trusted = self.kind.ask_again < 1 or self.wanted is not None
+        trusted = not self.kind.asked_everywhere
         if not self._wants(step, state, key, again) or self.left <= 0:
             return action, trusted
         reply = yield Question(step, state, walk, self.rng, again, seen)
@@ -239,11 +240,14 @@ class _Questions:
             self.left = 0
             return action, trusted
         if isinstance(reply, Reply):
-            if self.kind.deterministic and not again:
+            if not again and self.kind.deterministic:
                 self.memory[key] = None
+            elif again and self.kind.asked_everywhere:
+                self.repeats.append((state, True))
             return action, trusted
         if again:
             self.repeats.append((state, reply != action))
+            self.left -= not self.kind.asked_everywhere
             return reply, reply == action
         self._take(step, state, reply)
         return reply, True

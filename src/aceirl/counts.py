@@ -22,7 +22,7 @@ class Counts:
     `visits [H, S, A]`, `answers [H, S, A]` and `starts [S]` are dense. Transitions are sparse: `move_counts[i]` times
     the successor `move_keys[i] mod S` followed row `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are
     taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct. `repeats [S, 2]` is how often the expert,
-    asked again about a state, said the same, and how often it did not; these are no new answers.
+    asked again about a state, said the same, and how often it did not; they do not change what it said first.
     """
 
     stationary: bool
@@ -201,6 +201,15 @@ class ExpertKind:
         floor = self.least_probability
         if floor is not None and not 0 < floor <= 1:
             raise InputError(f"least_probability must be in (0, 1], got {floor}")
+
+    @property
+    def asked_everywhere(self) -> bool:
+        """Whether nothing is assumed of how its answers depend on the state: it is asked wherever that would matter."""
+        return self.ask_again == 1
+
+    def given(self, counts: Counts) -> int:
+        """How many answers it gave, repeats included unless it is asked everywhere: then they cost nothing."""
+        return counts.questions + (0 if self.asked_everywhere else int(counts.repeats.sum()))
 
     def settled(self, answers: IntArray, delta: float, possible_states: float | None = None) -> BoolArray:
         """`[H, S]`: whether the actions the expert uses are known, but for probability `delta` over all states.

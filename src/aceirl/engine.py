@@ -56,8 +56,15 @@ class Engine:
             raise InputError(
                 f"least_probability is {kind.least_probability:g}, but this expert always answers alike; leave it out"
             )
-        self.settings, self.answers, self.regret = settings, answers, regret
         self.access = Access.to(environment)
+        if self.access.binned and kind.deterministic and not kind.asked_everywhere:
+            if settings.ask_again is not None:
+                raise InputError(
+                    f"ask_again is {settings.ask_again:g}, but states are bins, and an answer holds only for the "
+                    "observation it was given for; leave ask_again out"
+                )
+            answers = replace(answers, kind=replace(kind, ask_again=1.0))
+        self.settings, self.answers, self.regret = settings, answers, regret
         self.access.recall(state.names if state else ())
         self.certificates = {name: make() for name, make in KINDS.items()}
         if settings.certify is not None:
@@ -190,7 +197,7 @@ class Engine:
         target, horizon = self.belief.target, len(first) - 1
         if watched is None:
             return Watched(first, target.losses(horizon))
-        sure = self.answers.kind.ask_again < 1
+        sure = not self.answers.kind.asked_everywhere
         return Watched(first, possible_losses(target, self.access.environment.initial, watched, sure=sure))
 
     def _counted(self, episodes: Sequence[Episode]) -> Counts:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from aceirl.collect import Answers, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
-from aceirl.errors import AnswerError, cause
+from aceirl.errors import AnswerError, InputError, cause
 from aceirl.mdp import IntArray
 from aceirl.protocols import Environment, Expert, Question, TableExpert
 from aceirl.settings import Settings
@@ -39,7 +39,9 @@ def learn(
 
 def answers_of(expert: Expert, settings: Settings) -> Answers:
     """What the engine has to know of an expert: of what kind it is, and its table, if it has one."""
-    again = expert.ask_again if settings.ask_again is None else settings.ask_again
+    again = getattr(expert, "ask_again", 1.0) if settings.ask_again is None else settings.ask_again
+    if not isinstance(again, int | float):
+        raise InputError(f"the expert's ask_again is {again!r}; it must be a number from 0 to 1")
     kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability, again)
     return Answers(kind, expert.policy if isinstance(expert, TableExpert) else None, settings.max_answers)
 

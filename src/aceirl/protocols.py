@@ -247,6 +247,11 @@ class Access:
         return frozenset() if self.ending is None else self.ending.terminal
 
     @property
+    def binned(self) -> bool:
+        """Whether a state may stand for several observations."""
+        return self.showing is not None and self.showing.binned
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The states met so far, where the environment numbers them; else none."""
         return () if self.growing is None else self.growing.names

@@ -22,7 +22,7 @@ from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Record, RunState, Turn
 
-FORMAT, FORMAT_OF_ONE_END = 2, 1
+FORMAT = 3
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
 KEPT = "all earlier iterations are kept"
 
@@ -66,12 +66,11 @@ class Run:
         path = Path(path)
         try:
             configuration = json.loads((path / CONFIGURATION).read_text())
-            if configuration["format"] == FORMAT_OF_ONE_END:
-                raise InputError(
-                    f"{path} is of an earlier version, which took all ends of episodes for one; run it again"
-                )
             if configuration["format"] != FORMAT:
-                raise InputError(f"{path} was written in format {configuration['format']}; this version reads {FORMAT}")
+                raise InputError(
+                    f"{path} is of another version, whose promises rest on something else (format "
+                    f"{configuration['format']}, this one reads {FORMAT}); run it again"
+                )
             source = configuration["source"] and Source(**configuration["source"])
             return cls(path, Settings(**configuration["settings"]), source, configuration["parts"])
         except FileNotFoundError:

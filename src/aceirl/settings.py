@@ -58,12 +58,13 @@ class Settings(BaseModel):
 
     Strategy, IRL algorithm, reward space, confidence family and certificate are given by name, with parameters as in
     `"ace:tolerance=0.05"`, or as objects of your own; a function of an observation is a reward space too, that of the
-    features it returns. The rewards of two steps differ by at most `rmax`, and the returns of two episodes, where
-    that is known, by at most `max_return`. `epsilon` is the accuracy asked of the certificate in units of reward summed
-    over an episode; None stands for a tenth of what two episodes can differ by. The run stops when the certificate
-    `certify` is that accurate; None stands for no certificate. A deterministic expert is asked about a state for which
-    it has answered with the probability `ask_again`; None leaves that to the expert. A reward is inferred again when
-    the number of samples has grown by the share `infer_after_growth`; 0 is after every iteration.
+    features it returns. The rewards of two steps differ by at most `rmax`, where one after the end of an episode is 0,
+    and the returns of two episodes, where that is known, by at most `max_return`. `epsilon` is the accuracy asked of
+    the certificate in units of reward summed over an episode; None stands for a tenth of what two episodes can differ
+    by. The run stops when the certificate `certify` is that accurate; None stands for no certificate. A deterministic
+    expert is asked about a state for which it has answered with the probability `ask_again`; None leaves that to the
+    expert. A reward is inferred again when the number of samples has grown by the share `infer_after_growth`; 0 is
+    after every iteration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -114,6 +115,11 @@ class Settings(BaseModel):
         return text
 
     def target(self, horizon: int) -> Target:
-        """What is asked of a certificate: `epsilon`, or a tenth of what the returns of two episodes can differ by."""
+        """What is asked of a certificate: `epsilon`, or a tenth of what it is about.
+
+        That is what the returns of two episodes can differ by or, of kinds about every step, `H·rmax`.
+        """
         target = Target(1.0, self.delta, self.rmax, self.max_return)
-        return replace(target, epsilon=self.epsilon or 0.1 * target.possible(horizon))
+        by_steps = self.certify is not None and not getattr(self.certify, "in_returns", True)
+        most = horizon * self.rmax if by_steps else target.possible(horizon)
+        return replace(target, epsilon=self.epsilon or 0.1 * most)

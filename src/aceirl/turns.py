@@ -189,7 +189,8 @@ class Turn:
             return "certificate"
         if settings.until_regret is not None and self.regret is not None and self.regret < settings.until_regret:
             return "regret"
-        if counts.samples >= settings.max_samples or counts.questions >= (settings.max_answers or math.inf):
+        given = self.belief.estimate.kind.given(counts)
+        if counts.samples >= settings.max_samples or given >= (settings.max_answers or math.inf):
             return "budget"
         return None
 
@@ -209,7 +210,7 @@ class Turn:
             iteration=self.iteration,
             samples=counts.samples,
             episodes=self.iteration * self.settings.episodes_per_iteration,
-            answers=counts.questions,
+            answers=belief.estimate.kind.given(counts),
             bound=belief.accuracy,
             certificates=certificates,
             regret=self.regret,

@@ -16,14 +16,17 @@ from aceirl.counts import Estimate, ExpertKind
 from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.mdp import FloatArray, IntArray
 
-DETERMINISTIC = "the expert answers a question always the same way"
+DETERMINISTIC = "what the expert answers depends on the state alone, and on the step"
 ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever the policy did as it had said before"
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
-BOUNDED = "no step pays more than {rmax:g} more than another"
+BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
-FRESH = "every episode is a fresh start of the same environment, and those of a batch are independent"
+FRESH = (
+    "every episode is a fresh start of the same environment and of the same expert, and those of a batch are "
+    "independent"
+)
 STOCHASTIC = "the expert takes every action it uses with a probability of at least {floor:g}"
 UNSETTLED = "the expert may use actions that it was never seen to take"
 
@@ -96,6 +99,8 @@ class CertificateKind:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    in_returns: ClassVar[bool] = False
+    """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
 
     def check(self, expert: ExpertKind) -> None:
         """Raise an `InputError` if nothing can be certified of such an expert."""
@@ -163,8 +168,9 @@ def refutation(estimate: Estimate) -> str:
     repeats = estimate.counts.repeats
     states = int((repeats[:, 1] > 0).sum())
     return (
-        f"asked again, the expert said something else {repeats[:, 1].sum():,} of {repeats.sum():,} times, in "
-        f"{states:,} {'state' if states == 1 else 'states'}, so it looks at more than the state"
+        f"asked again, the expert did not say the same {repeats[:, 1].sum():,} of {repeats.sum():,} times, in "
+        f"{states:,} {'state' if states == 1 else 'states'}: it looks at more than the "
+        "state, draws its actions, or errs"
     )
 
 
@@ -181,7 +187,7 @@ def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -
 
 def of_expert(estimate: Estimate) -> tuple[str, ...]:
     """What is assumed of the expert's memory."""
-    return (STATIONARY_EXPERT,) if estimate.kind.stationary else ()
+    return (STATIONARY_EXPERT,) if estimate.kind.stationary and not estimate.kind.asked_everywhere else ()
 
 
 def largest_entry(share: FloatArray) -> tuple[int, ...]:

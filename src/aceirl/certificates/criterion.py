@@ -26,6 +26,7 @@ class Criterion(CertificateKind):
 
     name: ClassVar = "criterion"
     summary: ClassVar = "the paper's definition, literally: the same after every first action"
+    in_returns: ClassVar = True
 
     def check(self, expert: ExpertKind) -> None:
         """Only a deterministic expert has known actions."""

@@ -87,7 +87,9 @@ def forecast(estimate: Estimate, known_actions: IntArray, target: Target, taken:
     )
     law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
     return Forecast(
-        deviations, law, possible_losses(target, estimate.initial, known_actions, sure=estimate.kind.ask_again < 1)
+        deviations,
+        law,
+        possible_losses(target, estimate.initial, known_actions, sure=not estimate.kind.asked_everywhere),
     )
 
 
@@ -219,7 +221,10 @@ class EProcess:
     @classmethod
     def started(cls, target: float) -> EProcess:
         """Nothing was won or lost; `target` is the loss to be certified, as a share of an episode."""
-        lowest, highest = -DOUBLINGS_BELOW * LEVELS_PER_DOUBLING, int(np.log2(1 / target) * LEVELS_PER_DOUBLING + 1e-9)
+        lowest, highest = (
+            -DOUBLINGS_BELOW * LEVELS_PER_DOUBLING,
+            int(np.floor(np.log2(1 / target) * LEVELS_PER_DOUBLING + 1e-9)),
+        )
         levels = target * 2.0 ** (np.arange(lowest, max(lowest, highest) + 1) / LEVELS_PER_DOUBLING)
         return cls(levels, np.zeros(len(levels)), np.zeros(len(levels)))
 

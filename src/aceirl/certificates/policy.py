@@ -34,6 +34,7 @@ class Policy(CertificateKind):
 
     name: ClassVar = "policy"
     summary: ClassVar = "the recovered policy does as well as the expert, in this environment"
+    in_returns: ClassVar = True
 
     def check(self, expert: ExpertKind) -> None:
         """Only a deterministic expert has known actions."""
@@ -86,7 +87,7 @@ def refuted(estimate: Estimate) -> bool:
 
     Of an expert who is asked everywhere nothing is taken for granted: what it says otherwise counts where it says so.
     """
-    return estimate.kind.ask_again < 1 and bool(estimate.counts.contradicted.any())
+    return not estimate.kind.asked_everywhere and bool(estimate.counts.contradicted.any())
 
 
 def steps_of_episode(belief: Belief) -> float:
@@ -111,7 +112,7 @@ def watched_certificate(
 ) -> Certificate:
     """The certificate of a kind that rests on watched episodes; `loss [H, S]` is where they are still lost."""
     target, estimate, horizon = belief.target, belief.estimate, belief.shape[0]
-    answers = ASKED_EVERYWHERE if estimate.kind.ask_again == 1 else DETERMINISTIC
+    answers = ASKED_EVERYWHERE if estimate.kind.asked_everywhere else DETERMINISTIC
     bounded = [BOUNDED.format(rmax=target.rmax)]
     if target.max_return is not None:
         bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))

@@ -65,7 +65,8 @@ def run(
     ] = None,
     per_step: Annotated[bool, typer.Option(help="Do not assume that the dynamics are the same at every step.")] = False,
     stationary_expert: Annotated[
-        bool, typer.Option(help="Assume that the expert does not look at the step; it is then asked once per state.")
+        bool,
+        typer.Option(help="Assume that the expert does not look at the step: an answer then holds at every step."),
     ] = False,
     expert: Annotated[
         str | None,
@@ -104,8 +105,8 @@ def run(
     rmax: Annotated[
         float | None,
         typer.Option(
-            help="How far the rewards of two steps can lie apart, the unit of certificates; by default 1, or what is "
-            "known of the environment."
+            help="How far the rewards of two steps can lie apart, where one after the end of an episode pays 0; the "
+            "unit of certificates. By default 1, or what is known of the environment."
         ),
     ] = None,
     max_return: Annotated[

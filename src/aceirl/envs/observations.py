@@ -30,7 +30,7 @@ class StateIndex:
     """The states met so far, in the order in which they were met; number 0 is nowhere.
 
     A state is an observation or, with `discretise`, all observations for which that function returns the same. The
-    first observation met stands for its state, in names and in questions to an expert. An observation with which an
+    first observation met stands for its state in names. An observation with which an
     episode terminates is a state of its own: a goal and a pit are two places, and neither is one to act in.
     """
 

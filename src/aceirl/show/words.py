@@ -16,7 +16,7 @@ from aceirl.sources import Task
 STOPPED = {
     "certificate": "It stopped because the certificate that was asked for holds.",
     "regret": "It stopped because the regret is as low as was asked for.",
-    "budget": "It stopped because the budget of samples is spent.",
+    "budget": "It stopped because the budget is spent.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 
@@ -109,10 +109,10 @@ def _disagreement(found: OpenedRun, task: Task) -> str:
     advice = (
         "A state stands for several observations: cut them more finely there, or along what the expert looks at."
         if binned
-        else "It looks at something that the states do not show: let the observations show it."
+        else "It looks at something that the states do not show, draws its actions, or errs."
     )
     return (
-        f"Asked again, the expert said something else than before {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
+        f"Asked again, the expert did not say the same {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
         f"most often in {places}. {advice}"
     )
 

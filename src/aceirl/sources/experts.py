@@ -17,7 +17,6 @@ from aceirl.experts import (
 )
 from aceirl.metrics import Truth
 from aceirl.protocols import Expert
-from aceirl.sources.gymnasium import rewards_of
 from aceirl.sources.references import is_reference, named_object
 from aceirl.sources.source import Task
 
@@ -32,6 +31,7 @@ LOGS = (".jsonl", ".npz")
 
 def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stationary: bool = False) -> Task:
     """The best policy as the expert, and the regret against it. Only here is the environment's own model looked at."""
+    from aceirl.envs.pay import pay_of
     from aceirl.envs.truth import exact_model
 
     model = exact_model(env, environment.horizon, environment.n_actions)
@@ -43,14 +43,14 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
     def answer(observation: Any, step: int) -> Any:
         return environment.action(int(best[0 if stationary else step, model.states.find(observation)]))
 
-    rmax, max_return = rewards_of(env)
+    rmax, max_return = pay_of(env)
     best_action = (lambda observation: answer(observation, 0)) if stationary else answer
     return Task(
         environment,
         ObservationExpert(best_action, environment, ask_again=1.0 if environment.binned else 0.0),
         regret=lambda policy: truth.regret(model.renumbered(policy, environment.states)),
         rmax=rmax or float(np.ptp(model.reward)),
-        max_return=min(max_return or np.inf, model.max_return),
+        max_return=max_return or model.max_return,
         env=env,
     )
 

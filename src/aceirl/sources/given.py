@@ -17,7 +17,7 @@ from aceirl.mdp import MDP
 from aceirl.metrics import Truth
 from aceirl.protocols import Environment, Expert
 from aceirl.sources.experts import LOGS, gym_expert, optimal_task
-from aceirl.sources.gymnasium import gym_env, rewards_of
+from aceirl.sources.gymnasium import gym_env
 from aceirl.sources.source import Source, Task
 
 if TYPE_CHECKING:
@@ -84,9 +84,14 @@ def _adapter(environment: Any, horizon: int | None, discretise: Callable[[Any], 
 
 
 def _gym_task(env: Any, environment: GymAdapter, expert: Any, *, stochastic: bool) -> Task:
+    from aceirl.envs.gymnasium import GymAdapter
+
     if isinstance(expert, str) and expert == "optimal":
         return optimal_task(env, environment)
-    rmax, max_return = (None, None) if env.spec is None else rewards_of(env)
+    from aceirl.envs.pay import pay_of
+
+    single = not isinstance(env, GymAdapter) and not hasattr(env, "num_envs")
+    rmax, max_return = pay_of(env) if single else (None, None)
     asked = _gym_expert(expert, environment, stochastic=stochastic)
     return Task(environment, asked, rmax=rmax or 1.0, max_return=max_return, env=env)
 

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 FAMILIES = {"MiniGrid": ("minigrid", ("minigrid.wrappers:FullyObsWrapper",))}
 
 
-# How far the rewards of two steps, and the returns of two episodes where that is less, can lie apart.
-KNOWN_REWARDS = {
-    ("FrozenLakeEnv", "gymnasium"): {"rmax": 1.0, "max_return": 1.0},
-    ("BlackjackEnv", "gymnasium"): {"rmax": 2.0, "max_return": 2.0},
-    ("CliffWalkingEnv", "gymnasium"): {"rmax": 100.0},
-    ("TaxiEnv", "gymnasium"): {"rmax": 30.0},
-    ("MiniGridEnv", "minigrid"): {"rmax": 1.0, "max_return": 1.0},
-}
-
-
 def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
     """The Gymnasium environment that a source names, with its wrappers."""
     try:
@@ -68,30 +58,6 @@ def gym_env(source: Source) -> gymnasium.Env[Any, Any]:
     if not isinstance(env, gymnasium.Env):
         raise InputError(f"{source.environment} returned a {type(env).__name__}, not a Gymnasium environment")
     return env
-
-
-def rewards_of(env: gymnasium.Env[Any, Any]) -> tuple[float | None, float | None]:
-    """How far the rewards of two steps, and the returns of two episodes, can lie apart.
-
-    An environment says so by attributes `rmax` and `max_return`, its own or a wrapper's. Of some it is known; of others
-    these are None.
-    """
-    from aceirl.envs.families import is_a, is_wrapped
-
-    told: dict[str, float] = {}
-    own = env.unwrapped
-    usual = getattr(own, "reward_schedule", (1, 0, 0)) == (1, 0, 0) and not getattr(own, "natural", False)
-    if usual and not is_wrapped(env, "RewardWrapper"):
-        told = next((known for (name, library), known in KNOWN_REWARDS.items() if is_a(env, name, library)), told)
-    layers: list[Any] = [env]
-    while layers[-1] is not layers[-1].unwrapped:
-        layers.append(layers[-1].env)
-    for layer in reversed(layers):
-        told = told | {name: getattr(layer, name) for name in ("rmax", "max_return") if name in dir(layer)}
-    for name, value in told.items():
-        if not (isinstance(value, int | float) and 0 < value < float("inf")):
-            raise InputError(f"the environment's {name} is {value!r}; it must be a number above 0")
-    return told.get("rmax"), told.get("max_return")
 
 
 def rendering_env(source: Source) -> gymnasium.Env[Any, Any]:

@@ -12,7 +12,7 @@ from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.metrics import Truth
 from aceirl.sources.experts import LOGS, gym_expert, optimal_task
-from aceirl.sources.gymnasium import adapted, gym_env, rewards_of, side_by_side, without_reports
+from aceirl.sources.gymnasium import adapted, gym_env, side_by_side, without_reports
 from aceirl.sources.source import Source, Task
 
 if TYPE_CHECKING:
@@ -69,5 +69,7 @@ def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymAdap
     if source.expert == "optimal":
         return optimal_task(env, environment, stationary=source.stationary_expert)
     expert = gym_expert(source.expert, environment, deterministic=not source.stochastic_expert)
-    rmax, max_return = rewards_of(env)
+    from aceirl.envs.pay import pay_of
+
+    rmax, max_return = pay_of(env)
     return Task(environment, expert, rmax=rmax or 1.0, max_return=max_return, env=env)

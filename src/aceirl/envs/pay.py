@@ -1,0 +1,70 @@
+"""What a Gymnasium environment can pay, where it says so or is known: for certificates in its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from aceirl.envs.families import is_a
+from aceirl.errors import InputError
+
+# Wrappers that leave rewards as they are. Of an environment in another one nothing is known.
+KEEP_REWARDS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "ObservationWrapper", "ActionWrapper", "EpisodeLog")
+
+Pay = tuple[float | None, float | None]
+
+
+def pay_of(env: Any) -> Pay:
+    """How far the rewards of two steps, and the returns of two episodes, can lie apart; None where nobody says.
+
+    A step after the end of an episode counts as one that pays 0. An environment says so by attributes `rmax` and
+    `max_return`; those of the outermost wrapper that has any hold.
+    """
+    for layer in _layers(env):
+        told = {name: _declared(layer, name) for name in ("rmax", "max_return")}
+        if any(value is not None for value in told.values()):
+            return told["rmax"], told["max_return"]
+        if layer is not env.unwrapped and not any(kind.__name__ in KEEP_REWARDS for kind in type(layer).__mro__):
+            return None, None
+    return _known(env)
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """An environment with all its wrappers, the outermost first."""
+    while env is not env.unwrapped:
+        yield env
+        env = env.env
+    yield env
+
+
+def _declared(layer: Any, name: str) -> float | None:
+    """An attribute of the layer itself; None if it has none, or if that is no value."""
+    value = getattr(layer, name, None) if name in dir(layer) else None
+    if value is None or callable(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise InputError(f"the environment's {name} is {value!r}; it must be a number above 0, or None")
+    return float(value)
+
+
+def _known(env: Any) -> Pay:
+    """Of Gymnasium's own and of MiniGrid, what is in their tables or their rules."""
+    own = env.unwrapped
+    if any(is_a(env, name, "gymnasium") for name in ("FrozenLakeEnv", "CliffWalkingEnv", "TaxiEnv")):
+        outcomes = np.array(
+            [outcome[2:4] for row in own.P.values() for rows in row.values() for outcome in rows], dtype=np.float64
+        )
+        paid, over = outcomes.T
+        span = float(paid.max(initial=0.0) - paid.min(initial=0.0))
+        once = not paid[over == 0].any()
+        return (span, span if once else None) if span > 0 else (None, None)
+    if is_a(env, "BlackjackEnv", "gymnasium"):
+        span = 2.5 if own.natural and not own.sab else 2.0
+        return span, span
+    if is_a(env, "MiniGridEnv", "minigrid"):
+        span = 2.0 if is_a(env, "DynamicObstaclesEnv", "minigrid") else 1.0
+        return span, span
+    return None, None
