@@ -1,0 +1,120 @@
+"""How often a certificate's promise is broken: the study of `studies/soundness.py`, as tables.
+
+    python benchmarks/soundness.py [--runs N] [--workers N] [--cases WORD ...]
+
+The first table has every promise of every case as it is done, the others the worst of them: by promise over all cases,
+and by case over all ways to come by a promise. The exit status is 1 if a promise is broken too often.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import _frame as frame
+
+from studies.observed import HIDDEN, hidden_run
+from studies.soundness import DELTAS, RUNS, Outcome, Tally, tallies
+
+ALL_RUNS: dict[str, Callable[[int], Outcome]] = {**RUNS, **{name: partial(hidden_run, name) for name in HIDDEN}}
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> int:
+    """All promises of all cases."""
+    table = report.table(
+        "soundness-all",
+        frame.Column("case"),
+        frame.Column("promise"),
+        frame.Column("by"),
+        frame.Column("δ"),
+        frame.number("runs"),
+        frame.number("promised"),
+        frame.number("broken"),
+        frame.number("share", percent),
+        frame.number("p-value", "{:.2g}"),
+        frame.Column("", verdict),
+    )
+    words = options.cases or [""]
+    chosen = {name: run for name, run in ALL_RUNS.items() if any(word in name for word in words)}
+    found = []
+    for tally in tallies(chosen, options.runs, options.workers):
+        found.append(tally)
+        kind, where, delta = tally.promise
+        counted = tally.runs, tally.made, tally.broken, tally.share, tally.p_value, tally.passes
+        table.add(tally.case, kind, where, delta, *counted)
+    by_promise(found, report)
+    by_case(found, report)
+    return 0 if all(tally.passes for tally in found) else 1
+
+
+def by_promise(found: list[Tally], report: frame.Report) -> None:
+    """The worst case of each promise."""
+    table = report.table(
+        "soundness",
+        frame.Column("promise"),
+        frame.Column("by"),
+        frame.Column("δ"),
+        frame.number("runs"),
+        frame.number("promised"),
+        frame.number("broken", lambda share: f"{share[0]:,} ({percent(share[0] / share[1])})"),
+        frame.Column("most often", lambda worst: f"{worst[0]}: {percent(worst[1])}"),
+        frame.number("p-value there", "{:.2g}"),
+        frame.Column("", verdict),
+        page="certificates.md",
+    )
+    kinds = kinds_of(found)
+    for promise in sorted({tally.promise: None for tally in found}, key=lambda one: kinds.index(one.kind)):
+        of_it = [tally for tally in found if tally.promise == promise]
+        runs, worst = sum(tally.runs for tally in of_it), most_broken(of_it)
+        broken, made = sum(tally.broken for tally in of_it), sum(tally.made for tally in of_it)
+        often = (worst.case, worst.share) if worst.broken else None
+        table.add(*promise, runs, made, (broken, runs), often, worst.p_value, all(tally.passes for tally in of_it))
+
+
+def by_case(found: list[Tally], report: frame.Report) -> None:
+    """The worst way of each kind of promise in each case: the share broken at either level."""
+    kinds = kinds_of(found)
+    table = report.table(
+        "soundness-cases",
+        frame.Column("case"),
+        *(frame.number(kind, lambda shares: f"{100 * shares[0]:.2g} / {percent(shares[1])}") for kind in kinds),
+        page="certificates.md",
+    )
+    for case in dict.fromkeys(tally.case for tally in found):
+        cells: list[tuple[float, ...] | None] = []
+        for kind in kinds:
+            of_it = [tally for tally in found if (tally.case, tally.promise.kind) == (case, kind)]
+            by_level = ([tally for tally in of_it if tally.promise.delta == delta] for delta in DELTAS)
+            cells.append(tuple(most_broken(at).share for at in by_level) if of_it else None)
+        table.add(case, *cells)
+
+
+def kinds_of(found: list[Tally]) -> list[str]:
+    """The kinds of promises, in the order in which they were first found."""
+    return list(dict.fromkeys(tally.promise.kind for tally in found))
+
+
+def most_broken(found: Iterable[Tally]) -> Tally:
+    """The one that was broken in the largest share of its runs."""
+    return max(found, key=lambda tally: tally.share)
+
+
+def percent(share: float) -> str:
+    """A share as it reads well."""
+    return f"{100 * share:.2g} %"
+
+
+def verdict(passes: bool) -> str:
+    """Whether a promise is kept as often as it says."""
+    return "passes" if passes else "FAILS"
+
+
+if __name__ == "__main__":
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--runs", type=int, default=2000, help="of each case"),
+        frame.argument("--workers", type=int, default=2, help="processes"),
+        frame.argument("--cases", part=True, nargs="+", metavar="WORD", help="only cases with one of the words"),
+    )
