@@ -322,11 +322,8 @@ def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
 
 
 def recovered_reward(known: Estimate, rng: np.random.Generator) -> Recovered:
-    """A random reward that reproduces the answers, as an IRL algorithm might return it; after an end all actions pay
-    alike."""
-    reward = rng.random(known.mdp.shape)
-    reward[:, known.over] = reward[:, known.over, :1]
-    return reproducing_answers(known, Recovered(reward, 0.5, 0.0), 1.0)
+    """A random reward that reproduces the answers, as an IRL algorithm might return it."""
+    return reproducing_answers(known, Recovered(rng.random(known.mdp.shape), 0.5, 0.0), 1.0)
 
 
 def matched_reward(case: Case, known: Estimate, recovered: Recovered) -> tuple[FloatArray, FloatArray, FloatArray]:

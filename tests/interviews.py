@@ -29,6 +29,23 @@ def wants_the_end_of(arm: int, length: int = 10) -> Person:
     return answer
 
 
+FLAG = "the flag in row 4, column 4"
+# What is best on the slippery ice for someone who wants the flag, row by row; nothing in holes and at the flag.
+TO_THE_FLAG = ("left", "up", "up", "up", "left", "", "left", "", "up", "down", "left", "", "", "right", "down", "")
+
+
+def flag_seeker(interview: Interview) -> Person:
+    """Someone who wants the flag of FrozenLake."""
+    names, view = [action.name for action in interview.view.actions], interview.view
+
+    def answer(state: int) -> int:
+        cell = view.map_cell(state)
+        assert cell is not None
+        return names.index(TO_THE_FLAG[int(cell.x - 4 * cell.y)])
+
+    return answer
+
+
 _begun: list[Interview] = []
 
 

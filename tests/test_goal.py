@@ -11,8 +11,9 @@ from estimates import explained, observed
 
 from aceirl import goal
 from aceirl.counts import Estimate
+from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
-from aceirl.goal import LONGEST, goal_in_words, listed
+from aceirl.goal import EXPERT, LONGEST, YOU, Person, explained_answers, goal_in_words, listed
 from aceirl.mdp import FloatArray
 from aceirl.rewards import AnyReward, Explanation, FeatureReward, RewardSpace, StateReward, estimated_conflict
 
@@ -58,13 +59,14 @@ def said(
     estimate: Estimate | None = None,
     names: tuple[str, ...] = NAMES,
     space: RewardSpace | None = None,
+    who: Person = EXPERT,
 ) -> list[str]:
     """The sentences; `goals` and `undetermined` are what other rewards that are about as likely say."""
     alternatives = SimpleNamespace(goals=list(goals), undetermined=list(undetermined))
     belief = SimpleNamespace(estimate=estimate)
     turn = SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space)
-    lines = goal_in_words(turn, names, actions)  # type: ignore[arg-type]
-    return [line for line in lines if not line.startswith("It makes these answers ")]
+    lines = goal_in_words(turn, names, actions, who)  # type: ignore[arg-type]
+    return [line for line in lines if not line.startswith(("It makes these answers ", "This wish makes your answers "))]
 
 
 def test_a_goal_and_nothing_else() -> None:
@@ -285,3 +287,71 @@ def test_the_table_of_a_real_run_is_told_in_its_own_names() -> None:
     name = problem.layout.state_names[int(truth.argmax())]
     first, *_ = said(found, names=problem.layout.state_names)
     assert first == f"The expert wants to be in {name} (explains {found.explained} of {found.compared} answers)."
+
+
+@pytest.mark.parametrize(
+    ("found", "others", "lines"),
+    [
+        (
+            explanation({2: 1.0}),
+            ((2,), (2,)),
+            [
+                "You seem to want to be in room 2 (explains 7 of 8 answers).",
+                "You do not seem to care which way you get there.",
+                "Every other place is worth less to you.",
+            ],
+        ),
+        (
+            explanation({5: 1.0, 6: 0.1, 4: -0.5, 3: 0.5}, ends=ENDS),
+            ((5, 1), (1,)),
+            [
+                "You seem to want to reach door, and to be in a hurry: every step before the end costs you something, "
+                "and to avoid pit (explains 7 of 8 answers).",
+                "You also seem to like to be in room 3 (50%) of what the goal pays.",
+                "What you want may also be room 1: the answers fit that too.",
+                "Not determined: room 1; the answers would fit about as well if it were worth as much as the goal.",
+            ],
+        ),
+        (
+            explanation({4: -1.0}),
+            ((), (0, 1)),
+            [
+                "You seem to avoid pit (explains 7 of 8 answers).",
+                "Which of the others you like best is not determined: start, room 1.",
+            ],
+        ),
+        (
+            explanation({6: -1.0}, ends=ENDS),
+            ((), ()),
+            ["You seem to want the episodes to last (explains 7 of 8 answers)."],
+        ),
+        (
+            explanation({2: 1.0}, answers=0),
+            ((), ()),
+            ["There is no answer of yours to go by: the recovered reward means nothing."],
+        ),
+    ],
+)
+def test_whoever_reads_it_is_spoken_to(
+    found: Explanation, others: tuple[tuple[int, ...], tuple[int, ...]], lines: list[str]
+) -> None:
+    told = said(found, *others, who=YOU)
+    assert told == lines
+    assert not any(word in line.split() for line in told for word in ("expert", "It"))
+
+
+def test_the_answer_that_does_not_fit_the_others_is_found() -> None:
+    """Someone who wants one cell of a room, and in another cell says what leads away from it."""
+    problem, odd = make("gridworld", 0), 4
+    q = optimal_values(problem.mdp, problem.reward)[0]
+    expert = np.array(problem.expert, dtype=np.float64)
+    expert[:, odd] = np.eye(q.shape[2])[q[:, odd].argmin(axis=1)]
+    estimate = observed(problem, "uniform", 2000, 0, expert)
+    space = StateReward()
+    alternatives = SimpleNamespace(
+        over=space.over(estimate.mdp, estimate.over), theta=explained(estimate, space).likeliest
+    )
+    turn = SimpleNamespace(alternatives=alternatives, belief=SimpleNamespace(estimate=estimate))
+    verdicts = explained_answers(turn)  # type: ignore[arg-type]
+    assert verdicts == {state: state != odd for state in range(9)}
+    assert explained_answers(SimpleNamespace(alternatives=None)) == {}  # type: ignore[arg-type]

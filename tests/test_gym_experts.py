@@ -403,10 +403,10 @@ def test_the_command_line_runs_resumes_and_exports_a_gymnasium_environment(
     rows = (tmp_path / "lake" / "reward.csv").read_text().splitlines()
     assert rows[0] == "step,observation,terminal,action,reward,greedy"
     assert "0,15,1,,0," in rows, "to be at the flag is worth as much as any end, and nothing is greedy there"
-    answers = (tmp_path / "lake" / "answers.jsonl").read_text().splitlines()
+    answers = (tmp_path / "lake" / "demonstrations.jsonl").read_text().splitlines()
     assert len(answers) == 6
 
-    replayed = ["--expert", "lake/answers.jsonl", *options[3:]]
+    replayed = ["--expert", "lake/demonstrations.jsonl", *options[3:]]
     code, out, _ = on_the_command_line("run", "FrozenLake-v1", *replayed, "--max-samples", "30", "--json")
     assert code == 0
     assert json.loads(out)["answers"] == 6

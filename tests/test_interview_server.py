@@ -88,7 +88,9 @@ def test_an_answer_is_on_disk_when_the_next_question_comes(client: TestClient, i
     assert response.status_code == 200
     assert response.json()["turn"] == before["turn"] + 1
     assert response.json()["question"]["state"] != before["question"]["state"]
-    assert '"event":"answer"' in (interview.folder / "answers.jsonl").read_text()
+    log = (interview.folder / "answers.jsonl").read_text().splitlines()
+    (said,) = (event for event in map(json.loads, log) if event["event"] == "answer")
+    assert 0 <= said["seconds"] < 60, "since the page had the question"
 
 
 def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Interview) -> None:
@@ -97,15 +99,16 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
         post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
     assert shown["gauge"]["reached"]
     assert shown["outcome"]["certified"]
-    assert any(
-        line.startswith("The expert wants to be in the upper corridor, cell 10 (") for line in shown["outcome"]["lines"]
-    )
+    assert shown["outcome"]["lines"][0] == "You seem to want to be in the upper corridor, cell 10."
     film = client.get(f"/{TOKEN}/film").json()["frames"]
     assert len(film) == 21
     assert film[-1]["y"] > 3, "it acts as the person wants"
 
     archive = zipfile.ZipFile(io.BytesIO(client.get(f"/{TOKEN}/everything.zip").content))
-    assert sorted(archive.namelist()) == ["answers.jsonl", "interview.json", "result.json", "reward.npz"]
+    assert sorted(archive.namelist()) == [
+        "answers.jsonl", "demonstrations.jsonl", "interview.json", "records.jsonl", "result.json", "run.json",
+        "state.npz",
+    ]  # fmt: skip
     assert json.loads(archive.read("result.json"))["certified"]
 
 

@@ -120,7 +120,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
     [
         (CONFIGURATION, "{", r"run\.json cannot be read as a run"),
         (CONFIGURATION, '{"format": 99}', r"format 99"),
-        (CONFIGURATION, '{"format": 2, "settings": {"delta": 3}, "source": null, "parts": {}}', r"delta.*got 3"),
+        (CONFIGURATION, '{"format": 3, "settings": {"delta": 3}, "source": null, "parts": {}}', r"delta.*got 3"),
         (STATE, "not an archive", r"state\.npz cannot be read"),
         (RECORDS, "nonsense\nnonsense\n", r"records\.jsonl, line 1 is not a record"),
         (RECORDS, "", r"lacks records"),

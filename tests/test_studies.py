@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 TESTS, BENCHMARKS, STUDIES = ROOT / "tests", ROOT / "benchmarks", ROOT / "studies"
 
 # Benchmarks that have the name of a library.
-LIBRARIES = {"coverage", "gym"}
+LIBRARIES = {"gym"}
 
 
 def modules(folder: Path) -> set[str]:

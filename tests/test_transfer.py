@@ -76,7 +76,7 @@ def test_at_home_the_plan_does_what_is_best_under_the_recovered_reward(arms: Lea
     """The same table up to scale, planned with the true dynamics: the goal is where the expert's is."""
     problem = make("four-paths", 0, **ARMS)
     found = arms.transfer(problem)
-    table, _ = best_actions(problem.mdp, arms.reward)
+    table, _ = best_actions(problem.mdp, arms.reward_table)
     np.testing.assert_allclose(found.policy, table)
     assert found.regret == Truth(problem.mdp, problem.reward).regret(found.policy) == pytest.approx(0, abs=1e-9)
     assert arms.turn.explanation is not None
@@ -156,9 +156,9 @@ def test_a_table_is_clipped_to_the_shorter_horizon() -> None:
     problem = make("four-paths", 0, **ARMS)
     found = learnt(irl="feasible-point", reward="any")
     shorter = replace(problem.mdp, horizon=4)
-    np.testing.assert_array_equal(found.transfer(shorter).reward, found.reward[:4])
+    np.testing.assert_array_equal(found.transfer(shorter).reward, found.reward_table[:4])
     longer = found.transfer(replace(problem.mdp, horizon=8)).reward
-    np.testing.assert_array_equal(longer[:6], found.reward)
+    np.testing.assert_array_equal(longer[:6], found.reward_table)
     np.testing.assert_array_equal(longer[6:], found.turn.belief.recovered.unknown_step_reward)
     assert not found.transfer(shorter).loses_more_than
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from aceirl.irl.alternatives import Alternatives
+from aceirl.irl.likelihood import Likelihood
 from aceirl.rewards import AnyReward, Explanation, FeatureReward, StateReward, estimated_conflict
 from aceirl.turns import Turn
 
@@ -27,39 +29,99 @@ MOST_ANSWERS = 6
 """So many conflicting answers are told at most."""
 
 
-def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
+@dataclass(frozen=True)
+class Person:
+    """Who is spoken of: the name, the pronoun, whose the answers are, and whether it is you who reads it."""
+
+    name: str
+    pronoun: str
+    own: str
+    is_you: bool = False
+
+    def does(self, verb: str, yours: str) -> str:
+        """The verb as it goes with the name or the pronoun."""
+        return yours if self.is_you else verb
+
+
+EXPERT, YOU = Person("the expert", "it", "the expert"), Person("you", "you", "yours", is_you=True)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What somebody wants, in sentences.
+
+    `wish` says it in one, and `count` how many answers that explains (empty if there is nothing to count). `reasons`
+    are what more there is to say of it, `undetermined` is what the answers leave open, `errors` how many seem wrong.
+    """
+
+    wish: str
+    count: str = ""
+    reasons: tuple[str, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """All sentences."""
+        first = f"{self.wish[:-1]} ({self.count})." if self.count else self.wish
+        return [first, *self.reasons, *self.undetermined, *self.errors]
+
+
+def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> list[str]:
     """What the expert wants, what else it may be, and what is not determined; a sentence or two each.
 
-    `names [S]` are what people call the states, `actions [A]` the actions.
+    `names [S]` are what people call the states, `actions [A]` the actions; `who` is the expert spoken of, or to.
     """
+    found = goal_of(turn, names, actions, who)
+    return [] if found is None else found.lines
+
+
+def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> Goal | None:
+    """The same, taken apart; None if the IRL algorithm does not say what its reward explains."""
     found = turn.explanation
     if found is None:
-        return []
+        return None
     if not found.answers:
-        return ["There is no answer of the expert to go by: the recovered reward means nothing."]
+        return Goal(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
+    does = f"{who.name} {who.does('does', 'do')}"
     if isinstance(turn.space, AnyReward):
-        return ["The recovered reward, of the space any, repeats what the expert does; it names no goal."]
+        return Goal(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
     if found.space == "any":
-        return [
+        return Goal(
             f"The answers name no goal: no reward of places, or of actions in places, explains the {found.answers:,} "
-            "answers. The recovered reward depends on the step, repeats what the expert does, and says nothing about "
+            f"answers. The recovered reward depends on the step, repeats what {does}, and says nothing about "
             "other places.",
-            *_conflict(turn, names, actions),
-        ]
+            reasons=tuple(_conflict(turn, names, actions)),
+        )
     if not found.explains:
-        return [f"The answers tell little of what the expert wants: {_count(found)}, hardly more than chance would."]
+        wants = f"{who.name} {who.does('wants', 'want')}"
+        return Goal(f"The answers tell little of what {wants}: {_count(found)}, hardly more than chance would.")
     alternatives = turn.alternatives
     assert alternatives is not None
     if found.space == "features":
-        return [_features(found, turn.space.names if isinstance(turn.space, FeatureReward) else ()), *_errors(found)]
-    return [
-        f"{_wanted(found, names, actions)} ({_count(found)}).",
-        *_ways(found),
-        _weight(found),
-        *_others(found, alternatives, names),
-        *_undetermined(found, alternatives, names),
-        *_errors(found),
-    ]
+        features = turn.space.names if isinstance(turn.space, FeatureReward) else ()
+        return Goal(_features(found, features, who), _count(found), errors=_errors(found))
+    return Goal(
+        f"{_wanted(found, names, actions, who)}.",
+        _count(found),
+        (*_ways(found, who), _weight(found, who), *_others(found, alternatives, names, who)),
+        _undetermined(found, alternatives, names, who),
+        _errors(found),
+    )
+
+
+def explained_answers(turn: Turn) -> dict[int, bool]:
+    """Whether the reward explains the answers in a state, by the number of the state.
+
+    Left out are states whose answers cannot be compared, because nothing else was tried there; and all of them, if the
+    reward only repeats the answers. If answers depend on the step, a state counts as explained if all of its are.
+    """
+    alternatives = turn.alternatives
+    if alternatives is None:
+        return {}
+    table = alternatives.over.steps(alternatives.theta)
+    compared, explained = Likelihood(turn.belief.estimate).explained(table)
+    return {int(s): bool((explained | ~compared)[:, s].all()) for s in np.flatnonzero(compared.any(axis=0))}
 
 
 def listed(names: Sequence[str]) -> str:
@@ -99,29 +161,37 @@ def _count(found: Explanation) -> str:
     return f"explains {found.explained:,} of {found.compared:,} answers"
 
 
-def _weight(found: Explanation) -> str:
+def _weight(found: Explanation, who: Person) -> str:
     """How much likelier the reward makes the answers, and how many cannot be compared."""
     times = "over a million" if found.gain > np.log(1e6) else f"{np.exp(found.gain):,.0f}"
     rest = found.answers - found.compared
     more = f"; {rest:,} more cannot be compared with anything that was tried" if rest else ""
-    return f"It makes these answers {times} times likelier than chance{more}."
+    makes = who.does("It makes these answers", "This wish makes your answers")
+    return f"{makes} {times} times likelier than chance{more}."
 
 
-def _wanted(found: Explanation, names: Sequence[str], actions: Sequence[str]) -> str:
+def _wanted(found: Explanation, names: Sequence[str], actions: Sequence[str], who: Person) -> str:
     """The goal, what is avoided, and hurry, in one sentence without its end."""
+    somebody = who.name[0].upper() + who.name[1:]
     avoided = listed([names[s] for s in found.avoided])
+    if not found.goals and avoided:
+        return f"{somebody} {who.does('avoids', 'seem to avoid')} {avoided}"
+    wants = f"{somebody} {who.does('wants', 'seem to want')}"
     if not found.goals:
-        if avoided:
-            return f"The expert avoids {avoided}"
-        return "The expert wants its episodes to last" if found.hurry < 0 else "The expert wants nothing in particular"
+        return (
+            f"{wants} {who.does('its', 'the')} episodes to last"
+            if found.hurry < 0
+            else f"{wants} nothing in particular"
+        )
     ends = found.ends[found.goals].all()
     places = listed([names[s] for s in found.goals])
     wish = f"reach {places}" if ends else f"be in {places}"
     if found.space == "state-action" and not ends and actions:
         wish = f"{_done(found, actions)} in {places}"
-    soon = ", and is in a hurry: every step before the end costs it something" if found.hurry > 0 else ""
-    shy = f", and avoids {avoided}" if avoided else ""
-    return f"The expert wants to {wish}{soon}{shy}"
+    hurries = f"{who.does('is', 'to be')} in a hurry: every step before the end costs {who.pronoun} something"
+    soon = f", and {hurries}" if found.hurry > 0 else ""
+    shy = f", and {who.does('avoids', 'to avoid')} {avoided}" if avoided else ""
+    return f"{wants} to {wish}{soon}{shy}"
 
 
 def _done(found: Explanation, actions: Sequence[str]) -> str:
@@ -130,15 +200,17 @@ def _done(found: Explanation, actions: Sequence[str]) -> str:
     return "be" if len(chosen) == len(actions) else f"do “{' or '.join(chosen)}”"
 
 
-def _ways(found: Explanation) -> list[str]:
+def _ways(found: Explanation, who: Person) -> list[str]:
     """Whether the way matters: it does not if nothing but the goals is paid for."""
     if not found.goals or found.hurry != 0:
         return []
     paid = set(found.states[found.likeliest != 0].tolist())
-    return ["It does not care which way it gets there."] if paid <= set(found.goals) else []
+    no_matter = f"{who.does('It does not care', 'You do not seem to care')} which way "
+    gets = f"{who.pronoun} {who.does('gets', 'get')} there."
+    return [no_matter + gets] if paid <= set(found.goals) else []
 
 
-def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str]) -> list[str]:
+def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str], who: Person) -> list[str]:
     """The places that are paid for beside the goal, and those that may be the goal instead of it."""
     liked = [
         (float(found.likeliest[k]), int(found.states[k]))
@@ -148,25 +220,29 @@ def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str]
     lines = []
     if liked:
         shares = ", ".join(f"{names[s]} ({value:.0%})" for value, s in sorted(liked, reverse=True)[:4])
-        lines.append(f"It also likes to be in {shares} of what the goal pays.")
+        likes = who.does("It also likes", "You also seem to like")
+        lines.append(f"{likes} to be in {shares} of what the goal pays.")
     rivals = [s for s in alternatives.goals if s not in found.goals]
     if rivals and found.goals:
-        lines.append(f"What it wants may also be {listed([names[s] for s in rivals])}: the answers fit that too.")
+        wants = f"{who.pronoun} {who.does('wants', 'want')}"
+        lines.append(f"What {wants} may also be {listed([names[s] for s in rivals])}: the answers fit that too.")
     return lines
 
 
-def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequence[str]) -> list[str]:
+def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequence[str], who: Person) -> tuple[str, ...]:
+    """Which places may be worth as much as the goal."""
     places = [s for s in alternatives.undetermined if s not in found.goals]
     if not found.goals:
         best = listed([names[s] for s in places])
-        return [f"Which of the others it likes best is not determined: {best}."] if places else []
+        likes = f"{who.pronoun} {who.does('likes', 'like')}"
+        return (f"Which of the others {likes} best is not determined: {best}.",) if places else ()
     if not places:
-        return ["Every other place is worth less to it."]
+        return (f"Every other place is worth less to {who.pronoun}.",)
     which = "it" if len(places) == 1 else f"any one of these {len(places):,} places"
-    return [
+    return (
         f"Not determined: {listed([names[s] for s in places])}; the answers would fit about as well if {which} were "
-        "worth as much as the goal."
-    ]
+        "worth as much as the goal.",
+    )
 
 
 def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[str]:
@@ -185,15 +261,16 @@ def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[
     ]
 
 
-def _features(found: Explanation, names: Sequence[str]) -> str:
+def _features(found: Explanation, names: Sequence[str], who: Person) -> str:
     weights = found.likeliest
     called = [*names, *(f"feature {k}" for k in range(len(names), len(weights)))]
     if found.hurries:
         called[len(weights) - 1] = "hurry"
     paid = [k for k in np.argsort(-np.abs(weights), kind="stable").tolist() if weights[k] != 0]
     values = ", ".join(f"{called[k]}: {weights[k]:g}" for k in paid)
-    return f"The expert's reward is a sum of features, with the weights {values} ({_count(found)})."
+    whose = who.does("The expert's", "Your")
+    return f"{whose} reward is a sum of features, with the weights {values}."
 
 
-def _errors(found: Explanation) -> list[str]:
-    return [f"About {found.error_rate:.0%} of the answers seem to be errors."] if found.error_rate else []
+def _errors(found: Explanation) -> tuple[str, ...]:
+    return (f"About {found.error_rate:.0%} of the answers seem to be errors.",) if found.error_rate else ()

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import fields
+from dataclasses import replace as changed
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from aceirl.turns import Record, RunState, Turn
 FORMAT = 3
 CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
 KEPT = "all earlier iterations are kept"
+
+# The expert of a run whose demonstrations lie in its own folder, wherever that is moved to.
+HERE = "."
 
 
 class Run:
@@ -48,17 +52,23 @@ class Run:
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
-        configuration = {
-            "format": FORMAT,
-            "version": version("aceirl"),
-            "settings": settings.model_dump(),
-            "source": None if source is None else vars(source),
-            "parts": parts or {},
-        }
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
-            replace(path / CONFIGURATION, json.dumps(configuration, indent=2).encode())
+            replace(path / CONFIGURATION, _configuration(settings, source, parts))
         return cls(path, settings, source, parts)
+
+    @classmethod
+    def written(cls, path: Path, settings: Settings, source: Source, turn: Turn, stopped: str) -> Run:
+        """The last turn of an interview, left in its folder as a run that is over, which only its owner can read.
+
+        There is one record, that of the turn. `stopped` says why it is the last if the settings do not.
+        """
+        record = changed(turn.record, stopped=turn.record.stopped or stopped)
+        with disk(path):
+            replace(path / STATE, _arrays(turn.state), private=True)
+            replace(path / RECORDS, (json.dumps(record.to_json()) + "\n").encode(), private=True)
+            replace(path / CONFIGURATION, _configuration(settings, source), private=True)
+        return cls(path, settings, source)
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -72,6 +82,8 @@ class Run:
                     f"{configuration['format']}, this one reads {FORMAT}); run it again"
                 )
             source = configuration["source"] and Source(**configuration["source"])
+            if source and source.expert == HERE:
+                source = changed(source, expert=str(path))
             return cls(path, Settings(**configuration["settings"]), source, configuration["parts"])
         except FileNotFoundError:
             raise InputError(f"{path} is not a run: it has no {CONFIGURATION}") from None
@@ -97,10 +109,10 @@ class Run:
         """Turns of the loop from where the run stands, each on disk before it is yielded. Options as in `learn`."""
         with alone(self.path, "another process is writing this run"):
             state, records = self.state(), self.records()
-            if state is not None and len(records) < state.iteration:
-                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
             if records and records[-1].stopped:
                 return
+            if state is not None and len(records) < state.iteration:
+                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
             with disk(self.path, KEPT):
                 lines = "".join(json.dumps(record.to_json()) + "\n" for record in records)
                 replace(self.path / RECORDS, lines.encode(), wait=False)
@@ -109,12 +121,11 @@ class Run:
                 yield turn
 
     def _save(self, turn: Turn) -> None:
-        packed = io.BytesIO()
-        np.savez(packed, **_packed(turn.state))
+        packed = _arrays(turn.state)
         with disk(self.path, KEPT):
             with (self.path / RECORDS).open("a") as file:
                 file.write(json.dumps(turn.record.to_json()) + "\n")
-            replace(self.path / STATE, packed.getvalue(), wait=False)
+            replace(self.path / STATE, packed, wait=False)
 
     def _lines(self) -> list[Record]:
         try:
@@ -129,6 +140,23 @@ class Run:
                 if number < len(lines):
                     raise InputError(f"{self.path / RECORDS}, line {number} is not a record: {error}") from None
         return records
+
+
+def _configuration(settings: Settings, source: Source | None, parts: dict[str, str] | None = None) -> bytes:
+    configuration = {
+        "format": FORMAT,
+        "version": version("aceirl"),
+        "settings": settings.model_dump(),
+        "source": None if source is None else vars(source),
+        "parts": parts or {},
+    }
+    return json.dumps(configuration, indent=2).encode()
+
+
+def _arrays(state: RunState) -> bytes:
+    packed = io.BytesIO()
+    np.savez(packed, **_packed(state))
+    return packed.getvalue()
 
 
 def _packed(state: RunState) -> dict[str, Any]:

@@ -89,6 +89,12 @@ class Turn:
     planning_seconds: float = 0.0
     began: float = 0.0
 
+    def with_repeats(self, repeats: IntArray) -> Turn:
+        """The same turn of an expert who, asked again, said the same or not so often: `repeats [S, 2]` of `Counts`."""
+        knowledge = self.belief.knowledge
+        estimate = replace(knowledge.estimate, counts=self.counts.with_answers(self.counts.answers, repeats))
+        return replace(self, belief=replace(self.belief, knowledge=replace(knowledge, estimate=estimate)))
+
     @property
     def iteration(self) -> int:
         """How many turns there were, this one included."""

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -21,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from browsing import AXE, browser, moment, next_question, press
 from interviews import UP, wants_the_end_of
 
+from aceirl.runs import Run
+from aceirl.show.opened import opened as opened_run
 from studies.serving import Server
 
 UPWARD = wants_the_end_of(UP)
@@ -98,9 +99,9 @@ def check_the_result(folder: Path, shown: dict[str, Any]) -> None:
     assert result["certified"]
     asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
     assert 20 in asked, "the end of the upper corridor"
-    with np.load(folder / "reward.npz") as arrays:
+    with opened_run(Run.open(folder)) as found:
         for state in asked:
-            assert (arrays["policy"][:, state] == UPWARD(state)).all()
+            assert (found.turn.policy[:, state] == UPWARD(state)).all()
 
 
 def check_the_last_screen(page: Page) -> None:

@@ -14,7 +14,7 @@ from aceirl.certificates.e_process import Wager, Watched
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.dynamic_programming import greedy_actions, occupancy
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.mdp import BoolArray, FloatArray, IntArray
 
 DETERMINISTIC = "what the expert answers depends on the state alone, and on the step"
 ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever the policy did as it had said before"
@@ -172,6 +172,13 @@ def refutation(estimate: Estimate) -> str:
         f"{states:,} {'state' if states == 1 else 'states'}: it looks at more than the "
         "state, draws its actions, or errs"
     )
+
+
+def same_to_expert(estimate: Estimate) -> BoolArray:
+    """`[H, S, A]`: the actions that are all the same to the expert: those it uses, and any after the end."""
+    same = estimate.expert_uses.copy()
+    same[:, estimate.over] = True
+    return same
 
 
 def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -> tuple[str, ...]:

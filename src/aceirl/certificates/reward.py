@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aceirl.belief import Belief
 from aceirl.bounds import plausible_policies
-from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate, same_to_expert
 from aceirl.dynamic_programming import occupancy
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray
@@ -43,8 +43,9 @@ class Reward(CertificateKind):
             return float(radii.ceiling.sum())
         cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
-        # The match prefers none of the actions the expert uses; a reward that does is that far from it there.
-        preferred = np.where(estimate.expert_uses, q.max(axis=2, keepdims=True) - q, 0.0)
+        # The match prefers none of the actions the expert uses, nor any after the end; a reward that does is that far
+        # from it there.
+        preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
         radius = radii.transition + radii.expert[:, :, None] + preferred
         ceiling = np.cumsum(radii.ceiling[::-1])[::-1]
         tv_radius, unseen_mass = np.ascontiguousarray(radii.tv_radius), np.ascontiguousarray(radii.unseen_mass)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from aceirl.belief import Belief
-from aceirl.certificates.base import Certificate, family_name, largest_entry, refutation, taken_for_granted
+from aceirl.certificates.base import (
+    Certificate,
+    family_name,
+    largest_entry,
+    refutation,
+    same_to_expert,
+    taken_for_granted,
+)
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
@@ -30,7 +37,7 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
     process.require_complete()
     dynamics, advantage = _reward_error(estimate, radii, recovered)
     unknown = ~estimate.expert_known[:, :, None]
-    against = dynamics + np.where(unknown | estimate.expert_uses, advantage, 0.0)
+    against = dynamics + np.where(unknown | same_to_expert(estimate), advantage, 0.0)
     best = float(process.initial @ optimal_values(process, against)[1][0])
     planned = np.eye(process.n_actions)[transfer_policy(recovered, process)] if policy is None else policy
     own = occupancy(process, planned)

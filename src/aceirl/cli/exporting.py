@@ -1,4 +1,4 @@
-"""`aceirl export`: what a run in a Gymnasium environment has recovered, as files that others can read."""
+"""`aceirl export`: what a run has recovered, as files that others can read."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from typing import Annotated
 import typer
 
 from aceirl.cli.app import command
+from aceirl.cli.running import run_in
 
 
 @command
 def export(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run in a Gymnasium environment.")],
+    directory: Annotated[Path, typer.Argument(help="Folder of a run or of an interview.")],
 ) -> None:
-    """Write the reward as a table (reward.csv) and the expert's answers as demonstrations (answers.jsonl)."""
+    """Write the reward as a table (reward.csv) and the expert's answers as demonstrations (demonstrations.jsonl)."""
     from aceirl.envs.gymnasium import GymAdapter
     from aceirl.errors import InputError
-    from aceirl.outputs import GymResult
-    from aceirl.runs import Run
+    from aceirl.experts.demonstrations import DEMONSTRATIONS
+    from aceirl.outputs import GymResult, OwnResult
     from aceirl.show.opened import opened
 
-    run = Run.open(directory)
+    run = run_in(directory)
     with opened(run) as found:
         if run.source is None or found.task is None:
             raise InputError(f"{directory} was begun from Python; use GymResult.of(result.turn, environment) there")
-        if not isinstance(found.task.environment, GymAdapter):
-            raise InputError(f"{directory} is a run in {run.source.environment}, not in a Gymnasium environment")
-        result = GymResult.of(found.turn, found.task.environment)
+        environment, layout = found.task.environment, found.task.layout
+        result: GymResult | OwnResult
+        if isinstance(environment, GymAdapter):
+            result = GymResult.of(found.turn, environment)
+        else:
+            assert layout is not None
+            result = OwnResult(found.turn, layout)
     result.save_table(directory / "reward.csv")
-    result.save_demonstrations(directory / "answers.jsonl")
-    print(f"{directory / 'reward.csv'}\n{directory / 'answers.jsonl'}")
+    if run.source.expert != str(run.path):  # an interview has written its own, with the time of every answer
+        result.save_demonstrations(directory / DEMONSTRATIONS)
+    print(f"{directory / 'reward.csv'}\n{directory / DEMONSTRATIONS}")

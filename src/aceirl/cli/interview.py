@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,8 @@ import typer
 from aceirl.cli.app import command
 
 PREFERRED_PORT = 8472
+
+EPSILON = DELTA = 0.1
 
 
 @command
@@ -25,8 +29,8 @@ def interview(
         Path | None, typer.Option(help="Folder of the interview; by default runs/interview-ENV. Goes on if it exists.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    epsilon: Annotated[float, typer.Option(help="What may be lost against you, as a share of an episode.")] = 0.1,
-    delta: Annotated[float, typer.Option(help="How often the promise may be wrong.")] = 0.1,
+    epsilon: Annotated[float, typer.Option(help="What may be lost against you, as a share of an episode.")] = EPSILON,
+    delta: Annotated[float, typer.Option(help="How often the promise may be wrong.")] = DELTA,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, for Gymnasium environments.")] = None,
     seed: Annotated[int, typer.Option(help="Determines the environment and all chance in it.")] = 0,
     parameter: Annotated[
@@ -71,3 +75,22 @@ def interview(
             # Every user of this machine can see the arguments of a browser, but not into this file.
             webbrowser.open(redirecting_file(folder, url).absolute().as_uri())
         serve(application(opened, token, bound, public=public), listening)
+
+
+def command_of(folder: Path) -> str:
+    """The command that goes on with the interview in a folder."""
+    from aceirl.errors import InputError
+
+    path = folder / "interview.json"
+    try:
+        found = json.loads(path.read_text())
+        source, accuracy = found["source"], found["accuracy"]
+        words = ["aceirl", "interview", source["environment"]]
+        for name, value in source["parameters"].items():
+            words += ["--set", f"{name}={json.dumps(value)}"]
+        values = {**accuracy, "horizon": source["horizon"], "seed": source["seed"]}
+        for name, usual in (("epsilon", EPSILON), ("delta", DELTA), ("horizon", None), ("seed", 0)):
+            words += [] if values[name] == usual else [f"--{name}", str(values[name])]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    return shlex.join([*words, "--out", str(folder)])

@@ -71,8 +71,8 @@ def run(
     expert: Annotated[
         str | None,
         typer.Option(
-            help="Gymnasium only: optimal, terminal, package.module:function of an observation, demonstrations "
-            "(.jsonl, .npz), or a Stable-Baselines3 model as ppo:model.zip."
+            help="The folder of an interview; or, Gymnasium only: optimal, terminal, package.module:function of an "
+            "observation, demonstrations (.jsonl, .npz), or a Stable-Baselines3 model as ppo:model.zip."
         ),
     ] = None,
     horizon: Annotated[
@@ -184,10 +184,9 @@ def resume(
 ) -> None:
     """Go on with a run that was interrupted; it ends as if it had not been."""
     from aceirl.errors import InputError
-    from aceirl.runs import Run
     from aceirl.sources import open_source
 
-    opened = Run.open(directory)
+    opened = run_in(directory)
     if opened.source is None:
         raise InputError(
             f"{directory} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={directory})"
@@ -198,13 +197,12 @@ def resume(
 
 @command
 def show(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    directory: Annotated[Path, typer.Argument(help="Folder of a run or of an interview.")],
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.runs import Run
     from aceirl.show import draw, in_words
 
-    opened = Run.open(directory)
+    opened = run_in(directory)
     print(in_words(opened))
     pictures = draw(opened)
     for picture in pictures:
@@ -300,6 +298,17 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
     elif summary:
         print(in_words(begun, task))
         print(f"Pictures: aceirl show {begun.path}")
+
+
+def run_in(directory: Path) -> Run:
+    """The run in a folder; an interview is one when it is finished."""
+    from aceirl.cli.interview import command_of
+    from aceirl.errors import InputError
+    from aceirl.runs import CONFIGURATION, Run
+
+    if not (directory / CONFIGURATION).exists() and (directory / "interview.json").exists():
+        raise InputError(f"the interview in {directory} is not finished; go on with: {command_of(directory)}")
+    return Run.open(directory)
 
 
 def read_parameters(assignments: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aceirl.cli.app import command
-from aceirl.cli.running import Json, read_parameters
+from aceirl.cli.running import Json, read_parameters, run_in
 
 if TYPE_CHECKING:
     from aceirl.sources import Source
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @command
 def transfer(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    directory: Annotated[Path, typer.Argument(help="Folder of a run or of an interview.")],
     to: Annotated[
         str | None,
         typer.Option(
@@ -45,12 +45,11 @@ def transfer(
     """Plan with the recovered reward in another environment, and say what that loses and what it depends on."""
     from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
-    from aceirl.runs import Run
     from aceirl.show.opened import opened
     from aceirl.transfer import process_of_source
     from aceirl.transfer import transfer as planned
 
-    run = Run.open(directory)
+    run = run_in(directory)
     if run.source is None:
         raise InputError(f"{directory} was begun from Python; use result.transfer(...) there")
     source = _source(run.source, to, env_seed, horizon, read_parameters(parameter or []))
@@ -59,6 +58,8 @@ def transfer(
     own = process_of_source(run.source) if ours else None
     if own is not None and source is not None and source.environment == run.source.environment:
         target = target.valued_as(own)
+    if run.source.expert is not None and Path(run.source.expert).is_dir():
+        target = replace(target, reward=None)  # what an environment pays is not what a person wants
     with opened(run) as found:
         result = planned(found.turn, target, own.names if own else ())
     if as_json:

@@ -6,13 +6,16 @@ import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.experts.observing import own_action
 from aceirl.protocols import Question, ShowingEnvironment
+
+# What the demonstrations in the folder of an interview, or of a run that was exported, are called.
+DEMONSTRATIONS = "demonstrations.jsonl"
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,6 @@ class DemonstrationExpert:
     def __init__(self, log: Iterable[Demonstration], environment: ShowingEnvironment) -> None:
         self.environment = environment
         entries = list(log)
-        if not entries:
-            raise InputError("the demonstrations are empty")
         self.stationary = all(entry.step is None for entry in entries)
         self.actions: dict[Hashable, list[int]] = {}
         for number, entry in enumerate(entries, start=1):
@@ -54,8 +55,14 @@ class DemonstrationExpert:
 
     @classmethod
     def load(cls, path: Path, environment: ShowingEnvironment) -> DemonstrationExpert:
-        """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON, one for each."""
-        return cls(read_log(path, environment), environment)
+        """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON, one for each.
+
+        The folder of an interview has such lines too; there may be none, of a person who never knew.
+        """
+        entries = read_log(path, environment)
+        if not entries and not path.is_dir():
+            raise InputError(f"the demonstrations in {path} are empty")
+        return cls(entries, environment)
 
     @property
     def ask_again(self) -> float:
@@ -73,8 +80,20 @@ class DemonstrationExpert:
         return (None if self.stationary else step, self.environment.key(observation))
 
 
-def read_log(path: Path, environment: ShowingEnvironment) -> list[Demonstration]:
-    """The demonstrations in a file."""
+class Reader(Protocol):
+    """What is needed to read a log: an environment that knows its observations when it sees them in JSON."""
+
+    def read_observation(self, written: Any) -> Any: ...
+
+
+def read_log(path: Path, environment: Reader) -> list[Demonstration]:
+    """The demonstrations in a file, or in a folder that has some."""
+    if path.is_dir():
+        folder, path = path, path / DEMONSTRATIONS
+        if not path.exists():
+            raise InputError(
+                f"{folder} has no {DEMONSTRATIONS}: an interview has it when it is finished, a run when it is exported"
+            )
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
@@ -93,7 +112,7 @@ def read_log(path: Path, environment: ShowingEnvironment) -> list[Demonstration]
         raise InputError(f"{path} cannot be read as demonstrations: {type(error).__name__}: {error}") from None
 
 
-def _entry(path: Path, number: int, line: str, environment: ShowingEnvironment) -> Demonstration:
+def _entry(path: Path, number: int, line: str, environment: Reader) -> Demonstration:
     try:
         entry = json.loads(line)
         return Demonstration(environment.read_observation(entry["observation"]), entry["action"], entry.get("step"))

@@ -17,6 +17,7 @@ STOPPED = {
     "certificate": "It stopped because the certificate that was asked for holds.",
     "regret": "It stopped because the regret is as low as was asked for.",
     "budget": "It stopped because the budget is spent.",
+    "questions": "It stopped because nothing was left to ask.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ import numpy as np
 from aceirl.errors import InputError, unknown_name
 from aceirl.experts import (
     DemonstrationExpert,
+    FunctionExpert,
     ObservationExpert,
     PredictExpert,
     TerminalExpert,
 )
+from aceirl.experts.demonstrations import read_log
 from aceirl.metrics import Truth
 from aceirl.protocols import Expert
 from aceirl.sources.references import is_reference, named_object
@@ -56,24 +59,58 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
 
 
 def gym_expert(name: str, environment: GymAdapter, *, deterministic: bool = True) -> Expert:
-    """The expert of that name: `terminal`, a file of demonstrations, a model file, or a function of observations.
+    """The expert of that name: `terminal`, demonstrations, a model file, or a function of observations.
 
     Whether a model or a function is `deterministic` has to be said; a log shows it.
     """
     if name == "terminal":
         return TerminalExpert(environment)
-    if name.endswith(LOGS):
+    if is_log(name):
         return DemonstrationExpert.load(Path(name), environment)
     if name.endswith(".zip"):
         return PredictExpert(_model(name), environment, deterministic=deterministic)
     if not is_reference(name):
         raise InputError(
             f"expert {name!r} is not one of: optimal, terminal, package.module:function, demonstrations.jsonl or .npz, "
-            "ppo:model.zip"
+            "the folder of an interview, ppo:model.zip"
         )
     found = named_object(name)
     kind = PredictExpert if hasattr(found, "predict") else ObservationExpert
     return kind(found, environment, deterministic=deterministic)
+
+
+def is_log(name: str) -> bool:
+    """Whether an expert of that name is replayed from demonstrations: a file, or the folder of an interview."""
+    return name.endswith(LOGS) or Path(name).is_dir()
+
+
+def interviewed_expert(folder: str, names: Sequence[str], n_actions: int) -> FunctionExpert:
+    """What was said of one of our own environments, whose states have these `names [S]`, by one who answers alike."""
+    path = Path(folder)
+    entries = read_log(path, _NamedStates(names))
+    stationary = all(entry.step is None for entry in entries)
+    known: dict[tuple[int | None, int], int] = {}
+    for entry in entries:
+        if entry.action not in range(n_actions):
+            raise InputError(f"{path} has the action {entry.action!r}; actions are 0 to {n_actions - 1}")
+        if known.setdefault((entry.step, entry.observation), entry.action) != entry.action:
+            raise InputError(f"{path} says different things of {names[entry.observation]}")
+    return FunctionExpert(
+        lambda step, state: known.get((None if stationary else step, state)), stationary=stationary, ask_again=0.0
+    )
+
+
+class _NamedStates:
+    """Our own environments have no observations; there the names of states stand for them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.numbers = {name: number for number, name in enumerate(names)}
+
+    def read_observation(self, written: Any) -> int:
+        """The number of the state of that name."""
+        if written not in self.numbers:
+            raise InputError(f"{written!r} is no state of this environment")
+        return self.numbers[written]
 
 
 def _model(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aceirl.envs import ENVIRONMENTS, make
@@ -11,7 +12,8 @@ from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.metrics import Truth
-from aceirl.sources.experts import LOGS, gym_expert, optimal_task
+from aceirl.protocols import Expert
+from aceirl.sources.experts import gym_expert, interviewed_expert, is_log, optimal_task
 from aceirl.sources.gymnasium import adapted, gym_env, side_by_side, without_reports
 from aceirl.sources.source import Source, Task
 
@@ -30,14 +32,21 @@ def open_task(source: Source) -> Task:
         except Exception:
             env.close()
             raise
+    interviewed = source.expert is not None and Path(source.expert).is_dir()
     for option in ("expert", "horizon", "discretise", "wrap", "stochastic_expert"):
-        if getattr(source, option):
+        if getattr(source, option) and not (option == "expert" and interviewed):
             raise InputError(f"{option} is for Gymnasium environments; {source.environment} comes with its own")
     problem = make(source.environment, source.seed, **source.parameters)
+    expert: Expert
+    if source.expert is None:
+        expert = PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert)
+    else:
+        expert = interviewed_expert(source.expert, problem.layout.state_names, problem.mdp.n_actions)
     return Task(
         environment=Simulator(problem.mdp),
-        expert=PolicyExpert(problem.expert, problem.mdp.shape, stationary=source.stationary_expert),
-        regret=Truth(problem.mdp, problem.reward).regret,
+        expert=expert,
+        # What a person wants is not what the environment's own expert wants: there is no truth to compare with.
+        regret=Truth(problem.mdp, problem.reward).regret if source.expert is None else None,
         stationary_dynamics=problem.mdp.stationary,
         layout=problem.layout,
     )
@@ -62,9 +71,9 @@ def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymAdap
     if source.expert is None:
         raise InputError(
             f"{source.environment} has no expert of its own; give one: optimal, terminal, package.module:function, "
-            "a file of demonstrations (.jsonl, .npz), or a model as ppo:model.zip"
+            "a file of demonstrations (.jsonl, .npz), the folder of an interview, or a model as ppo:model.zip"
         )
-    if source.stochastic_expert and (source.expert in ("optimal", "terminal") or source.expert.endswith(LOGS)):
+    if source.stochastic_expert and (source.expert in ("optimal", "terminal") or is_log(source.expert)):
         raise InputError(f"stochastic_expert is for functions and models, not for {source.expert!r}")
     if source.expert == "optimal":
         return optimal_task(env, environment, stationary=source.stationary_expert)

@@ -23,7 +23,8 @@ class Source:
     ask, `horizon` how long episodes are, `discretise` how continuous observations are cut (as `Bins.of` reads it, or a
     function), `wrap` which wrappers go around the environment, the innermost first (by default none, but a MiniGrid is
     shown whole), `num_envs` how many episodes are played side by side, in processes of their own, and
-    `stochastic_expert` that the function or model is a stochastic expert.
+    `stochastic_expert` that the function or model is a stochastic expert. In one of ours, `expert` can be the folder of
+    an interview.
     """
 
     environment: str

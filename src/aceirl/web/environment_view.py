@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
 from aceirl.envs.described import action_names, description, map_cell, words
 from aceirl.envs.description import COMPASS, MapCell
 from aceirl.envs.map_layout import rendered
-from aceirl.envs.observations import NOWHERE
+from aceirl.envs.observations import NOWHERE, NOWHERE_NAME, plain
 from aceirl.envs.simulator import Simulator
 from aceirl.protocols import Environment
 from aceirl.sources import Source, rendering_env
-from aceirl.web.png import png
+from aceirl.web.png import data_url
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,9 @@ class EnvironmentView(Protocol):
 
     def name(self, state: int) -> str:
         """A state in a few words."""
+
+    def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
+        """An observation and an action as demonstrations have them."""
 
     def map_cell(self, state: int) -> MapCell | None:
         """Where a state is drawn; None if it is not on the map."""
@@ -84,6 +86,10 @@ class BuiltinView:
         arms = {"l": "left", "u": "upper", "r": "right", "d": "lower"}
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
+    def demonstrated(self, state: int, action: int) -> tuple[str, int]:
+        """The name of the state on the drawing stands for an observation."""
+        return self.layout.state_names[state], action
+
     def map_cell(self, state: int) -> MapCell:
         """Where the layout has it."""
         x, y = self.layout.positions[state].tolist()
@@ -112,7 +118,13 @@ class GymView:
 
     def name(self, state: int) -> str:
         """The state in words."""
+        if state == NOWHERE:
+            return NOWHERE_NAME
         return words(self._env, self.environment.observation(state), terminal=state in self.environment.terminal)
+
+    def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
+        """The environment's own observation and action."""
+        return plain(self.environment.observation(state)), plain(self.environment.action(action))
 
     def map_cell(self, state: int) -> MapCell | None:
         """A cell of the map, for environments that have one."""
@@ -121,7 +133,7 @@ class GymView:
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""
         pixels = rendered(self._env)
-        return None if pixels is None else "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
+        return None if pixels is None else data_url(pixels)
 
 
 ARROW_KEYS = {(-1.0, 0.0): "ArrowLeft", (1.0, 0.0): "ArrowRight", (0.0, 1.0): "ArrowUp", (0.0, -1.0): "ArrowDown"}

@@ -29,28 +29,42 @@ def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list
 
 
 def film(source: Source, rng: np.random.Generator, policy: IntArray, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A new episode of a policy `[H, S]`; `names` are the states as the policy numbers them."""
+    """A new episode of a policy `[H, S]`; `names` are the states as the policy numbers them.
+
+    Of a long one its beginning and its end. The last picture has the `ending` in words.
+    """
     view = open_view(source)
     environment, access = view.environment, Access.to(view.environment)
     access.recall(names)
     state = environment.reset(rng)
-    frames = [_frame(view, state, None)]
-    for step in range(min(environment.horizon, MOST_FRAMES - 1)):
-        if state in access.terminal:
-            break
+    frames, step = [_frame(view, state, None)], 0
+    while step < environment.horizon and state not in access.terminal:
         met_before = state < policy.shape[1]
         action = int(policy[step, state]) if met_before else int(rng.integers(environment.n_actions))
         state = environment.step(action)
-        frames.append(_frame(view, state, action))
+        step += 1
+        over = step == environment.horizon or state in access.terminal
+        if len(frames) < MOST_FRAMES - 1 or over:
+            frames.append(_frame(view, state, action, step))
+    frames[-1]["ending"] = _ending(view.name(state), step, state in access.terminal)
     return frames
 
 
-def _frame(view: EnvironmentView, state: int, action: int | None) -> dict[str, Any]:
+def _ending(name: str, steps: int, terminal: bool) -> str:
+    """How an episode ended, in the words for its last state."""
+    after = f"After {steps:,} step{'' if steps == 1 else 's'}"
+    if terminal:
+        return f"{after} the episode ended: {name}."
+    return f"{after} the time was up, in {name}."
+
+
+def _frame(view: EnvironmentView, state: int, action: int | None, step: int = 0) -> dict[str, Any]:
     cell = view.map_cell(state)
     did = "" if action is None else f"{view.actions[action].name}: "
     return {
         "x": None if cell is None else cell.x,
         "y": None if cell is None else cell.y,
+        "step": step,
         "words": did + view.name(state),
         "picture": view.picture(),
     }

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from aceirl.certificates import Wager
 from aceirl.collect import Episode
 from aceirl.engine import Recorded
 from aceirl.errors import InputError
 from aceirl.files import Event
+from aceirl.mdp import IntArray
 from aceirl.protocols import Move
 
 # What a person does; everything else in a log is what the agent did on its own.
@@ -137,6 +140,15 @@ class History:
         """The answers that count, by state."""
         found = {state: votes.standing for state, votes in self.votes.items()}
         return {state: action for state, action in found.items() if action is not None}
+
+    def repeated(self, n_states: int) -> IntArray:
+        """`[S, 2]`: how often what was said of a state besides the standing answer is the same, and how often not."""
+        found = np.zeros((n_states, 2), dtype=np.int64)
+        for state, action in self.known().items():
+            votes = self.votes[state].votes
+            same = votes.count(action)
+            found[state] = same - 1, len(votes) - same
+        return found
 
     def recorded(self) -> list[Recorded]:
         """All episodes, the one under way too, each with the answers that have stood for good since it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 
@@ -18,6 +19,11 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.tobytes(), 3)), _chunk(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def data_url(pixels: NDArray[np.uint8]) -> str:
+    """The file for `pixels [height, width, 3]` as an address that holds it."""
+    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -35,6 +35,7 @@ from aceirl.settings import Settings
 from aceirl.turns import Turn
 from aceirl.web.connections import BACKLOG, door, on_loop_error
 from aceirl.web.film import film, replay
+from aceirl.web.maps import maps
 from aceirl.web.security import Guard, refusal
 from aceirl.web.session import Interview, StaleError
 from aceirl.web.view import about, tag, view
@@ -124,6 +125,8 @@ class Conductor:
                 continue
             version, glance = self.interview.version, self.interview.glance()
             await loop.run_in_executor(self.thinking, work_out, glance)
+            if self.interview.phase == "done":
+                await loop.run_in_executor(self.thinking, consider_alternatives, glance)
             while not self._adopted(glance, version):
                 await asyncio.sleep(RETRY)
 
@@ -158,10 +161,24 @@ class Conductor:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.filming, film, interview.source, rng, learned.policy, learned.names)
 
+    async def maps(self) -> list[dict[str, Any]]:
+        """The map panels, with the environment's own pictures."""
+        interview, learned = self.interview, self.interview.learned
+        if learned is None:
+            return []
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.filming, maps, interview.source, learned.names)
+
 
 def work_out(turn: Turn) -> None:
-    """Infer the reward and the policy of a turn, which keeps them."""
-    _ = turn.mean_reward
+    """Infer the reward, the policy and the numbers of a turn, which keeps them."""
+    _ = turn.mean_reward, turn.record
+
+
+def consider_alternatives(turn: Turn) -> None:
+    """Find out what else the answers may mean, for the last screen; the turn keeps it."""
+    if turn.alternatives is not None:
+        _ = turn.alternatives.goals, turn.alternatives.undetermined
 
 
 def prepare() -> None:
@@ -189,6 +206,7 @@ def application(interview: Interview, token: str, port: int, *, public: bool = F
         Route("/view", pages.view),
         Route("/replay", pages.replay),
         Route("/film", pages.film),
+        Route("/maps", pages.maps),
         Route("/everything.zip", pages.everything),
         *(Route(f"/{name}", pages.change(name), methods=["POST"]) for name in ("answer", "skip", "undo", "correct")),
     ]
@@ -208,7 +226,7 @@ class _Pages:
             style=_text("page.css"),
             script=_text("page.js"),
             about=about(self.interview),
-            view=view(self.interview),
+            view=self._shown(),
         )
         policy = (
             f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
@@ -219,7 +237,7 @@ class _Pages:
     async def view(self, request: Request) -> Response:
         if request.query_params.get("have") == tag(self.interview):
             return Response(status_code=204)
-        return JSONResponse(view(self.interview))
+        return JSONResponse(self._shown())
 
     async def replay(self, request: Request) -> Response:
         return JSONResponse({"frames": await self.conductor.replay()})
@@ -229,6 +247,9 @@ class _Pages:
         if not re.fullmatch("[0-9]{1,6}", number):
             return JSONResponse({"error": "number must be a whole number"}, status_code=422)
         return JSONResponse({"frames": await self.conductor.film(int(number))})
+
+    async def maps(self, request: Request) -> Response:
+        return JSONResponse({"panels": await self.conductor.maps()})
 
     async def everything(self, request: Request) -> Response:
         packed = io.BytesIO()
@@ -253,13 +274,19 @@ class _Pages:
             try:
                 getattr(self.interview, name)(*values)
             except StaleError:
-                return JSONResponse(view(self.interview), status_code=409)
+                return JSONResponse(self._shown(), status_code=409)
             except InputError as error:
                 return JSONResponse({"error": str(error)}, status_code=422)
             self.conductor.carry_on()
-            return JSONResponse(view(self.interview))
+            return JSONResponse(self._shown())
 
         return changed
+
+    def _shown(self) -> dict[str, Any]:
+        """What the page shows; from now on the person has the question before them."""
+        shown = view(self.interview)
+        self.interview.question_shown()
+        return shown
 
 
 @cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from dataclasses import replace as changed
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,17 +18,22 @@ from aceirl.collect import Answers, Episode, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
 from aceirl.errors import InputError
+from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.files import DiskError, Event, Log, disk, replace
 from aceirl.protocols import Question
+from aceirl.runs import CONFIGURATION as RUN
+from aceirl.runs import HERE, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Turn
 from aceirl.web.answer_errors import answer_errors
 from aceirl.web.environment_view import open_view
-from aceirl.web.history import USER_ACTIONS, History, last_user_action
+from aceirl.web.history import USER_ACTIONS, History, effective, last_user_action
 
-CONFIGURATION, ANSWERS, REWARD, RESULT = "interview.json", "answers.jsonl", "reward.npz", "result.json"
-PUBLIC_FILES = (CONFIGURATION, ANSWERS, REWARD, RESULT)
+CONFIGURATION, ANSWERS, RESULT = "interview.json", "answers.jsonl", "result.json"
+
+# What is there when the interview is over; without the first of them the folder is not yet a run, or not any more.
+RESULTS = (RUN, RECORDS, STATE, DEMONSTRATIONS, RESULT)
 FORMAT = 2
 
 # The first question that comes twice comes after so many answers, and the next ones after some number in the range.
@@ -74,7 +80,8 @@ class Interview:
     The log in `answers.jsonl` is the truth; everything else is computed from it. An event is logged before it is taken
     in, so a write that fails changes nothing; `trouble` says why it failed until a write works again. `turn` counts
     what the person did, undoing included, and names the current question: whoever acts says which turn they saw, and is
-    refused if it has passed, so of two answers to one question only the first counts.
+    refused if it has passed, so of two answers to one question only the first counts. When it is over, the folder is
+    also a run, whose expert are the demonstrations beside it.
     """
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
@@ -97,6 +104,7 @@ class Interview:
         self._step: Question | Turn | None = None
         self._question: Question | None = None
         self._reopened: Question | None = None
+        self._shown: tuple[int, float] | None = None
         try:
             self._rebuild()
         except BaseException:
@@ -135,7 +143,7 @@ class Interview:
         question = self._asked(turn)
         self._check_action(action)
         event: Event = {"event": "answer", "state": question.state, "step": question.step, "action": action}
-        if self._do(event) or self._reopened is not None:
+        if self._do(event | self._names(question.state, action) | self._seconds()) or self._reopened is not None:
             self._rebuild()
         else:
             standing = self.history.standing(question.state)
@@ -146,7 +154,8 @@ class Interview:
     def skip(self, turn: int) -> None:
         """The person does not know; the agent does something, and goes on."""
         question = self._asked(turn)
-        self._do({"event": "skip", "state": question.state, "step": question.step})
+        event: Event = {"event": "skip", "state": question.state, "step": question.step}
+        self._do(event | self._names(question.state) | self._seconds())
         if self._reopened is not None:
             self._rebuild()
         else:
@@ -159,7 +168,8 @@ class Interview:
         self._check_action(action)
         if self.history.standing(state) is None:
             raise InputError(f"state {state} was never answered, so there is nothing to put right")
-        self._do({"event": "correct", "state": state, "action": action})
+        event: Event = {"event": "correct", "state": state, "action": action}
+        self._do(event | self._names(state, action) | {"seconds": None})
         self._rebuild()
 
     def undo(self, turn: int) -> None:
@@ -175,6 +185,11 @@ class Interview:
         self._rebuild()
         if taken_back["event"] != "correct":
             self._reopened = Question(taken_back["step"], taken_back["state"], (), np.random.default_rng(0))
+
+    def question_shown(self) -> None:
+        """The person has the current question before them; how long they take is counted from the first time."""
+        if self.phase == "asking" and (self._shown is None or self._shown[0] != self.turn):
+            self._shown = self.turn, time.monotonic()
 
     # What the agent does
 
@@ -232,27 +247,48 @@ class Interview:
         return self.turn, self.history.samples
 
     def glance(self) -> Turn:
-        """What is known now, as a turn from which nothing has been worked out yet."""
+        """What is known now, as a turn from which nothing has been worked out yet.
+
+        The last one also has how often the person said the same again: what they contradicted is not certified.
+        """
         walk = self.history.walk
         if walk is None or walk.over:
-            return self.engine.last_turn
-        return self.engine.glance(self.history.recorded()[-1].episode)
+            turn = self.engine.last_turn
+        else:
+            turn = self.engine.glance(self.history.recorded()[-1].episode)
+        return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
     def adopt(self, turn: Turn, version: tuple[int, int]) -> None:
         """Take over what was worked out, and leave it in the folder if it is the last word."""
         self.learned, self.learned_version = turn, version
         if self.phase == "done" and version == self.version:
             result = json.dumps(self.summary(), indent=2, ensure_ascii=False).encode()
+            lines = "".join(json.dumps(line) + "\n" for line in self.demonstrations())
             with self._writing(), disk(self.folder):
-                replace(self.folder / REWARD, _arrays(turn), private=True)
+                replace(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
+                Run.written(self.folder, self.settings, changed(self.source, expert=HERE), turn, "questions")
                 replace(self.folder / RESULT, result, private=True)
             self.kept_version = version
 
     @property
     def files(self) -> list[Path]:
         """The files for the person: the log, and the result if it is the present one."""
-        names = PUBLIC_FILES if self.kept_version == self.version else (CONFIGURATION, ANSWERS)
-        return [self.folder / name for name in names]
+        results = RESULTS if self.kept_version == self.version else ()
+        return [self.folder / name for name in (CONFIGURATION, ANSWERS, *results)]
+
+    def demonstrations(self) -> list[dict[str, Any]]:
+        """The answers that stand, as `DemonstrationExpert` reads them: with names, and when each was last given."""
+        given = {
+            (event["state"], event["action"]): event
+            for event in effective(self.log)
+            if event["event"] in ("answer", "correct")
+        }
+        lines = []
+        for state, action in sorted(self.history.known().items()):
+            observation, does = self.view.demonstrated(state, action)
+            line = {"observation": observation, "action": does} | self._names(state, action)
+            lines.append(line | {key: given[state, action].get(key) for key in ("time", "seconds")})
+        return lines
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values."""
@@ -295,6 +331,17 @@ class Interview:
         if not 0 <= action < self.environment.n_actions:
             raise InputError(f"action {action} is not one of 0 to {self.environment.n_actions - 1}")
 
+    def _names(self, state: int, action: int | None = None) -> Event:
+        """A state and an action in words."""
+        named = {"state_name": self.view.name(state)}
+        return named if action is None else named | {"action_name": self.view.actions[action].name}
+
+    def _seconds(self) -> Event:
+        """How long the current question has been before the person; None if that is not known."""
+        if self._shown is None or self._shown[0] != self.turn:
+            return {"seconds": None}
+        return {"seconds": round(time.monotonic() - self._shown[1], 3)}
+
     def _do(self, event: Event) -> bool:
         """Log what the person did, and take it in; whether an answer that stood before has changed."""
         self._keep(event)
@@ -306,7 +353,7 @@ class Interview:
         if self._step is not None:
             self._keep_step()
         with self._writing():
-            self.log.append([event])
+            self.log.append([event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}])
         self._drop_result()
 
     def _keep_step(self) -> None:
@@ -403,7 +450,7 @@ class Interview:
 
     def _drop_result(self) -> None:
         """Remove what was left in the folder when the interview was over: it holds no more."""
-        for name in (REWARD, RESULT):
+        for name in RESULTS:
             with suppress(OSError):  # `files` does without it, and the next result replaces it
                 (self.folder / name).unlink()
 
@@ -429,10 +476,3 @@ def _has_answers(path: Path) -> bool:
         return any(event.get("event") in USER_ACTIONS for event in log)
     finally:
         log.close()
-
-
-def _arrays(turn: Turn) -> bytes:
-    """What an interview leaves behind for programs."""
-    arrays = io.BytesIO()
-    np.savez_compressed(arrays, reward=turn.belief.recovered.reward, policy=turn.policy, mean_reward=turn.mean_reward)
-    return arrays.getvalue()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import shlex
 from typing import Any
 
-import numpy as np
-
-from aceirl.goal import goal_in_words
+from aceirl.envs import ENVIRONMENTS
+from aceirl.goal import YOU, explained_answers, goal_of, listed
 from aceirl.protocols import Question
 from aceirl.web.answer_errors import AnswerErrors, answer_errors
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Walk
-from aceirl.web.session import Interview
+from aceirl.web.session import Accuracy, Interview
 
 # How many of the steps before a question are told in words.
 NARRATED_STEPS = 4
@@ -182,21 +184,12 @@ def _belief(interview: Interview) -> dict[str, Any]:
     if walk is not None:
         met = [walk.states[-1], *reversed(walk.states)] if interview.question is None else [interview.question.state]
         here = next((cell for state in met if (cell := shown.map_cell(state))), None)
-    known = interview.history.known()
-    earned = np.zeros(0) if learned is None else learned.mean_reward
     states = []
     for state in range(interview.environment.n_states):
         cell = shown.map_cell(state)
         if cell is None or (here and (cell.panel, cell.scene) != (here.panel, here.scene)):
             continue
-        row: dict[str, Any] = {"state": state, "x": cell.x, "y": cell.y, "name": shown.name(state)}
-        row["ahead"] = cell.ahead
-        if state in known:
-            row["said"] = known[state]
-        if learned is not None and state < len(earned):
-            row["reward"] = round(float(earned[state]), 3)
-            row["guess"] = int(learned.policy[0, state])
-        states.append(row)
+        states.append({**_place(interview, state), "x": cell.x, "y": cell.y, "ahead": cell.ahead})
     panel = "" if here is None else here.panel[:1].upper() + here.panel[1:]
     return {
         "ready": learned is not None,
@@ -204,6 +197,26 @@ def _belief(interview: Interview) -> dict[str, Any]:
         "states": states,
         "list": [] if states else _listed(interview),
     }
+
+
+def _place(interview: Interview, state: int) -> dict[str, Any]:
+    """A state with what was said and is thought of it; `end` is what an episode ends with there."""
+    name, learned = interview.view.name(state), interview.learned
+    row: dict[str, Any] = {"state": state, "name": name}
+    said = interview.history.standing(state)
+    if said is not None:
+        row["said"] = said
+    if state in interview.engine.access.terminal:
+        row["end"] = _end(name)
+    if learned is not None and state < len(learned.mean_reward):
+        row["reward"] = round(float(learned.mean_reward[state]), 3)
+        row["guess"] = int(learned.policy[0, state])
+    return row
+
+
+def _end(name: str) -> str:
+    """A terminal state in one word: the flag in row 4 is a flag, the passenger delivered at a stand is delivered."""
+    return re.split(r" (?:in|at|with) |[,:;]", name.removeprefix("the "))[0].split()[-1]
 
 
 def _listed(interview: Interview) -> list[dict[str, Any]]:
@@ -227,18 +240,103 @@ def _contradictions(interview: Interview) -> list[dict[str, Any]]:
 
 
 def _outcome(interview: Interview) -> dict[str, Any]:
+    """What the interview has come to: what the person seems to want, in words and place by place, and what is next."""
     history, learned = interview.history, interview.learned
     assert learned is not None
+    places = [_place(interview, state) for state in range(interview.environment.n_states)]
+    alternatives = learned.alternatives
+    for place in places:
+        cell = interview.view.map_cell(place["state"])
+        place["ahead"] = (0.0, 1.0) if cell is None else cell.ahead
+        place["open"] = alternatives is not None and place["state"] in alternatives.undetermined
+    found = goal_of(learned, [place["name"] for place in places], [a.name for a in interview.view.actions], YOU)
+    wish = [] if found is None else [found.wish, *found.reasons, *found.errors]
     answers = counted(history.answers, "answer")
     worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
-    lines = [f"{worked}; the agent walked {episodes}, {steps} in all."]
-    names = [interview.view.name(state) for state in range(interview.environment.n_states)]
-    goal = goal_in_words(learned, names, [action.name for action in interview.view.actions])
-    lines = ["This is what it makes of you, the expert:", *goal, *lines]
+    lines = [*wish, f"{worked}; the agent walked {episodes}, {steps} in all."]
     if not interview.certified and not history.contradictory():
         lines.append(_why_not_more(interview))
-    return {"certified": interview.certified, "lines": lines}
+    return {
+        "certified": interview.certified,
+        "lines": lines,
+        "places": places,
+        "explained": _explained(interview),
+        "open": [*(() if found is None else found.undetermined), *_unanswered(interview)],
+        "next": next_steps(interview),
+    }
+
+
+def _explained(interview: Interview) -> dict[str, Any]:
+    """Which answers the reward explains, those that it does not first; `None` if there was nothing to compare with."""
+    learned, shown, known = interview.learned, interview.view, interview.history.known()
+    assert learned is not None
+    verdicts = explained_answers(learned)
+    rows = [
+        {"name": shown.name(state), "action": shown.actions[action].name, "explained": verdicts.get(state)}
+        for state, action in known.items()
+    ]
+    rows.sort(key=lambda row: (False, True, None).index(row["explained"]))
+    compared = [verdicts[state] for state in known if state in verdicts]
+    if compared:
+        words = f"That explains what you would do in {sum(compared)} of {counted(len(compared), 'situation')}."
+    else:
+        words = "There is no goal that explains any of your answers."
+    return {"words": words, "rows": rows}
+
+
+def _unanswered(interview: Interview) -> list[str]:
+    """The situations of which the person said that they do not know, in words."""
+    names = [interview.view.name(s) for s, votes in interview.history.votes.items() if votes.standing is None]
+    return [f"You did not say what you would do in {listed(names)}."] if names else []
+
+
+def next_steps(interview: Interview) -> list[dict[str, str]]:
+    """What can be done with what was learnt: a title, and a command or a program for it."""
+    source, folder = interview.source, str(interview.folder)
+    steps = [
+        {"title": "Come back to this page, to go on or to change an answer", "code": _same_command(interview)},
+        {
+            "title": "Try it in a changed world: here with episodes that start anywhere",
+            "code": f"aceirl transfer {shlex.quote(folder)} --start uniform",
+        },
+    ]
+    if source.environment in ENVIRONMENTS:
+        return steps
+    made = "".join(f", {name}={value!r}" for name, value in source.parameters.items())
+    program = f"""import gymnasium
+from aceirl.outputs import GymResult, RecoveredReward
+from aceirl.runs import Run
+from aceirl.show.opened import opened
+
+with opened(Run.open({folder!r})) as run:
+    wanted = GymResult.of(run.turn, run.task.environment)
+env = RecoveredReward(gymnasium.make({source.environment!r}{made}), wanted)  # pays what you want"""
+    return [
+        {"title": "Train any agent on it, in Python", "code": program},
+        {
+            "title": "Export the reward as a table and your answers as demonstrations",
+            "code": f"aceirl export {shlex.quote(folder)}",
+        },
+        *reversed(steps),
+    ]
+
+
+def _same_command(interview: Interview) -> str:
+    """The command that opens this interview again."""
+    source, asked, usual = interview.source, interview.accuracy, Accuracy()
+    words = ["aceirl", "interview", source.environment, "--out", str(interview.folder)]
+    for name, value in source.parameters.items():
+        words += ["--set", f"{name}={json.dumps(value)}"]
+    for option, value, default in (
+        ("--seed", source.seed, 0),
+        ("--horizon", source.horizon, None),
+        ("--epsilon", asked.epsilon, usual.epsilon),
+        ("--delta", asked.delta, usual.delta),
+    ):
+        if value != default:
+            words += [option, str(value)]
+    return shlex.join(words)
 
 
 def _why_not_more(interview: Interview) -> str:

@@ -133,20 +133,60 @@
     const best = [...states].sort((a, b) => (b.reward || 0) - (a.reward || 0))[0];
     target.setAttribute("aria-label", ready && best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards.");
     target.removeAttribute("aria-labelledby");
-    const ramp = document.createElement("span");
-    ramp.className = "ramp";
+    legend.replaceChildren(title ? `${title}: less` : "Less", ramp(), explained(guesses));
+  }
+
+  function ramp() {
+    const all = document.createElement("span");
+    all.className = "ramp";
     for (let level = 0; level <= 8; level += 1) {
       const step = document.createElement("i");
       step.className = `w${level}`;
-      ramp.append(step);
+      all.append(step);
     }
-    legend.replaceChildren(title ? `${title}: less` : "less", ramp, `more reward. Arrows: what you said${guesses ? "; faint ones: what it would do where you gave no answer" : ""}.`);
+    return all;
+  }
+
+  const explained = (guesses) => `more reward. Arrows: what you said${guesses ? "; faint ones: what it would do where you gave no answer" : ""}.`;
+
+  // A map panel of the last screen: what each place is worth, over the environment's own picture.
+  function drawPanel(target, legend, panel) {
+    const known = now.outcome.places;
+    const states = panel.places.map(([state, x, y]) => ({ ...known[state], x, y }));
+    const most = Math.max(...known.map((s) => s.reward || 0), 1e-9);
+    let svg = mapPanel(states);
+    if (panel.box) {
+      const [left, right, low, high] = panel.box;
+      const frame = { x: left, y: -high, width: right - left, height: high - low };
+      svg = shape("svg", { viewBox: `${left} ${-high} ${right - left} ${high - low}`, "aria-hidden": "true" });
+      if (panel.picture) svg.append(shape("image", { ...frame, href: panel.picture, preserveAspectRatio: "none" }));
+    }
+    let guesses = false, open = false;
+    for (const state of states) {
+      const level = Math.round(8 * (state.reward || 0) / most);
+      const ink = level > 4 ? "on-bright" : "on-dark";
+      svg.append(cell(state, `cell w${level}${state.end ? " end" : ""}${panel.picture ? " over" : ""}`));
+      if (state.end) svg.append(shape("text", { class: `end-label ${ink}`, x: state.x, y: -state.y + 0.34 }, state.end.slice(0, 9)));
+      else if (state.said !== undefined || state.reward) {
+        guesses = guesses || state.said === undefined;
+        svg.append(mark(state, about.actions[state.said ?? state.guess], level, state.said === undefined));
+      }
+      if (state.open && level < 8) {
+        open = true;
+        svg.append(shape("text", { class: `open ${ink}`, x: state.x + 0.32, y: -state.y - 0.3 }, "?"));
+      }
+    }
+    target.replaceChildren(svg);
+    const best = states.reduce((a, b) => ((b.reward || 0) > (a.reward || 0) ? b : a));
+    target.setAttribute("aria-label", best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards.");
+    target.removeAttribute("aria-labelledby");
+    legend.replaceChildren("Less", ramp(), explained(guesses), states.some((s) => s.end) ? " Dashed: where an episode ends." : "", open ? " “?”: your answers leave it open." : "");
   }
 
   function mark(state, action, level, guess) {
     const [ax, ay] = state.ahead, [right, up] = action.direction;
     const dx = right * ay + up * ax, dy = up * ay - right * ax;
-    const ink = `${level > 4 ? "ink-dark" : "ink-light"}${guess ? " guess" : ""}`;
+    const ink = `${level > 4 ? "on-bright" : "on-dark"}${guess ? " guess" : ""}`;
     if (!dx && !dy) return shape("text", { class: `act ${ink}`, x: state.x, y: -state.y }, action.name.slice(0, 4));
     const x = state.x, y = -state.y, a = 0.26, b = 0.14;
     const tip = [x + a * dx, y - a * dy], tail = [x - a * dx, y + a * dy];
@@ -260,23 +300,82 @@
   // The last screen
 
   function showEnd(before) {
-    $("lines").replaceChildren(...now.outcome.lines.map((words) => {
-      const line = document.createElement("p");
-      line.textContent = words;
-      return line;
-    }));
+    const [wish, ...lines] = now.outcome.lines;
+    $("wish").textContent = wish;
+    $("wish").classList.toggle("long", wish.length > 90);
+    $("lines").replaceChildren(...lines.map(paragraph));
     $("final-promise").textContent = now.gauge.words;
     $("final-promise").className = now.outcome.certified ? "promise" : "";
     $("final-answer-errors").textContent = now.answer_errors;
-    drawBelief($("final-belief"), $("final-legend"));
+    showExplained();
+    $("open").replaceChildren(...(now.outcome.open.length ? now.outcome.open : ["Nothing that was found out."]).map(paragraph));
+    showNext();
     showContradictions();
+    if (before.tag !== now.tag || !atlas.panels) atlas.load();
     if (before.phase !== "done" || !player.frames.length) {
-      announce("That is all. Thank you!");
+      announce(`That is all. Thank you! ${wish}`);
       $("done-title").focus({ preventScroll: true });
       scrollTo(0, 0);
       player.load();
     }
   }
+
+  function paragraph(words) {
+    const line = document.createElement("p");
+    line.textContent = words;
+    return line;
+  }
+
+  function showExplained() {
+    const { words, rows } = now.outcome.explained;
+    const items = (chosen) => chosen.map((row) => {
+      const item = document.createElement("li");
+      item.className = row.explained === null ? "unknown" : row.explained ? "" : "not";
+      const why = row.explained === null ? " (nothing else was tried there)" : row.explained ? "" : " (not explained)";
+      item.textContent = `${row.name}: ${row.action}${row.explained === null && !rows.some((r) => r.explained !== null) ? "" : why}`;
+      return item;
+    });
+    $("explained-words").textContent = words;
+    $("not-explained").replaceChildren(...items(rows.filter((row) => row.explained === false)));
+    const rest = rows.filter((row) => row.explained !== false);
+    $("rest-explained").hidden = !rest.length;
+    $("rest-explained").open = rest.length <= 12;
+    $("rest-explained").querySelector("summary").textContent = `${plural(rest.length, "answer")}${rest.length < rows.length ? " more" : ""}`;
+    $("rest-explained").querySelector("ul").replaceChildren(...items(rest));
+  }
+
+  function showNext() {
+    $("next").replaceChildren(...now.outcome.next.map(({ title, code }) => {
+      const group = document.createElement("div");
+      const name = document.createElement("dt"), how = document.createElement("dd"), block = document.createElement("pre");
+      name.textContent = title;
+      block.textContent = code;
+      how.append(block);
+      group.append(name, how);
+      return group;
+    }));
+  }
+
+  // The map panels; at first the one with the most reward is shown.
+  const atlas = {
+    panels: null,
+    async load() {
+      const sent = await ask("maps");
+      if (!sent || now.phase !== "done") return;
+      this.panels = sent.panels;
+      const worth = (panel) => Math.max(...panel.places.map(([state]) => now.outcome.places[state].reward || 0)) + panel.places.length / 1e6;
+      const best = this.panels.reduce((a, b, n) => (worth(b) > worth(this.panels[a]) ? n : a), 0);
+      $("panels").hidden = this.panels.length < 2;
+      $("panel").replaceChildren(...this.panels.map((panel, number) => new Option(panel.title || `Map ${number + 1}`, number)));
+      $("panel").value = best;
+      this.show();
+    },
+    show() {
+      const panel = this.panels[Number($("panel").value)];
+      if (panel && now.progress.answers) drawPanel($("final-belief"), $("final-legend"), panel);
+      else drawBelief($("final-belief"), $("final-legend"));
+    },
+  };
 
   function showContradictions() {
     $("contradictions").hidden = !now.contradictions.length;
@@ -308,6 +407,7 @@
       if (!sent || !sent.frames.length) return;
       this.frames = sent.frames;
       $("seek").max = this.frames.length - 1;
+      $("ending").textContent = this.frames.at(-1).ending;
       this.go(0);
       this.playing = !calm.matches;
       this.tick();
@@ -316,8 +416,8 @@
       this.at = at;
       const frame = this.frames[at];
       $("seek").value = at;
-      $("seek").setAttribute("aria-valuetext", `Step ${at}: ${frame.words}`);
-      $("film-words").textContent = `Step ${at}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
+      $("seek").setAttribute("aria-valuetext", `Step ${frame.step}: ${frame.words}`);
+      $("film-words").textContent = `Step ${frame.step}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
       if (frame.picture) drawPicture($("film"), frame.picture, frame.words);
       else if (frame.x !== null) drawScene($("film"), this.frames.slice(0, at + 1));
     },
@@ -380,6 +480,7 @@
       player.playing = !player.playing;
       player.tick();
     });
+    $("panel").addEventListener("change", () => atlas.show());
     $("another").addEventListener("click", () => { player.number += 1; player.load(); });
     $("seek").addEventListener("input", (event) => { player.playing = false; player.tick(); player.go(Number(event.target.value)); });
     addEventListener("keydown", onKey);
