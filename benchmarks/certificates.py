@@ -29,8 +29,9 @@ from aceirl.explore import STRATEGIES
 from aceirl.irl import MaxCausalEntropy
 from aceirl.loop import learn
 from aceirl.settings import Settings
+from studies.adversaries import Case
 from studies.collecting import collected
-from studies.soundness import Case, belief_of, transfer_regret
+from studies.soundness import belief_of, transfer_regret
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
 PAGE = "certificates.md"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import Any
 
 import _frame as frame
 import gymnasium
@@ -24,9 +25,14 @@ from aceirl.sources import Source
 from studies.attacks import copies_run, samples_to_policy, undo_run
 from studies.soundness import p_value
 
-LAKES = {"FrozenLake": ("FrozenLake-v1", {}, None), "FrozenLake 8×8": ("FrozenLake-v1", {"map_name": "8x8"}, None)}
-CLIFF = {"CliffWalking": ("CliffWalking-v1", {}, 100)}
-PROMISES = {**LAKES, **CLIFF, "Taxi": ("Taxi-v4", {}, None), "Blackjack": ("Blackjack-v1", {}, 10)}
+Named = dict[str, tuple[str, dict[str, Any], int | None]]
+
+LAKES: Named = {
+    "FrozenLake": ("FrozenLake-v1", {}, None),
+    "FrozenLake 8×8": ("FrozenLake-v1", {"map_name": "8x8"}, None),
+}
+CLIFF: Named = {"CliffWalking": ("CliffWalking-v1", {}, 100)}
+PROMISES: Named = {**LAKES, **CLIFF, "Taxi": ("Taxi-v4", {}, None), "Blackjack": ("Blackjack-v1", {}, 10)}
 TABLES = ("first-wager", "promises", "attacks")
 
 
@@ -39,9 +45,8 @@ def source(name: str, seed: int) -> Source:
 def spread(name: str) -> float:
     """What the best and the worst policy differ by, from the start."""
     environment, parameters, horizon = PROMISES[name]
-    env = gymnasium.make(environment, max_episode_steps=horizon, **parameters)
-    assert env.spec is not None
-    model = exact_model(env, horizon or int(env.spec.max_episode_steps or 0), int(env.action_space.n))
+    env: Any = gymnasium.make(environment, max_episode_steps=horizon, **parameters)
+    model = exact_model(env, horizon or env.spec.max_episode_steps, int(env.action_space.n))
     best, worst = (optimal_values(model.mdp, sign * model.reward)[1][0] for sign in (1, -1))
     return float(model.mdp.initial @ (best + worst))
 
@@ -119,9 +124,9 @@ def attacks(options: argparse.Namespace, report: frame.Report) -> None:
         "every surprise is taken back and answered again": (partial(undo_run, skip=False), options.runs),
         "every surprise is taken back and not answered": (partial(undo_run, skip=True), options.runs),
     }
-    for name, (run, runs) in ways.items():
-        broken = sum(Parallel(options.jobs)(delayed(run)(seed) for seed in range(min(runs, options.runs))))
-        runs = min(runs, options.runs)
+    for name, (run, most) in ways.items():
+        runs = min(most, options.runs)
+        broken = sum(run(seed) for seed in range(runs))  # one after the other: copies are processes of their own
         table.add(name, runs, broken, broken / runs, p_value(broken, runs))
 
 

@@ -55,7 +55,7 @@ def samples_to_policy(source: Source, episodes: int, *, reckless: bool = False, 
         return last
 
 
-class RareBranch(gymnasium.Env[int, int]):
+class RareBranch(gymnasium.Env[Any, Any]):
     """Four steps; the first leads, with a chance a little above what is certified, to a room that is seldom seen.
 
     With `shared`, the chance is drawn from numpy's global generator.

@@ -139,7 +139,7 @@ def pump(observation: FloatArray) -> int:
     return 0 if observation[5] < 0 else 2
 
 
-class KeyRoom(gymnasium.Env[int, int]):
+class KeyRoom(gymnasium.Env[Any, Any]):
     """A corridor with a door at one end and a chest at the other; now and then the key lies at the start.
 
     With it the expert goes to the door, without it to the chest. The learner sees the place, and the key never.
@@ -163,7 +163,7 @@ class KeyRoom(gymnasium.Env[int, int]):
         return int(self.key)
 
 
-class FoggyGrid(gymnasium.Env[int, int]):
+class FoggyGrid(gymnasium.Env[Any, Any]):
     """A 5×5 grid with a goal in a corner and a pit below its middle; the learner sees the row and whether the column is
     even. The expert knows where it is: first across, then down."""
 

@@ -372,7 +372,7 @@ class Taxed(gymnasium.Wrapper[Any, Any, Any, Any]):
 def test_what_is_paid_is_known_as_long_as_no_wrapper_changes_it() -> None:
     lake = gymnasium.make("FrozenLake-v1")
     assert pay_of(lake) == (1.0, 1.0)
-    assert pay_of(gymnasium.wrappers.TransformReward(lake, lambda reward: 100 * reward)) == (None, None)
+    assert pay_of(gymnasium.wrappers.TransformReward(lake, lambda reward: 100 * float(reward))) == (None, None)
     assert pay_of(Taxed(lake)) == (None, None)
     outer = Taxed(lake)
     outer.rmax = np.float32(2.0)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from comparisons import assert_same, assert_same_arrays, timeless
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates import KINDS, Certificate, CertificateKind, Wager, Watched
-from aceirl.collect import Answers, Question, Reply
+from aceirl.collect import Answers, Reply
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.engine import Engine
 from aceirl.envs import Problem, make
@@ -24,6 +24,7 @@ from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.metrics import Truth
+from aceirl.protocols import Question
 from aceirl.rewards import Recovered, RewardSpace
 from aceirl.runs import Run
 from aceirl.settings import Settings

@@ -324,7 +324,7 @@ def test_an_environment_that_nobody_registered_becomes_a_dataset_too(
     while not log.step(1)[2]:
         pass
     details = {"author": "tests", "author_email": "none", "code_permalink": "none", "description": "a corridor"}
-    save_minari("aceirl/corridor-v0", log, algorithm_name="expert", **details)
+    save_minari("aceirl/corridor-v0", log, None, algorithm_name="expert", **details)
     assert minari.load_dataset("aceirl/corridor-v0").total_episodes == 1
 
 

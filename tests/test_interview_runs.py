@@ -146,7 +146,7 @@ def test_the_person_can_be_the_expert_of_another_run(interview: Interview, tmp_p
         answered = np.flatnonzero(found.turn.counts.answers.any(axis=(0, 2)))
         assert 0 < len(answered) <= len(known), "where the person said nothing, the expert says nothing"
         if own:
-            assert all(found.turn.policy[0, state] == UPWARD(state) for state in answered)
+            assert all(found.turn.policy[0, state] == UPWARD(int(state)) for state in answered)
     assert on_the_command_line("resume", tmp_path / "again")[0] == 0
 
 
@@ -185,7 +185,7 @@ def test_answers_name_states_and_actions_and_say_when_they_were_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(session.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("aceirl.web.session.time.monotonic", lambda: clock[0])
     begun = begin(tmp_path, LAKE)
     person = person_of(begun)
     answer(begun, person)

@@ -97,9 +97,9 @@ def test_a_whole_interview_ends_with_the_certificate_and_a_reward_that_explains_
 
     summary = json.loads((tmp_path / "result.json").read_text())
     assert summary["certified"]
-    state = Run.open(tmp_path).state()
-    assert state is not None
-    assert state.recovered.reward.shape == (20, 41, 4)
+    kept = Run.open(tmp_path).state()
+    assert kept is not None
+    assert kept.recovered.reward.shape == (20, 41, 4)
 
 
 def test_a_state_is_asked_about_once_but_for_a_few_repeats(tmp_path: Path) -> None:

@@ -346,7 +346,8 @@ def margin(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -
 def test_a_reward_that_reproduces_answers_makes_every_known_one_greedy(
     data: st.DataObject, estimate: Estimate, rmax: float
 ) -> None:
-    reward, unknown_step_reward = (rmax * part for part in scaled(data.draw(rewards(estimate.mdp.shape))))
+    in_units, of_unknown = scaled(data.draw(rewards(estimate.mdp.shape)))
+    reward, unknown_step_reward = rmax * in_units, rmax * of_unknown
     given_reward = Recovered(reward, unknown_step_reward, 0.0, {"theta": reward})
     before = margin(estimate, reward, unknown_step_reward)
     fixed = reproducing_answers(estimate, given_reward, rmax)

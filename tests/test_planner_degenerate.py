@@ -40,7 +40,7 @@ def all_policies(shape: tuple[int, int, int]) -> FloatArray:
     """`[N, H, S, A]`: every deterministic policy."""
     horizon, n_states, n_actions = shape
     actions = np.array(list(product(range(n_actions), repeat=horizon * n_states)))
-    return np.eye(n_actions)[actions.reshape(-1, horizon, n_states)]
+    return np.asarray(np.eye(n_actions)[actions.reshape(-1, horizon, n_states)])
 
 
 def all_occupancies(mdp: MDP) -> FloatArray:
