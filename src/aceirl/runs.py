@@ -52,9 +52,10 @@ class Run:
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
+        configuration = _configuration(settings, source, parts)  # an error here leaves no folder behind
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
-            replace(path / CONFIGURATION, _configuration(settings, source, parts))
+            replace(path / CONFIGURATION, configuration)
         return cls(path, settings, source, parts)
 
     @classmethod
