@@ -50,7 +50,8 @@ def samples_to_policy(source: Source, episodes: int, *, reckless: bool = False, 
             infer_after_growth=10.0,
             seed=source.seed,
         )
-        *_, last = learn(task.environment, task.expert, settings, regret=task.regret)
+        for turn in learn(task.environment, task.expert, settings, regret=task.regret):
+            last = turn  # and none before it is kept
         assert last.regret is not None  # worked out while the environment is open
         return last
 

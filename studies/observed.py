@@ -281,7 +281,8 @@ def observed_run(
         infer_after_growth=10.0,
         seed=seed,
     )
-    *_, last = learn(environment, ObservationExpert(expert, environment), settings)
+    for turn in learn(environment, ObservationExpert(expert, environment), settings):
+        last = turn  # and none before it is kept
     value = last.belief.certificates["policy"].value(last.belief)
     counts = last.counts
     price = Price(last.stopped == "certificate", counts.samples, counts.questions, int(counts.repeats.sum()), value)
