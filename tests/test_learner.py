@@ -12,6 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from aceirl import ActiveIRL, InputError, PolicyExpert, Run, Simulator, Truth, Turn, make
+from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.experts import Demonstration
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS
@@ -137,6 +138,18 @@ def test_a_raw_environment_and_any_usual_expert_will_do(expert: Any) -> None:
     assert result.certificate is not None
     assert result.certificate.possible == 1.0, "what FrozenLake pays is known"
     assert "the flag" in result.in_words().splitlines()[0] or "terminal" in result.in_words().splitlines()[0]
+
+
+def test_an_adapter_is_asked_about_observations_too() -> None:
+    asked: list[Any] = []
+
+    def expert(observation: Any) -> int:
+        asked.append(observation)
+        return int(WAY[observation])
+
+    result = ActiveIRL(max_samples=60, certify=None).fit(GymEnvironment(lake(), horizon=20), expert)
+    assert 0 in asked, "the start is observation 0; its number as a state is 1"
+    assert int(result.predict(0)[0]) == WAY[0]
 
 
 def test_a_result_acts_pays_and_trains(capsys: pytest.CaptureFixture[str]) -> None:

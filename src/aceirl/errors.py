@@ -25,22 +25,11 @@ def cause(error: Exception) -> str:
 
 SYNONYMS = {
     "maxent": "max-causal-entropy",
-    "maxentirl": "max-causal-entropy",
     "mceirl": "max-causal-entropy",
-    "maximumentropy": "max-causal-entropy",
     "randomstate": "seed",
-    "randomseed": "seed",
-    "maxsteps": "max_samples",
     "totaltimesteps": "max_samples",
-    "timesteps": "max_samples",
-    "budget": "max_samples",
-    "tolerance": "epsilon",
     "eps": "epsilon",
-    "confidencelevel": "delta",
-    "algorithm": "irl",
     "batchsize": "episodes_per_iteration",
-    "nenvs": "episodes_per_iteration",
-    "rewardmax": "rmax",
 }
 """What other libraries call things, without strokes."""
 

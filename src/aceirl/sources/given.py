@@ -48,7 +48,8 @@ def given_task(
         environment = gym_env(Source(environment, {}, seed, horizon=horizon))
     adapter = _adapter(environment, horizon, discretise)
     if adapter is not None:
-        return _gym_task(environment, adapter, expert, stochastic=stochastic_expert)
+        env = None if adapter is environment else environment
+        return _gym_task(env, adapter, expert, stochastic=stochastic_expert)
     for name, value in (("horizon", horizon), ("discretise", discretise)):
         if value is not None:
             raise InputError(f"{name} is for Gymnasium environments; this one has its own")
@@ -70,28 +71,28 @@ def given_task(
 
 def _adapter(environment: Any, horizon: int | None, discretise: Callable[[Any], Any] | None) -> GymAdapter | None:
     """A Gymnasium environment as the learner wants it; None if it is not one."""
+    if hasattr(environment, "action_number"):  # it is one already
+        adapter: GymAdapter = environment
+        return adapter
     if not hasattr(environment, "action_space"):
         return None
     from gymnasium.vector import VectorEnv
 
-    from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
+    from aceirl.envs.gymnasium import GymEnvironment
     from aceirl.envs.vector import GymVectorEnvironment
 
-    if isinstance(environment, GymAdapter):
-        return environment
     made = GymVectorEnvironment if isinstance(environment, VectorEnv) else GymEnvironment
     return made(environment, horizon=horizon, discretise=discretise)
 
 
 def _gym_task(env: Any, environment: GymAdapter, expert: Any, *, stochastic: bool) -> Task:
-    from aceirl.envs.gymnasium import GymAdapter
-
     if isinstance(expert, str) and expert == "optimal":
+        if env is None:
+            raise InputError("for the expert 'optimal' give the Gymnasium environment itself")
         return optimal_task(env, environment)
     from aceirl.envs.pay import pay_of
 
-    single = not isinstance(env, GymAdapter) and not hasattr(env, "num_envs")
-    rmax, max_return = pay_of(env) if single else (None, None)
+    rmax, max_return = (None, None) if env is None or hasattr(env, "num_envs") else pay_of(env)
     asked = _gym_expert(expert, environment, stochastic=stochastic)
     return Task(environment, asked, rmax=rmax or 1.0, max_return=max_return, env=env)
 
