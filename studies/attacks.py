@@ -135,8 +135,8 @@ def undo_run(seed: int, *, skip: bool) -> bool:
                 if interview.phase == "walking":
                     interview.walk_on(0.001)
                     continue
-                assert interview.question is not None
-                state = interview.question.state
+                assert isinstance(interview.asked, Question)
+                state = interview.asked.state
                 interview.answer(interview.turn, 1)
                 if state not in asked and len(asked) > 1:
                     interview.undo(interview.turn)

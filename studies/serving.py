@@ -10,10 +10,13 @@ from pathlib import Path
 
 
 class Server:
-    """`aceirl interview` in a process of its own, which may have so many `descriptors` open."""
+    """`aceirl interview` in a process of its own, which may have so many `descriptors` open.
 
-    def __init__(self, environment: str, folder: Path, *options: str, descriptors: int | None = None) -> None:
-        self.folder, self._arguments = folder, [environment, "--out", str(folder), *options]
+    Without an environment it serves the page on which one is chosen.
+    """
+
+    def __init__(self, environment: str | None, folder: Path, *options: str, descriptors: int | None = None) -> None:
+        self.folder, self._arguments = folder, [*([environment] if environment else []), "--out", str(folder), *options]
         self._descriptors = descriptors
         self._start(port=0)
 

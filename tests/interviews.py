@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aceirl.protocols import Question
 from aceirl.sources import Source
 from aceirl.turns import Turn
+from aceirl.web.history import Walk
 from aceirl.web.session import Accuracy, Interview
 
 Person = Callable[[int], int]
@@ -69,14 +71,23 @@ def begin(folder: Path, source: Source = FOUR_PATHS, accuracy: Accuracy | None =
 def here(interview: Interview) -> int:
     """The state the person is asked about."""
     assert interview.phase == "asking"
-    assert interview.question is not None
-    return interview.question.state
+    assert isinstance(interview.asked, Question)
+    return interview.asked.state
 
 
 def answer(interview: Interview, person: Person) -> int:
-    """One answer, and on to the next question; the state that was asked about."""
-    state = here(interview)
-    interview.answer(interview.turn, person(state))
+    """One answer, and on to the next question; the state that was asked about.
+
+    Of an episode that is shown: whether they would do as well, or what they would do at the first step where not.
+    """
+    shown = interview.asked
+    if isinstance(shown, Walk):
+        wrong = next((one for one in shown.guessed if person(one[1]) != one[2]), None)
+        interview.review(interview.turn, *(() if wrong is None else (wrong[0], person(wrong[1]))))
+        state = shown.guessed[-1][1] if wrong is None else wrong[1]
+    else:
+        state = here(interview)
+        interview.answer(interview.turn, person(state))
     interview.walk_on(10)
     return state
 

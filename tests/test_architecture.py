@@ -14,7 +14,7 @@ SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
 # A unit is a module or a package directly under `aceirl`; inside a package the files may know each other.
 # Each unit, from the bottom up, with the units it may import.
 ARRAYS = {"errors", "kernels", "mdp", "dynamic_programming"}
-BOUNDS = ARRAYS | {"protocols", "planner", "counts", "confidence", "bounds"}
+BOUNDS = ARRAYS | {"protocols", "preferences", "planner", "counts", "confidence", "bounds"}
 LEARNER = BOUNDS | {"rewards"}
 ENGINE = LEARNER | {"named", "belief", "irl", "explore", "certificates", "collect", "settings"}
 RUNS = ENGINE | {"files", "turns", "engine", "loop", "envs", "experts", "metrics", "sources"}
@@ -26,11 +26,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mdp": {"errors", "kernels"},
     "dynamic_programming": {"kernels", "mdp"},
     "protocols": {"errors", "mdp"},
+    "preferences": {"errors", "protocols"},
     "metrics": ARRAYS,
     "envs": ARRAYS | {"protocols"},
     "experts": ARRAYS | {"protocols"},
     "planner": ARRAYS,
-    "counts": ARRAYS | {"protocols"},
+    "counts": ARRAYS | {"protocols", "preferences"},
     "confidence": ARRAYS | {"counts"},
     "bounds": ARRAYS | {"counts", "planner", "confidence"},
     "rewards": BOUNDS,
@@ -46,17 +47,33 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": ENGINE | {"turns"},
     "loop": ENGINE | {"turns", "engine"},
     "sources": ARRAYS | {"protocols", "metrics", "envs", "experts"},
+    "recorded": RUNS,
+    "support": {"counts", "dynamic_programming", "goal", "mdp", "rewards", "turns"},
     "runs": RUNS,
     "transfer": RUNS - {"files", "engine", "loop", "experts"},
-    "learner": RUNS | {"runs", "transfer", "goal", "outputs"},
+    "learner": RUNS | {"runs", "recorded", "support", "transfer", "goal", "outputs", "show"},
     "__init__": RUNS | {"runs", "transfer", "learner"},
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
     "show": RUNS | {"runs", "goal"},
     "experiments": RUNS | {"runs", "transfer", "outputs", "show", "__init__"},
     # A page drives the engine. It knows no rule of learning: neither rewards nor radii, neither plans nor bounds.
-    "web": {"errors", "files", "mdp", "protocols", "counts", "collect", "settings", "turns", "engine", "loop"}
+    "web": {
+        "errors",
+        "files",
+        "mdp",
+        "protocols",
+        "preferences",
+        "counts",
+        "collect",
+        "settings",
+        "turns",
+        "engine",
+        "loop",
+    }
     | {"certificates", "envs", "experts", "sources", "runs", "goal", "show", "__init__"},
-    "cli": RUNS | {"runs", "transfer", "learner", "outputs", "show", "experiments", "web", "__init__"},
+    "choosing": RUNS | {"runs"},
+    "cli": RUNS
+    | {"choosing", "runs", "recorded", "transfer", "learner", "outputs", "show", "experiments", "web", "__init__"},
     "__main__": {"cli"},
 }
 
@@ -65,7 +82,7 @@ SHOWING = {"show", "experiments", "cli", "web"}
 RESERVED: dict[str, set[str]] = {
     "matplotlib": SHOWING,
     "pandas": SHOWING,
-    "pyarrow": SHOWING,
+    "pyarrow": SHOWING | {"sources"},
     "jinja2": SHOWING,
     "joblib": SHOWING,
     "dask": SHOWING,

@@ -1,10 +1,12 @@
-"""What the pages say exists: links, files, commands with their options, benchmarks, names in the package, and the
-blocks of Python that stand on their own."""
+"""What the pages say exists: links, files, commands with their options, benchmarks, names in the package. Their blocks
+of Python are executed."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
+import io
 import re
 import shlex
 from pathlib import Path
@@ -12,9 +14,14 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import aceirl
 from aceirl.cli import app
+from aceirl.experiments.specs import Scenario
+from aceirl.experiments.store import Store
+from aceirl.experiments.sweep import Here, sweep
+from aceirl.experiments.userspecs import read_spec
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -124,10 +131,68 @@ def test_names_in_the_table_of_notation_exist() -> None:
     assert checked > 25
 
 
-def test_the_blocks_of_the_page_on_strategies_run() -> None:
-    """As written, with a budget of 500 samples."""
-    names: dict[str, Any] = {"__name__": "strategies"}
-    for kind, text in BLOCK.findall((ROOT / "docs" / "strategies.md").read_text(encoding="utf-8")):
+WITH_PYTHON = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, with the results that the page on experiments reads."""
+    monkeypatch.chdir(tmp_path)
+    scenario = Scenario(name="small", title="Small", environment="gridworld", choices={"max_samples": 20})
+    store = Store(tmp_path / "reproduction" / "runs")
+    for _ in sweep([scenario.cell("random", 0)], store, Here()):
+        pass
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_as_written_and_prints_what_it_says(page: Path, elsewhere: Path) -> None:
+    """All blocks of a page in order, in one interpreter; a block of text after one is what it prints."""
+    names: dict[str, Any] = {"__name__": f"page_{page.stem}"}
+    printed, kinds = "", []
+    for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        kinds.append(kind)
         if kind == "python":
-            exec(compile(text, "strategies.md", "exec"), names)
-    assert names["result"].reward_table.shape == names["problem"].mdp.shape
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+                exec(compile(text, page.name, "exec"), names)
+            printed = output.getvalue()
+        elif kind == "text" and kinds[-2:] == ["python", "text"]:
+            assert printed == text
+    if page.name == "strategies.md":
+        assert names["result"].reward_table.shape == names["problem"].mdp.shape
+    if page.name == "gymnasium.md":
+        assert names["House"].description.words(None, (2, 1)) == "room 2 with the toy"
+        assert names["House"].description.map_cell(None, (2, 1)).panel == "with the toy"
+        assert names["action"] == 1
+        assert names["side_by_side"].turn.settings.episodes_per_iteration == 2
+
+
+def test_the_key_and_the_door_take_twenty_lines_from_class_to_transferred_reward() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    lines = [line for line in BLOCK.findall(text)[0][1].splitlines() if line.strip()]
+    first = next(i for i, line in enumerate(lines) if line.startswith("class KeyDoor"))
+    last = next(i for i, line in enumerate(lines) if ".transfer(" in line)
+    assert last - first + 1 <= 20
+
+
+def test_a_run_of_the_page_on_rewards_says_what_the_page_does(elsewhere: Path) -> None:
+    blocks = BLOCK.findall((ROOT / "docs" / "rewards.md").read_text(encoding="utf-8"))
+    command = shlex.split(blocks[0][1].splitlines()[0], comments=True)
+    ran = CliRunner().invoke(app, command[1:])
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.startswith(blocks[1][1])
+
+
+def test_the_experiment_of_the_page_on_experiments_is_one(elsewhere: Path) -> None:
+    blocks = BLOCK.findall((ROOT / "docs" / "experiments.md").read_text(encoding="utf-8"))
+    path = elsewhere / "mine.toml"
+    path.write_text(next(text for kind, text in blocks if kind == "toml"))
+    spec = read_spec(path)
+    assert [scenario.environment for scenario in spec.scenarios] == [
+        "four-paths",
+        "four-paths",
+        "chain",
+        "FrozenLake-v1",
+    ]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aceirl.errors import InputError
+from aceirl.experiments.report import write_report
+from aceirl.experiments.specs import RESULTS_VERSION
+from aceirl.experiments.store import Store
+from aceirl.experiments.sweep import Here, sweep
 from aceirl.experiments.userspecs import read_spec
 
 GOOD = """\
@@ -100,6 +107,72 @@ def test_what_is_wrong_is_told_with_line_and_key(tmp_path: Path, old: str, new: 
         read(tmp_path, GOOD.replace(old, new))
     assert "\n" not in str(caught.value)
     assert "mine.toml" in str(caught.value)
+
+
+GYMNASIUM = """\
+strategies = ["random", "guided"]
+seeds = 1
+
+[settings]
+max_samples = 200
+
+[[scenario]]
+environment = "FrozenLake-v1"
+parameters = { is_slippery = false }
+horizon = 20
+
+[[scenario]]
+environment = "gymnasium_environments:Corridor"
+name = "corridor"
+expert = "test_experiments_userspecs:onwards"
+horizon = 9
+"""
+
+
+def onwards(room: int) -> int:
+    return 1
+
+
+def test_environments_of_gymnasium_and_of_ones_own_are_swept_too(tmp_path: Path) -> None:
+    spec = read(tmp_path, GYMNASIUM)
+    cells = spec.cells()
+    assert [(cell.environment, cell.source) for cell in cells[::2]] == [
+        ("FrozenLake-v1", {"horizon": 20}),
+        ("gymnasium_environments:Corridor", {"expert": "test_experiments_userspecs:onwards", "horizon": 9}),
+    ]
+    store = Store(tmp_path / "runs")
+    *_, last = sweep(cells, store, Here())
+    assert (last.finished, last.failed) == (4, 0)
+    for cell in cells:
+        run = store.read(cell)
+        assert run is not None
+        assert np.isfinite(run.regret).all()
+        assert run.samples[-1] >= 200
+    assert write_report([spec], store, tmp_path, command="aceirl sweep mine.toml").path.exists()
+
+
+def test_a_cell_of_ours_has_the_key_it_always_had(tmp_path: Path) -> None:
+    """Results on disk are found again by it: what is for Gymnasium alone is no part of it."""
+    cell = read(tmp_path, GOOD).cells()[0]
+    everything = {"results": RESULTS_VERSION, **cell.model_dump(exclude={"source"})}
+    assert cell.key == hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:40]
+    assert cell.key != cell.model_copy(update={"source": {"horizon": 3}}).key
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"FrozenLake-v1"', '"FrozenLak-v1"', r"line 8, scenario\[0\].environment: unknown environment"),
+        ("horizon = 20", 'expert = "nobody"', r"scenario\[0\].environment: expert 'nobody' is not one of"),
+        ("horizon = 20", "reward_free = true", r"line 10, scenario\[0\].reward_free: is for our own environments"),
+        ("horizon = 9", "", r"scenario\[1\].environment: horizon must be given"),
+        ('"FrozenLake-v1"\nparameters = { is_slippery = false }', '"chain"', r"horizon: is for Gymnasium environments"),
+    ],
+)
+def test_what_is_wrong_with_a_gymnasium_scenario_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in GYMNASIUM
+    with pytest.raises(InputError, match=told):
+        read(tmp_path, GYMNASIUM.replace(old, new))
 
 
 def test_a_file_that_is_not_there_or_has_no_scenario(tmp_path: Path) -> None:

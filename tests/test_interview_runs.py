@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from interviews import FOUR_PATHS, GRIDWORLD, UP, Person, all_closed, answer, be
 from interviews import work_out as finish_off
 from typer.testing import CliRunner
 
+import aceirl
 from aceirl.cli import app
 from aceirl.errors import InputError
 from aceirl.runs import Run
@@ -119,6 +121,21 @@ def test_transfer_plans_with_what_the_person_wants(interview: Interview) -> None
     code, out, _ = on_the_command_line("transfer", interview.folder, "--json")
     assert code == 0
     assert json.loads(out)["regret"] is None, "there is no truth to compare with"
+
+
+def test_a_finished_interview_is_loaded_and_asked_for_another_reward(interview: Interview, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(interview.folder, moved)
+    result = aceirl.load(moved)
+    assert result.stopped in ("certificate", "questions")
+    assert result.in_words().splitlines()[0] in on_the_command_line("show", moved)[1]
+    code, out, error = on_the_command_line("resume", moved, "--reward", "state-action", "--json")
+    assert code == 0, error
+    told = json.loads(out.splitlines()[-1])
+    assert (told["space"], told["samples"], told["answers"]) == ("state-action", result.samples, result.answers)
+    if os.name == "posix":
+        for name in ("run.json", "state.npz", "records.jsonl", "environment.npz"):
+            assert (moved / name).stat().st_mode & 0o077 == 0, "only its owner can read it"
 
 
 def test_resuming_a_finished_interview_says_what_came_out(interview: Interview) -> None:

@@ -27,13 +27,14 @@ from typer.testing import CliRunner
 from aceirl import files
 from aceirl.cli import app
 from aceirl.errors import InputError
-from aceirl.web import connections, security, server
-from aceirl.web.security import Guard, is_loopback, lasting_token
+from aceirl.web import conductor, connections, security
+from aceirl.web.people import People
+from aceirl.web.security import Guard, Reach, Tokens, is_loopback, lasting_token, reachable_address
 from aceirl.web.server import application, listening_socket
 from aceirl.web.session import Accuracy, Interview
 from studies.serving import Server
 
-TOKEN, PORT = "t" * 32, 8472
+TOKEN, INVITATION, PORT = "t" * 32, "i" * 32, 8472
 JSON = {"content-type": "application/json"}
 
 
@@ -45,8 +46,12 @@ def interview(tmp_path: Path) -> Iterator[Interview]:
 
 @pytest.fixture
 def client(interview: Interview) -> Iterator[TestClient]:
-    with TestClient(application(interview, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
+    with TestClient(served(interview), base_url=f"http://127.0.0.1:{PORT}") as client:
         yield client
+
+
+def served(interview: Interview, **reach: Any) -> Guard:
+    return application(People(interview, TOKEN, INVITATION), Reach(PORT, **reach))
 
 
 def post(client: TestClient, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
@@ -132,7 +137,7 @@ def test_skip_undo_and_replay(client: TestClient) -> None:
     shown = current(client)
     shown = post(client, "answer", turn=shown["turn"], action=UP).json()
     state = shown["question"]["state"]
-    frames = client.get(f"/{TOKEN}/replay").json()["frames"]
+    frames = client.get(f"/{TOKEN}/replay", params={"episode": shown["question"]["episode"]}).json()["frames"]
     assert len(frames) == len(shown["question"]["path"])
     shown = post(client, "skip", turn=shown["turn"]).json()
     assert shown["progress"]["skipped"] == 1
@@ -163,7 +168,7 @@ def test_the_names_of_this_machine_are_accepted(client: TestClient, host: str) -
 
 
 def test_an_open_server_accepts_addresses_but_no_foreign_names(interview: Interview) -> None:
-    app = application(interview, TOKEN, PORT, public=True)
+    app = served(interview, public=True)
     with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
         assert client.get(f"/{TOKEN}/view", headers={"host": "192.168.1.5:8472"}).status_code == 200
         assert client.get(f"/{TOKEN}/view", headers={"host": "evil.example:8472"}).status_code == 421
@@ -269,7 +274,7 @@ def test_requests_without_the_token_do_not_use_up_those_of_the_person(
 
 
 def test_one_person_does_not_use_up_the_requests_of_another(interview: Interview) -> None:
-    guard = Guard(application(interview, TOKEN, PORT), TOKEN, PORT, public=True)
+    guard = served(interview, public=True)
     while guard._may_ask("stranger"):
         pass
     assert guard._may_ask("person")
@@ -316,8 +321,22 @@ def test_the_command_prints_the_address_and_warns_of_the_network(
     served[0].close()
     assert result.exit_code == 0, result.output
     token = (tmp_path / "token").read_text()
-    assert re.search(rf"http://{re.escape(host)}:\d+/{token}/", result.stdout)
+    (printed,) = re.findall(rf"http://(.+):\d+/{token}/", result.stdout)
+    assert printed == reachable_address(host)
+    assert printed != "0.0.0.0", "nobody can open that"
+    assert re.search(rf"http://{re.escape(printed)}:\d+/{(tmp_path / 'invitation').read_text()}/", result.stdout)
     assert ("can be reached from the network" in result.stderr) == warned
+
+
+def test_the_address_that_is_printed_for_the_network_can_be_opened(tmp_path: Path) -> None:
+    running = Server("gridworld", tmp_path, "--host", "0.0.0.0")
+    host, path = running.url.removeprefix("http://").split("/", 1)
+    try:
+        with closing(http.client.HTTPConnection(host, timeout=10)) as person:
+            person.request("GET", f"/{path}view")
+            assert person.getresponse().status == 200
+    finally:
+        running.stop(signal.SIGKILL)
 
 
 def test_the_command_refuses_what_it_cannot_do(tmp_path: Path) -> None:
@@ -343,7 +362,7 @@ def test_the_address_without_its_last_slash_leads_to_the_page(client: TestClient
 def test_only_not_knowing_comes_to_an_end(tmp_path: Path) -> None:
     with all_closed():
         interview = begin(tmp_path, GRIDWORLD)
-        with TestClient(application(interview, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
+        with TestClient(served(interview), base_url=f"http://127.0.0.1:{PORT}") as client:
             while (shown := wait_for(client, {"asking", "done"}))["phase"] == "asking":
                 post(client, "skip", turn=shown["turn"])
                 time.sleep(1 / security.REQUESTS_PER_SECOND)
@@ -393,7 +412,7 @@ def full_disk(*_: object) -> None:
 def test_an_answer_that_was_stored_is_not_refused_when_the_agent_cannot_go_on(
     client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "RETRY", 0.05)
+    monkeypatch.setattr(conductor, "RETRY", 0.05)
     turn, log = interview.turn, interview.log
     with monkeypatch.context() as patched:
 
@@ -418,7 +437,7 @@ def test_an_answer_that_was_stored_is_not_refused_when_the_agent_cannot_go_on(
 def test_a_full_disk_is_shown_at_the_end_until_the_result_is_written(
     client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "RETRY", 0.05)
+    monkeypatch.setattr(conductor, "RETRY", 0.05)
     person = wants_the_end_of(UP)
     with monkeypatch.context() as patched:
         patched.setattr("os.replace", full_disk)
@@ -444,7 +463,7 @@ def test_an_environment_that_cannot_be_played_again_is_said_on_the_page(
         walk = {"event": "walk", "episode": 0, "step": 0, "path": [7], "stakes": {}}
         (tmp_path / "answers.jsonl").write_text(json.dumps(walk) + "\n")
         interview = Interview.open(tmp_path, FOUR_PATHS, Accuracy())
-        with TestClient(application(interview, TOKEN, PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
+        with TestClient(served(interview), base_url=f"http://127.0.0.1:{PORT}") as client:
             assert "went differently" in current(client)["trouble"]
         interview.close()
     assert "went differently" in capsys.readouterr().err
@@ -456,7 +475,7 @@ def test_a_failure_of_the_software_is_shown(
     def broken(turn: object) -> None:
         raise ArithmeticError("no reward to be found")
 
-    monkeypatch.setattr(server, "work_out", broken)
+    monkeypatch.setattr(conductor, "work_out", broken)
     post(client, "answer", turn=interview.turn, action=UP)
     for _ in range(100):
         if (shown := current(client))["trouble"]:
@@ -517,6 +536,23 @@ def test_the_token_may_come_in_pieces() -> None:
     assert (transport.closed, transport.sent, list(door.strangers)) == (False, b"", [])
 
 
+def test_a_token_opens_its_own_page_from_when_it_is_added() -> None:
+    async def one(scope: object, receive: object, send: object) -> None: ...
+
+    async def other(scope: object, receive: object, send: object) -> None: ...
+
+    tokens = Tokens()
+    tokens.add("a" * 32, one)
+    assert tokens.opened(b"b" * 32) is None
+    tokens.add("b" * 32, other)
+    assert tokens.opened(b"a" * 32) is one
+    assert tokens.opened(b"b" * 32) is other
+    for wrong in (b"", b"a", b"a" * 31, b"a" * 33, "ä".encode() * 16):
+        assert tokens.opened(wrong) is None
+    with pytest.raises(ValueError, match="32 characters"):
+        tokens.add("short", one)
+
+
 class Transport(asyncio.Transport):
     """What becomes of a connection."""
 
@@ -543,7 +579,10 @@ def at_the_door(*pieces: bytes) -> tuple[connections.Door, Transport]:
     async def come() -> tuple[connections.Door, Transport]:
         config = uvicorn.Config(app)
         server_state = uvicorn.Server(config).server_state
-        kind = connections.door(TOKEN, security.refusal())
+        tokens = Tokens()
+        tokens.add("o" * 32, app)
+        tokens.add(TOKEN, app)
+        kind = connections.door(tokens, security.refusal())
         door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
         door.connection_made(transport)
         for piece in pieces:

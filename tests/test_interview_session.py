@@ -37,16 +37,17 @@ from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert
 from aceirl.files import Event, alone
 from aceirl.loop import learn
+from aceirl.protocols import Question
 from aceirl.runs import Run
 from aceirl.sources import Source
+from aceirl.web import session
 from aceirl.web.answer_errors import answer_errors
+from aceirl.web.conduct import FIRST_REPEAT, MAX_VOTES
 from aceirl.web.environment_view import open_view, with_keys
 from aceirl.web.history import MAX_SKIPS, History, effective
 from aceirl.web.png import png
 from aceirl.web.session import (
     ANSWERS,
-    FIRST_REPEAT,
-    MAX_VOTES,
     QUIET_EPISODES,
     RESULTS,
     Accuracy,
@@ -66,6 +67,11 @@ def closed() -> Iterator[None]:
 
 def logged(folder: Path) -> list[Event]:
     return [json.loads(line) for line in (folder / ANSWERS).read_text().splitlines()]
+
+
+def timeless(events: list[Event]) -> list[Event]:
+    """The events without when they happened and how long they took."""
+    return [{key: value for key, value in event.items() if key not in ("time", "seconds")} for event in events]
 
 
 def true_loss_share(interview: Interview, problem_seed: int) -> float:
@@ -132,12 +138,7 @@ def test_an_interview_cut_short_after_every_answer_is_the_same_but_for_the_clock
         cut.answer(cut.turn, UPWARD(here(cut)))
         cut.close()
         cut = begin(tmp_path / "cut")
-    clocks = ("time", "seconds")
-    untimed = [
-        [{name: value for name, value in event.items() if name not in clocks} for event in logged(tmp_path / folder)]
-        for folder in ("cut", "whole")
-    ]
-    assert untimed[0] == untimed[1]
+    assert timeless(logged(tmp_path / "cut")) == timeless(logged(tmp_path / "whole"))
     assert cut.version == whole.version
 
 
@@ -203,8 +204,11 @@ def test_whoever_undoes_after_each_surprise_gains_nothing_by_it(tmp_path: Path) 
 
 @pytest.mark.parametrize("source", [FOUR_PATHS, GRIDWORLD, Source("FrozenLake-v1", {}, seed=0, stationary_expert=True)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_interview_and_a_run_of_the_same_answers_end_alike(tmp_path: Path, source: Source) -> None:
-    """They are the same code: same counts, same policy, same certificate."""
+def test_an_interview_and_a_run_of_the_same_answers_end_alike(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the same code, if the agent never looks around: same counts, same policy, same certificate."""
+    monkeypatch.setattr(session, "next_conduct", lambda history, can_guess: "asked")
     interview = begin(tmp_path, source)
     actions = interview.environment.n_actions
 
@@ -273,7 +277,7 @@ def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:
     interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
     skipped: list[tuple[int, int]] = []
     while interview.phase != "done":
-        question = interview.question
+        question = interview.asked
         assert question is not None
         if question.again:
             assert question.state not in [state for state, _ in skipped]
@@ -295,7 +299,7 @@ def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:
 
 def test_taking_back_a_repeated_answer_asks_again(tmp_path: Path) -> None:
     interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
-    while not (interview.question and interview.question.again):
+    while not (interview.asked and interview.asked.again):
         answer(interview, UPWARD)
     state = answer(interview, lambda state: (UPWARD(state) + 1) % 4)
     assert not interview.certified
@@ -330,20 +334,20 @@ def test_the_page_says_what_is_true(tmp_path: Path) -> None:
     assert "may come twice" in view(interview)["answer_errors"]
     reasons = Counter[str]()
     while interview.phase != "done":
-        shown, question = view(interview), interview.question
-        assert question is not None
-        situations = re.search(r"At most (\d+) situations? left", shown["progress"]["words"])
-        known = len(interview.history.known())
-        if situations:
-            assert known + int(situations[1]) >= 41, "all that can still be asked about is counted"
+        shown, question = view(interview), interview.asked
+        assert isinstance(question, Question)
+        often = re.search(r"came up in (\d+) of (\d+) episodes", shown["question"]["why"])
+        if often:
+            walks = [walk for walk in interview.history.walks if walk.over]
+            met = sum(any(move[1] == question.state for move in walk.moves) for walk in walks)
+            assert (met, len(walks)) == (int(often[1]), int(often[2]))
         repeated = question.state in interview.history.known()
         assert ("on purpose" in shown["question"]["why"]) == repeated
         assert not (repeated and "does not know" in shown["question"]["why"])
-        reasons[shown["question"]["why"].split()[0]] += 1
+        reasons[" ".join(shown["question"]["why"].split()[:3])] += 1
         answer(interview, UPWARD)
-    assert reasons["You"] == interview.history.repeats > 0
-    assert reasons["Episode"]
-    assert reasons["The"]
+    assert reasons["You were asked"] == interview.history.repeats > 0
+    assert reasons["You have not"]
 
 
 def test_the_last_screen_says_what_is_true_of_someone_who_said_little(tmp_path: Path) -> None:
@@ -407,7 +411,7 @@ def test_contradictions_are_counted_and_can_be_put_right(tmp_path: Path) -> None
     told = f"{interview.history.contradictions} of {interview.history.repeats} repeated question"
     assert shown["gauge"]["words"].startswith("Nothing is promised")
     assert told in shown["gauge"]["words"]
-    assert (shown["gauge"]["sure"], shown["gauge"]["reached"]) == (0.0, False)
+    assert not shown["gauge"]["reached"]
     assert not json.loads((tmp_path / "result.json").read_text())["certified"]
     while contradictions := view(interview)["contradictions"]:
         state = contradictions[0]["state"]
@@ -499,7 +503,7 @@ def test_what_the_agent_did_waits_until_it_can_be_written(tmp_path: Path, monkey
         interview.walk_on(10)
         assert interview.trouble is None
         assert tag(interview) != tag_of_trouble
-    assert (tmp_path / "full" / ANSWERS).read_bytes() == (tmp_path / "whole" / ANSWERS).read_bytes()
+    assert timeless(logged(tmp_path / "full")) == timeless(logged(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("chance", range(4))
@@ -654,7 +658,7 @@ def test_the_number_of_questions_to_come_is_about_right_from_half_way_on(tmp_pat
             answer(interview, lambda state: RIGHT)
         total = len(interview.history.known())
         errors = [abs(known + expected - total) for known, expected in guesses]
-        assert len(guesses) >= 10
+        assert len(guesses) >= 5
         assert np.median(errors[len(errors) // 2 :]) <= 0.25 * total
         assert guesses[-1][1] <= 3
 

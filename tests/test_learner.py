@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import re
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from typer.main import get_command
 
-from aceirl import ActiveIRL, InputError, PolicyExpert, Run, Simulator, Truth, Turn, make
+from aceirl import ActiveIRL, InputError, PolicyExpert, Run, Settings, Simulator, Truth, Turn, make
+from aceirl.cli import app
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.experts import Demonstration
 from aceirl.explore import STRATEGIES
@@ -57,8 +61,8 @@ def test_a_fit_interrupted_and_begun_again_ends_as_one_that_was_not(tmp_path: Pa
     assert [record.regret for record in again.records] == [record.regret for record in whole.records]
     assert again.certificate == whole.certificate
     assert again.stopped == whole.stopped == "budget"
-    with pytest.raises(InputError, match="holds a run with max_samples 200, not 201"):
-        ActiveIRL(strategy="ace", max_samples=201, seed=4).fit(environment, expert, out=tmp_path / "run")
+    with pytest.raises(InputError, match="holds a run with seed 4, not 5, and that cannot be changed"):
+        ActiveIRL(strategy="ace", max_samples=200, seed=5).fit(environment, expert, out=tmp_path / "run")
 
 
 def test_strategies_and_algorithms_may_be_objects() -> None:
@@ -242,6 +246,52 @@ def test_a_regret_that_is_no_number_is_refused() -> None:
         ActiveIRL(max_samples=50).fit("gridworld", regret=lambda policy: float("nan"))
 
 
+def test_settings_are_seen_where_people_look_for_them() -> None:
+    listed = inspect.signature(ActiveIRL).parameters
+    assert {name: parameter.default for name, parameter in listed.items()} == Settings().model_dump()
+    documented = pydoc.plain(pydoc.render_doc(ActiveIRL))
+    for name, field in Settings.model_fields.items():
+        assert field.description
+        assert f"{name}: {field.description}" in documented
+    assert repr(ActiveIRL(max_samples=50, strategy="ace")) == "ActiveIRL(strategy='ace', max_samples=50)"
+
+
+def test_the_command_line_has_the_same_defaults() -> None:
+    command = get_command(app).commands["run"]  # type: ignore[attr-defined]
+    usual = {parameter.name: parameter.default for parameter in command.params}
+    left_to_the_task = {"rmax": 1.0, "episodes_per_iteration": 1}
+    for name, default in Settings().model_dump().items():
+        if name in usual:
+            assert usual[name] == (None if name in left_to_the_task else default), name
+
+
+def test_results_print_short() -> None:
+    result = ActiveIRL(max_samples=50).fit("gridworld")
+    assert repr(result).startswith("<Result: 50 steps, ")
+    assert len(repr(result)) < 100
+
+
+def test_texts_show_observations_as_people_write_them() -> None:
+    class Pair(KeyDoor):
+        observation_space = spaces.MultiDiscrete([5, 2])  # type: ignore[assignment]
+
+        def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+            seen, info = super().reset(**options)
+            return np.array([seen["room"], seen["key"]]), info
+
+    with pytest.raises(InputError, match=r"answered 'left' to the observation \[2, 0\]; actions are 0 to 1"):
+        ActiveIRL(max_samples=50).fit(Pair(), lambda seen: "left", horizon=12)
+    with pytest.raises(InputError, match=r"answered 7 to the observation room 2, key 0"):
+        ActiveIRL(max_samples=50).fit(KeyDoor(), lambda seen: np.int64(7), horizon=12)
+    result = ActiveIRL(max_samples=400, max_return=1.0, epsilon=0.05, certify="reward").fit(
+        KeyDoor(), fetch, horizon=12
+    )
+    assert result.certificate is not None
+    said = result.certificate.in_words(result.names, ("left", "right"))
+    assert re.search(r"Most of what is left lies at step \d+, .*room \d, key \d, (left|right) ", said), said
+    assert result.in_words().startswith("The expert wants to reach the end in the observation room 0, key 1")
+
+
 def test_a_folder_may_be_named_by_text(tmp_path: Path) -> None:
     ActiveIRL(max_samples=50, certify=None).fit("gridworld", out=str(tmp_path / "run"))
     assert Run.open(str(tmp_path / "run")).state() is not None
@@ -252,6 +302,8 @@ def test_a_folder_may_be_named_by_text(tmp_path: Path) -> None:
     [
         ({"irl": "maxent"}, "did you mean 'max-causal-entropy'"),
         ({"random_state": 3}, "did you mean 'seed'"),
+        ({"rng": 3}, "did you mean 'seed'"),
+        ({"env": 3}, r"env is no setting; give it to fit: ActiveIRL\(...\).fit\(environment, expert\)"),
         ({"total_timesteps": 3}, "did you mean 'max_samples'"),
         ({"straetgy": "ace"}, "did you mean 'strategy'"),
     ],

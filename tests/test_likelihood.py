@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from strategies import SEEDS, counts, shapes
 
 from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.experts import PolicyExpert
 from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERENCE, MOST_WEIGHT, Likelihood
+from aceirl.loop import learn
 from aceirl.mdp import FloatArray
 from aceirl.protocols import Moves
+from aceirl.settings import Settings
 
 SHAPES = shapes(max_horizon=4, max_states=4, max_actions=4)
 
@@ -253,3 +258,23 @@ def test_answers_of_one_state_count_as_many_only_up_to_a_point() -> None:
         answers[0, 0, 0] = n
         many = Estimate.of(few.counts.with_answers(answers), kind=ExpertKind(), delta=0.1)
         assert Likelihood(many).loss(paid_in(1)) == pytest.approx(weight * Likelihood(few).loss(paid_in(1)))
+
+
+@pytest.mark.parametrize("name", ["gridworld", "four-paths", "double-chain", "random-mdp"])
+def test_a_reward_for_all_steps_is_judged_as_the_same_reward_written_out_step_by_step(name: str) -> None:
+    """Written out, no step is left out; in one piece, the sweep ends once all values grow alike."""
+    problem = make(name, seed=1, horizon=40)
+    settings = Settings(max_samples=1_000, certify=None, infer_after_growth=10.0)
+    *_, turn = learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings)
+    estimate = turn.belief.estimate
+    likelihood, rng = Likelihood(estimate), np.random.default_rng(0)
+    for _ in range(20):
+        reward = np.zeros((1, *estimate.mdp.shape[1:]))
+        reward[0, rng.integers(reward.shape[1], size=2)] = rng.choice([1.0, -1.0, 0.5], size=(2, 1))
+        written_out = np.repeat(reward, estimate.mdp.horizon, axis=0)
+        assert likelihood.loss(reward) == pytest.approx(likelihood.loss(written_out), rel=1e-8)
+        whole, steps = likelihood.judged(reward), likelihood.judged(written_out)
+        assert whole.expected == pytest.approx(steps.expected, rel=1e-8)
+        assert whole.variance == pytest.approx(steps.variance, rel=1e-8)
+        for one, other in zip(likelihood.explained(reward), likelihood.explained(written_out), strict=True):
+            assert np.array_equal(one, other)

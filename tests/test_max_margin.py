@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 
+from aceirl import ActiveIRL, Turn
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
@@ -106,3 +110,25 @@ def test_it_is_called_by_its_name() -> None:
     estimate = observed("chain", 0, 3)
     named = read("max-margin", "algorithm", ALGORITHMS)(estimate, 1.0, {})
     np.testing.assert_array_equal(named.reward, MaxMargin()(estimate, 1.0).reward)
+
+
+def inferred_at(**settings: Any) -> list[int]:
+    """After how many samples of a run a reward was inferred."""
+    found: list[int] = []
+
+    def note(turn: Turn) -> None:
+        if turn.inferred_at not in found:
+            found.append(turn.inferred_at)
+
+    ActiveIRL(reward="any", certify=None, **settings).fit("gridworld", callback=note)
+    return found
+
+
+def test_a_run_solves_few_of_its_large_programmes() -> None:
+    """Others infer a reward whenever the samples have grown by a tenth: six times as often."""
+    few = inferred_at(irl="max-margin", max_samples=600)
+    many = inferred_at(irl="feasible-point", max_samples=600)
+    assert all(later >= 1.5 * earlier for earlier, later in pairwise(few[:-1]))
+    assert few[-1] == many[-1] >= 600, "a run ends on a reward that knows all samples"
+    assert len(few) <= 12 < len(many) / 2
+    assert inferred_at(irl="max-margin", max_samples=50, infer_after_growth=0) == [10, 20, 30, 40, 50]

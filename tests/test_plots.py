@@ -268,3 +268,23 @@ def test_no_arrow_is_drawn_where_several_actions_are_as_good() -> None:
     table[0, 4] = [0.5, 0.5, 0.0, 0.0]
     arrows = [len(maps.policy(problem.layout, each).axes[0].patches) for each in (problem.expert, table)]
     assert arrows[1] == arrows[0] - 1
+
+
+@pytest.mark.parametrize(
+    "pointing",
+    [
+        [(-1.0, 0.0), (1.0, 0.0)],
+        [(-1.0, 0.0), (1.0, 0.0), (0.0, 1.0)],
+        [(0.0, 1.0), (1.0, 0.0)],
+        [(-1.0, 0.0), (0.0, -1.0), (1.0, 0.0), (0.0, 1.0)],
+        [(0.6, 0.8), (0.8, 0.6), (-1.0, 0.0)],
+    ],
+)
+def test_the_part_of_an_action_lies_where_the_action_points(pointing: list[tuple[float, float]]) -> None:
+    """Also where actions point to some sides of a cell only: then no part reaches round the corner."""
+    parts = maps._parts(np.array(pointing))
+    for part, direction in zip(parts, np.array(pointing), strict=True):
+        middle = part[1:].mean(axis=0)
+        assert middle @ direction / np.linalg.norm(middle) > 0.999
+        along = part[1:] @ direction / np.linalg.norm(part[1:], axis=1)
+        assert (along >= np.cos(np.pi / 4) - 1e-9).all()

@@ -120,7 +120,11 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
     [
         (CONFIGURATION, "{", r"run\.json cannot be read as a run"),
         (CONFIGURATION, '{"format": 99}', r"format 99"),
-        (CONFIGURATION, '{"format": 3, "settings": {"delta": 3}, "source": null, "parts": {}}', r"delta.*got 3"),
+        (
+            CONFIGURATION,
+            '{"format": 4, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
+            r"delta.*got 3",
+        ),
         (STATE, "not an archive", r"state\.npz cannot be read"),
         (RECORDS, "nonsense\nnonsense\n", r"records\.jsonl, line 1 is not a record"),
         (RECORDS, "", r"lacks records"),
@@ -146,7 +150,7 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
     next(turns)
     with pytest.raises(InputError, match="is in use: another process is writing this run"):
         finish(run.path)
-    turns.close()  # type: ignore[attr-defined]
+    turns.close()
 
 
 def test_an_expert_who_fails_loses_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,16 +19,21 @@ if TYPE_CHECKING:
     from aceirl.engine import Engine as Engine
     from aceirl.envs import Problem as Problem
     from aceirl.envs import make as make
+    from aceirl.envs.description import EnvironmentDescription as EnvironmentDescription
+    from aceirl.envs.description import MapCell as MapCell
+    from aceirl.envs.discretise import Bins as Bins
     from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
     from aceirl.envs.simulator import Simulator as Simulator
     from aceirl.envs.vector import GymVectorEnvironment as GymVectorEnvironment
     from aceirl.errors import AnswerError as AnswerError
     from aceirl.errors import InputError as InputError
+    from aceirl.experts import Demonstration as Demonstration
     from aceirl.experts import FunctionExpert as FunctionExpert
     from aceirl.experts import PolicyExpert as PolicyExpert
     from aceirl.explore import Strategy as Strategy
     from aceirl.learner import ActiveIRL as ActiveIRL
     from aceirl.learner import Result as Result
+    from aceirl.learner import load as load
     from aceirl.loop import learn as learn
     from aceirl.mdp import MDP as MDP
     from aceirl.metrics import Truth as Truth
@@ -46,9 +52,12 @@ _HOMES = {
     "AnswerError": "errors",
     "Answers": "collect",
     "Belief": "belief",
+    "Bins": "envs.discretise",
     "Certificate": "certificates",
     "Counts": "counts",
+    "Demonstration": "experts",
     "Engine": "engine",
+    "EnvironmentDescription": "envs.description",
     "Estimate": "counts",
     "ExpertKind": "counts",
     "FeasibleRewardSet": "rewards",
@@ -57,6 +66,7 @@ _HOMES = {
     "GymVectorEnvironment": "envs.vector",
     "InputError": "errors",
     "MDP": "mdp",
+    "MapCell": "envs.description",
     "Plan": "belief",
     "PolicyExpert": "experts",
     "Problem": "envs",
@@ -73,6 +83,7 @@ _HOMES = {
     "Truth": "metrics",
     "Turn": "turns",
     "learn": "loop",
+    "load": "learner",
     "make": "envs",
     "samples_to_threshold": "metrics",
 }
@@ -81,12 +92,15 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names are the keys abo
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that importing `aceirl` stays quick."""
+    """Load a public name, or a module, when it is first used, so that importing `aceirl` stays quick."""
     if name == "__version__":
         return version("aceirl")
-    if name not in _HOMES:
+    if name in _HOMES:
+        value = getattr(import_module(f"aceirl.{_HOMES[name]}"), name)
+    elif not name.startswith("_") and find_spec(f"aceirl.{name}"):
+        value = import_module(f"aceirl.{name}")
+    else:
         raise AttributeError(f"module 'aceirl' has no attribute {name!r}")
-    value = getattr(import_module(f"aceirl.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -29,6 +29,13 @@ class Reply(Enum):
 
 
 @dataclass(frozen=True)
+class Guess:
+    """What to do where the expert was asked: it is acted on, and is no answer."""
+
+    action: int
+
+
+@dataclass(frozen=True)
 class Episode:
     """An episode, or its beginning: where it started, its moves, and the answers `(step, state, action)` given in it.
 
@@ -57,7 +64,7 @@ class Collected:
     episodes: tuple[Episode, ...] = ()
 
 
-Walking = Generator[Question, int | Reply, Collected]
+Walking = Generator[Question, int | Guess | Reply, Collected]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +233,7 @@ class _Questions:
 
     def answer(
         self, step: int, state: int, walk: Sequence[Move], seen: Any
-    ) -> Generator[Question, int | Reply, tuple[int | None, bool]]:
+    ) -> Generator[Question, int | Guess | Reply, tuple[int | None, bool]]:
         """What the expert says of a state where `seen` was observed, None if it says nothing; and whether what it said
         of the state before, if anything, may be taken for what it says here."""
         key = self._key(step, state)
@@ -239,6 +246,8 @@ class _Questions:
         if reply is Reply.NOBODY:
             self.left = 0
             return action, trusted
+        if isinstance(reply, Guess):
+            return reply.action, trusted and (not again or reply.action == action)
         if isinstance(reply, Reply):
             if not again and self.kind.deterministic:
                 self.memory[key] = None
@@ -285,7 +294,7 @@ class _Walk:
         self.access, self.plan, self.questions, self.streams = access, plan, questions, streams
         self.episodes: list[Episode] = []
 
-    def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Reply, None]:
+    def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Guess | Reply, None]:
         """Begin so many episodes and walk them to their ends; the first one along the beginning it has, if any."""
         parallel, horizon = self.access.parallel, self.access.shape[0]
         draws = self.streams.actions.random((number, horizon))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
+from aceirl.preferences import Preference
 from aceirl.protocols import Moves
 
 
@@ -254,6 +255,7 @@ class Estimate:
     `kind` is what is assumed of the expert, `delta` how often what is settled of a stochastic one may be wrong. The
     start `initial [S]` is given where the learner is told it. `terminal` are the states in which episodes that are over
     stay; that needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
+    `preferences` say which of two episodes the expert likes better: they tell of its reward, and of nothing else.
     """
 
     counts: Counts
@@ -262,6 +264,7 @@ class Estimate:
     initial: FloatArray | None
     terminal: frozenset[int]
     possible_states: float
+    preferences: tuple[Preference, ...] = ()
 
     @classmethod
     def of(
@@ -273,10 +276,11 @@ class Estimate:
         initial: FloatArray | None = None,
         terminal: Collection[int] = (),
         possible_states: float | None = None,
+        preferences: tuple[Preference, ...] = (),
     ) -> Estimate:
         """From counts and assumptions; by default there are no states but those of the counts."""
         possible = counts.shape[1] if possible_states is None else possible_states
-        return cls(counts, kind, delta, initial, frozenset(terminal), possible)
+        return cls(counts, kind, delta, initial, frozenset(terminal), possible, preferences)
 
     @property
     def start_known(self) -> bool:

@@ -15,10 +15,11 @@ import numpy as np
 
 from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan
 from aceirl.certificates import KINDS, Wager, Watched, possible_losses
-from aceirl.collect import Answers, Episode, Reply, Streams, collect, counts_of_walks, first_deviations
+from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
+from aceirl.preferences import Preference
 from aceirl.protocols import Access, Environment, Question
 from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace
 from aceirl.settings import Settings
@@ -71,11 +72,11 @@ class Engine:
             self.certificates[settings.certify.name] = settings.certify
         self.belief = self._first_belief() if state is None else self._restored_belief(state)
         self._inferred_at = 0 if state is None else state.inferred_at
-        self._turn: Generator[Question, int | Reply, Turn] | None = None
+        self._turn: Generator[Question, int | Guess | Reply, Turn] | None = None
         self._begun: Recorded | None = None
         self._wagers: Mapping[str, Wager] = {}
         self._question: Question | None = None
-        self._reply: int | Reply | None = None
+        self._reply: int | Guess | Reply | None = None
 
     def ask(self) -> Question | Turn:
         """Go on until an answer is needed, or the turn is over. Asked again before `tell`, it is the same question."""
@@ -93,18 +94,19 @@ class Engine:
             turn: Turn = over.value
             return turn
 
-    def tell(self, reply: int | Reply) -> None:
-        """Answer the question: an action, that the expert has nothing to say, or that nobody is there."""
+    def tell(self, reply: int | Guess | Reply) -> None:
+        """Answer the question: an action, a guess of it, that the expert has nothing to say, or that nobody is there."""
         if self._question is None:
             raise InputError("nothing was asked, so there is nothing to tell; call ask first")
         n_actions, question = self.access.environment.n_actions, self._question
         if not isinstance(reply, Reply):
-            if isinstance(reply, bool) or not isinstance(reply, int | np.integer) or not 0 <= reply < n_actions:
+            action = reply.action if isinstance(reply, Guess) else reply
+            if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < n_actions:
                 raise AnswerError(
-                    f"the expert answered {reply!r} in state {question.state} at step {question.step}; "
+                    f"the expert answered {action!r} in state {question.state} at step {question.step}; "
                     f"actions are 0 to {n_actions - 1}"
                 )
-            reply = int(reply)
+            reply = reply if isinstance(reply, Guess) else int(action)
         self._reply = reply
 
     @property
@@ -136,22 +138,59 @@ class Engine:
         if waiting:
             self._conclude(iteration, self._counted(waiting), evidence)
 
+    def take_recording(
+        self, episodes: Sequence[Episode], repeats: IntArray | None = None, names: tuple[str, ...] = ()
+    ) -> None:
+        """Learn from a recording, all of it in one turn, on which nothing was wagered.
+
+        `repeats [S, 2]` is how often the expert did again what it had done in a state, and how often it did not.
+        """
+        if self.belief.iteration:
+            raise InputError("a recording comes before all other turns")
+        self.access.recall(names)
+        counts = self._counted(episodes)
+        self._conclude(1, counts.with_answers(counts.answers, repeats), self.belief.evidence)
+
+    def note(self, answers: Sequence[tuple[int, int, int]]) -> None:
+        """Take in answers `(step, state, action)` that were given apart from a question, about any state.
+
+        An episode that is under way began without them, so it is not evidence about them.
+        """
+        new = self._counted([Episode(0, answers=tuple(answers))])
+        new = replace(new, starts=np.zeros_like(new.starts))
+        self._conclude(self.belief.iteration, new, self.belief.evidence)
+
     def take_up(self, begun: Recorded) -> None:
         """Go on with an episode that had begun, from where it was, at the next `ask`."""
         if self._turn is not None:
             raise InputError("an episode is under way already; take_up comes before ask")
         self._begun = begun
 
+    def prefer(self, *preferences: Preference) -> None:
+        """Take in which of two episodes the expert likes better, once or several times; the reward is inferred anew.
+
+        Of the IRL algorithms, `sparse-likelihood` goes by preferences, with answers or without any. A preference tells
+        of the reward, never of an answer, so nothing else changes: no turn, no sample, no answer, and no evidence for a
+        promise. A certificate about the recovered reward is about the new one from now on.
+        """
+        before, shape = self.belief, self.access.shape
+        for preference in preferences:
+            preference.require(shape)
+        counts = before.estimate.counts.grown(shape[1])
+        knowledge = self._knowledge(counts, before.estimate.preferences + preferences)
+        _ = before.inference.recovered  # what is left to be worked out never becomes a long chain
+        self._infer(replace(before, knowledge=knowledge))
+
     def glance(self, begun: Episode) -> Turn:
         """What the turn under way would come to if its episode ended here; nothing is changed by it."""
         before = self.belief
         counts = before.estimate.counts.grown(self.access.shape[1]) + self._counted([begun])
-        knowledge = self._knowledge(counts)
+        knowledge = self._knowledge(counts, before.estimate.preferences)
         inference = self._inference(knowledge, before.inference if before.iteration else None)
         belief = self._belief(knowledge, inference, before.iteration + 1, before.evidence, before.memory)
         return replace(self.last_turn, belief=belief)
 
-    def _play(self) -> Generator[Question, int | Reply, Turn]:
+    def _play(self) -> Generator[Question, int | Guess | Reply, Turn]:
         """One turn."""
         settings, belief = self.settings, self.belief
         streams = Streams.of(settings.seed, belief.iteration)
@@ -210,8 +249,13 @@ class Engine:
         return counts.with_answers(answers)
 
     def _is_time_to_infer(self, samples: int) -> bool:
-        """After the first turn, and whenever the samples have grown by the share that the settings name."""
-        return not self._inferred_at or samples >= (1 + self.settings.infer_after_growth) * self._inferred_at
+        """After the first turn, and whenever the samples have grown by the share that the settings name.
+
+        An algorithm whose programmes are large may ask for a larger share, its `least_growth`; 0 means every time.
+        """
+        growth = self.settings.infer_after_growth
+        growth = max(growth, getattr(self.settings.irl, "least_growth", 0.0)) if growth else 0.0
+        return not self._inferred_at or samples >= (1 + growth) * self._inferred_at
 
     def _conclude(
         self, iteration: int, new: Counts, evidence: Mapping[str, Memory], memory: Memory | None = None
@@ -220,7 +264,8 @@ class Engine:
         before = self.belief
         counts = before.estimate.counts.grown(new.shape[1]) + new
         kept = before.memory if memory is None else memory
-        belief = self._belief(self._knowledge(counts), before.inference, iteration, evidence, kept)
+        knowledge = self._knowledge(counts, before.estimate.preferences)
+        belief = self._belief(knowledge, before.inference, iteration, evidence, kept)
         if self._is_time_to_infer(counts.samples):
             self._infer(belief)
         else:
@@ -231,6 +276,12 @@ class Engine:
         before = belief.inference if self._inferred_at else None
         self.belief = replace(belief, inference=self._inference(belief.knowledge, before))
         self._inferred_at = belief.estimate.counts.samples
+
+    def reconsidered(self) -> Turn:
+        """The last turn as these settings see it, with a reward inferred anew if the state has none of theirs."""
+        if not self._inferred_at:
+            self._infer(self.belief)
+        return self.last_turn
 
     @property
     def last_turn(self) -> Turn:
@@ -268,8 +319,8 @@ class Engine:
             return features_of(self.access.environment, space)
         return None if isinstance(space, AutoReward) else space
 
-    def _knowledge(self, counts: Counts) -> Knowledge:
-        """What the counts say, under what the settings assume."""
+    def _knowledge(self, counts: Counts, preferences: tuple[Preference, ...] = ()) -> Knowledge:
+        """What the counts and preferences say, under what the settings assume."""
         settings = self.settings
         estimate = Estimate.of(
             counts,
@@ -278,6 +329,7 @@ class Engine:
             initial=self.access.environment.initial,
             terminal=self.access.terminal,
             possible_states=self.access.possible_states,
+            preferences=preferences,
         )
         return Knowledge(estimate, settings.confidence, settings.rmax, settings.delta)
 
@@ -290,7 +342,8 @@ class Engine:
 
     def _restored_belief(self, state: RunState) -> Belief:
         inference = Inference.of(state.recovered, state.accuracy)
-        return self._belief(self._knowledge(state.counts), inference, state.iteration, state.evidence, state.memory)
+        knowledge = self._knowledge(state.counts, state.preferences)
+        return self._belief(knowledge, inference, state.iteration, state.evidence, state.memory)
 
     def _belief(
         self,

@@ -6,6 +6,7 @@ import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class InputError(ValueError):
@@ -23,10 +24,33 @@ def cause(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+def shown(value: Any) -> str:
+    """A value as people write it: arrays and their numbers without NumPy's names for them."""
+    if hasattr(value, "tolist"):
+        return shown(value.tolist())
+    match value:
+        case dict():
+            return ", ".join(f"{name} {shown(part)}" for name, part in value.items())
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case tuple():
+            return f"({', '.join(map(shown, value))}{',' if len(value) == 1 else ''})"
+        case float():
+            return f"{value:.6g}"
+        case _:
+            return repr(value)
+
+
 SYNONYMS = {
     "maxent": "max-causal-entropy",
     "mceirl": "max-causal-entropy",
+    "maxentropy": "max-causal-entropy",
     "randomstate": "seed",
+    "rng": "seed",
+    "trajectories": "demonstrations",
+    "demos": "demonstrations",
+    "env": "environment",
+    "folder": "out",
     "totaltimesteps": "max_samples",
     "eps": "epsilon",
     "batchsize": "episodes_per_iteration",

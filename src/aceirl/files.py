@@ -75,7 +75,7 @@ def alone(folder: Path, doing: str) -> Iterator[None]:
     """
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK, timeout=0)
+        lock = FileLock(folder / LOCK, timeout=0, thread_local=False)
         try:
             lock.acquire()
         except Timeout:

@@ -50,8 +50,9 @@ EXPERT, YOU = Person("the expert", "it", "the expert"), Person("you", "you", "yo
 class Goal:
     """What somebody wants, in sentences.
 
-    `wish` says it in one, and `count` how many answers that explains (empty if there is nothing to count). `reasons`
-    are what more there is to say of it, `undetermined` is what the answers leave open, `errors` how many seem wrong.
+    `wish` says it in one, and `count` how many answers and comparisons that explains (empty if there is nothing to
+    count). `reasons` are what more there is to say of it, `undetermined` is what they leave open, `errors` how many
+    seem wrong.
     """
 
     wish: str
@@ -81,21 +82,22 @@ def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: 
     found = turn.explanation
     if found is None:
         return None
-    if not found.answers:
+    if not found.answers and (not found.preferences or isinstance(turn.space, AnyReward)):
         return Goal(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
     does = f"{who.name} {who.does('does', 'do')}"
     if isinstance(turn.space, AnyReward):
         return Goal(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
+    told = _told(found)
     if found.space == "any":
+        repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return Goal(
-            f"The answers name no goal: no reward of places, or of actions in places, explains the {found.answers:,} "
-            f"answers. The recovered reward depends on the step, repeats what {does}, and says nothing about "
-            "other places.",
-            reasons=tuple(_conflict(turn, names, actions)),
+            f"The {told} name no goal: no reward of places, or of actions in places, explains the {_number(found)}. "
+            f"The recovered reward {repeats if found.answers else 'means nothing'}.",
+            reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:
         wants = f"{who.name} {who.does('wants', 'want')}"
-        return Goal(f"The answers tell little of what {wants}: {_count(found)}, hardly more than chance would.")
+        return Goal(f"The {told} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
     alternatives = turn.alternatives
     assert alternatives is not None
     if found.space == "features":
@@ -157,16 +159,40 @@ def _prefix(names: Sequence[str]) -> str:
     return word if all(name.startswith(word) for name in names) and word.strip() == "state" else ""
 
 
+def _told(found: Explanation) -> str:
+    """What the reward rests on."""
+    if not found.preferences:
+        return "answers"
+    return "answers and comparisons" if found.answers else "comparisons"
+
+
+def _comparisons(found: Explanation) -> str:
+    return f"{found.preferences:,} comparison{'s' if found.preferences != 1 else ''}"
+
+
+def _number(found: Explanation) -> str:
+    """The same, with how many there are."""
+    compared = _comparisons(found)
+    if not found.answers:
+        return compared
+    return f"{found.answers:,} answers" + (f" and the {compared}" if found.preferences else "")
+
+
 def _count(found: Explanation) -> str:
-    return f"explains {found.explained:,} of {found.compared:,} answers"
+    answers = f"{found.explained:,} of {found.compared:,} answers"
+    compared = f"{found.explained_preferences:,} of {_comparisons(found)}"
+    if not found.preferences:
+        return f"explains {answers}"
+    return f"explains {answers} and {compared}" if found.answers else f"explains {compared}"
 
 
 def _weight(found: Explanation, who: Person) -> str:
-    """How much likelier the reward makes the answers, and how many cannot be compared."""
+    """How much likelier the reward makes what was said, and how many answers cannot be compared."""
     times = "over a million" if found.gain > np.log(1e6) else f"{np.exp(found.gain):,.0f}"
     rest = found.answers - found.compared
-    more = f"; {rest:,} more cannot be compared with anything that was tried" if rest else ""
-    makes = who.does("It makes these answers", "This wish makes your answers")
+    others = "answers" if found.preferences else "more"
+    more = f"; {rest:,} {others} cannot be compared with anything that was tried" if rest else ""
+    makes = who.does("It makes these", "This wish makes your") + f" {_told(found)}"
     return f"{makes} {times} times likelier than chance{more}."
 
 
@@ -225,7 +251,7 @@ def _others(found: Explanation, alternatives: Alternatives, names: Sequence[str]
     rivals = [s for s in alternatives.goals if s not in found.goals]
     if rivals and found.goals:
         wants = f"{who.pronoun} {who.does('wants', 'want')}"
-        lines.append(f"What {wants} may also be {listed([names[s] for s in rivals])}: the answers fit that too.")
+        lines.append(f"What {wants} may also be {listed([names[s] for s in rivals])}: the {_told(found)} fit that too.")
     return lines
 
 
@@ -240,8 +266,8 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
         return (f"Every other place is worth less to {who.pronoun}.",)
     which = "it" if len(places) == 1 else f"any one of these {len(places):,} places"
     return (
-        f"Not determined: {listed([names[s] for s in places])}; the answers would fit about as well if {which} were "
-        "worth as much as the goal.",
+        f"Not determined: {listed([names[s] for s in places])}; the {_told(found)} would fit about as well if {which} "
+        "were worth as much as the goal.",
     )
 
 
@@ -273,4 +299,4 @@ def _features(found: Explanation, names: Sequence[str], who: Person) -> str:
 
 
 def _errors(found: Explanation) -> tuple[str, ...]:
-    return (f"About {found.error_rate:.0%} of the answers seem to be errors.",) if found.error_rate else ()
+    return (f"About {found.error_rate:.0%} of the {_told(found)} seem to be errors.",) if found.error_rate else ()

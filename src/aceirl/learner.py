@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import inspect
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from aceirl.certificates import Certificate
 from aceirl.engine import Engine
 from aceirl.envs import Problem
-from aceirl.errors import InputError
-from aceirl.goal import goal_in_words
+from aceirl.errors import InputError, unknown_name
+from aceirl.goal import goal_in_words, goal_of
 from aceirl.loop import answers_of, learn
 from aceirl.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import Environment, Expert
+from aceirl.recorded import (
+    RECORDED,
+    Demonstrations,
+    after_recording,
+    expert_or_recorded,
+    judged_by_visits,
+    numbered,
+    recorded_task,
+    recorded_turn,
+    told_of,
+    with_expert,
+)
 from aceirl.rewards import Explanation
-from aceirl.runs import Run
+from aceirl.runs import CONFIGURATION, Run, changed_settings, settings_for, state_under
 from aceirl.settings import Settings
-from aceirl.sources import Task, action_names, given_task, state_names
-from aceirl.transfer import KnownProcess, Transfer, named_process, transfer
+from aceirl.sources import (
+    AWAY,
+    KeptExpert,
+    Source,
+    Task,
+    action_names,
+    given_task,
+    open_task,
+    read_recording,
+    state_names,
+)
+from aceirl.support import Support, support_of
+from aceirl.transfer import KnownProcess, Transfer, named_process, process_of_env, transfer
 from aceirl.turns import Record, Turn
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
     from aceirl.outputs import GymResult
+
+LINE_EVERY = 10.0  # seconds between two lines of progress, where there is no terminal
+
+Callback = Callable[[Turn], bool | None]
+"""Sees every turn; a run stops where it returns True."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +69,8 @@ class Result:
     """What a run ended with: a reward, a `policy [H, S]`, and the road there.
 
     The policy does what the expert is known to do, and elsewhere what is best under the reward. `certificate` is the
-    one that was asked for, whether it holds or not. `turn` is the last one, with all that was believed then, and `task`
-    what the run was about.
+    one that was asked for, whether it holds or not. `turn` is the last one, with all that was believed then, `task`
+    what the run was about, and `folder` where it is kept, if it is.
     """
 
     policy: IntArray
@@ -44,11 +78,27 @@ class Result:
     records: list[Record]
     turn: Turn
     task: Task
+    folder: Path | None = None
 
     @property
     def stopped(self) -> str:
-        """Why the run ended: `certificate`, `regret` or `budget`."""
+        """Why the run ended: `certificate`, `regret`, `budget`, `callback`, or `questions` of an interview."""
         return self.records[-1].stopped or "interrupted"
+
+    @property
+    def samples(self) -> int:
+        """How many steps were taken in the environment."""
+        return self.records[-1].samples
+
+    @property
+    def answers(self) -> int:
+        """How many answers the expert gave."""
+        return self.records[-1].answers
+
+    @property
+    def regret(self) -> float | None:
+        """What the policy loses by the truth, as a share of the range of returns; None if no truth is known."""
+        return self.records[-1].regret
 
     @property
     def explanation(self) -> Explanation | None:
@@ -74,7 +124,7 @@ class Result:
         print(self.in_words())
         print(f"{self!r}")
         if self.certificate is not None:
-            print(self.certificate.in_words(self.names))
+            print(self.certificate.in_words(self.names, action_names(self.task)))
 
     def __repr__(self) -> str:
         last = self.records[-1]
@@ -89,6 +139,11 @@ class Result:
         from aceirl.outputs import GymResult
 
         if not isinstance(self.task.environment, GymAdapter):
+            if self.turn.names:
+                raise InputError(
+                    "the observations of this run cannot be told apart without its environment: their space or the "
+                    "function that cuts them is not here; load it where they can be imported"
+                )
             raise InputError("this run's states have no observations; use reward_table [H, S, A] and policy [H, S]")
         return GymResult.of(self.turn, self.task.environment)
 
@@ -118,15 +173,60 @@ class Result:
 
         return RecoveredReward(env, self._gym, elsewhere)
 
+    def plot(self, picture: str | None = None) -> Figure:
+        """A picture of the run, as `aceirl show` draws it: a figure of Matplotlib.
+
+        By default the reward on a map or, where states have no place, the first there is. `picture` names another:
+        reward, visits, policy, why-here, bound or learning.
+        """
+        from aceirl.show import OpenedRun, figures
+
+        drawn = figures(OpenedRun("A run from Python", self.records, self.turn, self.task))
+        if picture is not None and picture not in drawn:
+            raise unknown_name("picture of this run", picture, drawn)
+        return drawn[picture or next(iter(drawn))]
+
+    def save(self, folder: str | Path) -> Path:
+        """Keep the run in a new folder, complete in itself: for `load`, and for the command line."""
+        path = Path(folder)
+        if self.folder is not None:
+            Run.open(self.folder).copied(path)
+        else:
+            Run.saved(path, self.turn, self.records, self.task, _part_names(self.task))
+        return path
+
+    def resume(self, *, callback: Callback | None = None, progress: bool = False, **settings: Any) -> Result:
+        """Go on, asking something else of the run; what was seen and answered stays.
+
+        `settings` are those that change: `max_samples` and `max_answers` in all, `epsilon`, `certify`, `reward`,
+        `irl`, `strategy` or `until_regret`. A run that is kept in a folder goes on there.
+        """
+        task = self.task
+        if isinstance(task.expert, KeptExpert):
+            if task.source is None:
+                raise InputError(AWAY)
+            task = open_task(task.source)
+        before, regret = self.turn.settings, self.turn.measure or task.regret
+        if self.folder is not None:
+            run = Run.open(self.folder)
+            run.change(settings)
+            turns = run.resume(task.environment, task.expert, task=task, regret=regret)
+            return _result(turns, run.settings, task, run.records(), self.folder, callback, progress, self.turn)
+        wanted = changed_settings(before, settings, "this result")
+        state = state_under(self.turn.state, before, wanted)
+        turns = learn(task.environment, task.expert, wanted, regret=regret, state=state, reconsider=True)
+        return _result(turns, wanted, task, self.records, None, callback, progress, self.turn)
+
     def transfer(
-        self, target: KnownProcess | Problem | MDP | str, *, start: str | None = None, names: Sequence[str] = ()
+        self, target: KnownProcess | Problem | MDP | str | Any, *, start: str | None = None, names: Sequence[str] = ()
     ) -> Transfer:
         """Plan with the reward in another process: what to do there, what it loses, and what that depends on.
 
-        `target` is a process, a problem, the name of an environment (with the run's seed), or a model file. Episodes
+        `target` is a process, a problem, a Gymnasium environment that has an exact model (without a limit of its own,
+        its episodes are as long as the run's), the name of an environment (with the run's seed), or a model file. They
         start there as they do, with `start` in the state of that name, or with "uniform" anywhere. `names` are those of
-        the run's own states, where its environment does not number them as it meets them; without names, states of the
-        same number are the same.
+        the run's own states, where its environment neither has names for them nor numbers them as it meets them;
+        without names, states of the same number are the same.
         """
         if isinstance(target, str):
             target = named_process(target, self.turn.settings.seed)
@@ -134,17 +234,64 @@ class Result:
             target = KnownProcess.of(target)
         elif isinstance(target, MDP):
             target = KnownProcess(target)
-        return transfer(self.turn, target.starting(start), names)
+        elif hasattr(target, "action_space"):
+            spec = getattr(target, "spec", None)
+            target = process_of_env(target, (spec and spec.max_episode_steps) or self.policy.shape[0])
+        layout = self.task.layout
+        own = layout.state_names if layout is not None and not self.turn.names else ()
+        return transfer(self.turn, target.starting(start), names or own)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inferred(Result):
+    """What a recording came to: a result like any other, what was recorded, and what that leaves open."""
+
+    demonstrations: Demonstrations = field(kw_only=True)
+
+    @cached_property
+    def support(self) -> Support:
+        """What the data support, what they leave open, and what to record next."""
+        return support_of(self.turn)
+
+    def in_words(self, names: Sequence[str] = ()) -> str:
+        """What the expert wants, what was recorded, what that leaves open, and what to record next."""
+        called, actions = names or self.names, action_names(self.task)
+        goal = goal_of(self.turn, called, actions)
+        if goal is None:
+            mean = self.reward_table.mean(axis=0).max(axis=1)
+            most = called[int(np.where(self.turn.counts.visits.any(axis=(0, 2)), mean, -np.inf).argmax())]
+            wanted = [f"The answers name no goal. Going by where the expert was, its reward is largest in {most}."]
+        else:
+            wanted = replace(goal, undetermined=()).lines  # the support says more of that
+        told = told_of(self.demonstrations, self.task.expert, called, actions)
+        return "\n".join((*wanted, *told, *self.support.in_words(called, actions)))
 
 
 class ActiveIRL:
     """Learn why an expert acts as it does, asking and exploring as little as possible.
 
-    Keyword arguments are the fields of `Settings`.
+        result = ActiveIRL(max_samples=5000).fit(environment, expert)
+
+    Settings:
     """
 
     def __init__(self, **settings: Any) -> None:
+        for name, instead in ELSEWHERE.items():
+            if name in settings:
+                raise InputError(f"{name} is no setting; {instead}")
         self.settings = Settings(**settings)
+
+    def __repr__(self) -> str:
+        written = self.settings.model_dump(include=self.settings.model_fields_set)
+        return f"ActiveIRL({', '.join(f'{name}={value!r}' for name, value in written.items())})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_RESULT:
+            raise AttributeError(
+                f"ActiveIRL has no {name}; fit returns what was learned: "
+                f"result = ActiveIRL(...).fit(environment, expert), then {OF_RESULT[name]}"
+            )
+        raise AttributeError(f"ActiveIRL has no {name}")
 
     def fit(
         self,
@@ -154,83 +301,216 @@ class ActiveIRL:
         horizon: int | None = None,
         discretise: Callable[[Any], Any] | None = None,
         stochastic_expert: bool = False,
+        demonstrations: Any = None,
         regret: Callable[[IntArray], float] | None = None,
         out: str | Path | None = None,
-        callback: Callable[[Turn], None] | None = None,
+        callback: Callback | None = None,
         progress: bool = False,
+        **unknown: Any,
     ) -> Result:
-        """Explore, ask and infer until the certificate, the regret or the budget says stop.
+        """Explore, ask and infer until the certificate, the regret, the budget or the callback says stop.
 
         The `environment` is a Gymnasium one or its id, one of ours by name, a `Problem`, or an object of your own; the
-        `expert` a function of an observation, a model with `predict`, an array of actions, recorded demonstrations, or
-        an object with `answer(question)`. Problems have one of their own. Episodes of a Gymnasium environment have the
-        `horizon` of its time limit unless you say otherwise, and `discretise` cuts continuous observations, as `Bins`
-        does. A function or model that draws its actions is a `stochastic_expert`.
+        `expert` a function of an observation, a model with `predict`, an array of actions, recorded demonstrations or
+        trajectories, or an object with `answer(question)`. Problems have one of their own. Episodes of a Gymnasium
+        environment have the `horizon` of its time limit unless you say otherwise, and `discretise` cuts continuous
+        observations, as `Bins` does. A function or model that draws its actions is a `stochastic_expert`.
+
+        `demonstrations` are a recording to begin with, in any form that `infer` takes. Without an expert, it is all
+        that is known of one. Budgets are for what comes after it, and nothing was wagered on it.
 
         `regret` measures a policy `[H, S]` against a truth that the learner does not see. With `out`, every iteration
-        is on disk before the next begins, and calling `fit` again with the same folder goes on from there. `callback`
-        sees every turn.
+        is on disk before the next begins; calling `fit` again with the same folder goes on from there, with the
+        settings that are given and otherwise the run's own. `callback` sees every turn, and stops the run by returning
+        True. With `progress` a line says how far it is; the logger `aceirl` is told in any case.
         """
+        for name in unknown:
+            raise unknown_name("argument of fit", name, inspect.signature(self.fit).parameters)
+        path = None if out is None else Path(out)
+        run = None if path is None or not (path / CONFIGURATION).exists() else Run.open(path)
+        said = self.settings.model_fields_set
+        seed = self.settings.seed if run is None or "seed" in said else run.settings.seed
         task = given_task(
             environment,
-            expert,
+            expert if demonstrations is None else expert_or_recorded(environment, expert),
             horizon=horizon,
             discretise=discretise,
             stochastic_expert=stochastic_expert,
-            seed=self.settings.seed,
+            seed=seed,
         )
-        settings, regret = self._settings_for(task), regret or task.regret
-        records: list[Record] = []
-        last: Turn | None = None
-        if out is None:
-            turns = learn(task.environment, task.expert, settings, regret=regret)
+        asked, measure, first = self.settings, regret or task.regret, None
+        if demonstrations is not None:
+            shown = numbered(read_recording(demonstrations), task)
+            task, asked = with_expert(replace(task, regret=measure), shown), after_recording(asked, shown)
+            first = recorded_turn(task, shown, settings_for(task, asked))
+        settings = settings_for(task, asked)
+        if path is None:
+            state = None if first is None else first.state
+            turns = learn(task.environment, task.expert, settings, regret=measure, state=state)
+            begun = [] if first is None else [first.record]
+            return _result(turns, settings, task, begun, None, callback, progress)
+        if run is None:
+            run = Run.create(path, settings, task.source, parts=_part_names(task))
         else:
-            run = self._run(Path(out), task, settings)
-            records = run.records()
-            turns = run.resume(task.environment, task.expert, regret=regret)
-        with progress_bar(settings, task.environment.horizon, show=progress) as advance:
-            for turn in turns:
-                records.append(turn.record)
-                last = turn
-                advance(turn.record)
-                if callback:
-                    callback(turn)
-        if last is None:  # the folder holds a run that is over
-            state = run.state()
-            assert state is not None
-            last = Engine(task.environment, answers_of(task.expert, settings), settings, state=state).last_turn
-        promise = None if settings.certify is None else last.certificate(settings.certify.name)
-        return Result(last.policy, promise, records, last, task)
+            _check_parts(run, task)
+            run.change({name: getattr(asked, name) for name in said})
+        if first is not None and run.state() is None:
+            run.begin_with(first, task)
+        turns = run.resume(task.environment, task.expert, task=task, regret=measure)
+        return _result(turns, run.settings, task, run.records(), path, callback, progress, _last_turn(run, task))
 
-    def _settings_for(self, task: Task) -> Settings:
-        """The settings, with what is known of the task where nothing was said."""
-        known = {"rmax": task.rmax, "max_return": task.max_return, "stationary_dynamics": task.stationary_dynamics}
-        said = self.settings.model_fields_set
-        if "rmax" in said:
-            known.pop("max_return")
-        return self.settings.model_copy(update={name: value for name, value in known.items() if name not in said})
+    def infer(
+        self,
+        data: Any,
+        env: Environment | Problem | MDP | Source | str | Any = None,
+        *,
+        horizon: int | None = None,
+        discretise: Callable[[Any], Any] | None = None,
+        stochastic_expert: bool | None = None,
+        stationary_expert: bool | None = None,
+        out: str | Path | None = None,
+    ) -> Inferred:
+        """The reward behind a recording, what the recording leaves open, and what to record next.
 
-    def _run(self, path: Path, task: Task, settings: Settings) -> Run:
-        """The run of a folder: a new one, or one that was begun with the same parts and settings."""
-        environment, expert = task.environment, task.expert
-        parts = {"environment": environment, "expert": expert}
-        names = {part: _qualified_name(thing) for part, thing in parts.items()}
-        names["shape"] = f"{environment.horizon} steps, {environment.n_actions} actions"
-        if not (path / "run.json").exists():
-            return Run.create(path, settings, parts=names)
-        run = Run.open(path)
-        mine, theirs = settings.model_dump(), run.settings.model_dump()
-        for name, value in mine.items():
-            if theirs[name] != value:
-                raise InputError(
-                    f"{path} holds a run with {name} {theirs[name]!r}, not {value!r}; choose another folder"
-                )
-        for part, name in names.items():
-            if run.parts.get(part) != name:
-                raise InputError(
-                    f"{path} was begun with {part} {run.parts.get(part)}, not {name}; choose another folder"
-                )
-        return run
+        `data` are trajectories: a Minari dataset (itself, its folder or its id), imitation's or the folder they were
+        saved in, episodes as lists of `(observation, action, reward, terminated, truncated)`, lines of JSON (`.jsonl`),
+        or arrays by name (a dictionary or `.npz`). `env` is the environment they are from, in any form that `fit`
+        takes; without it, states are what was observed. Nothing is done in it and nobody is asked; for that, give `fit`
+        the recording as `demonstrations`. With `out` the result is kept in a folder, as a run that is over.
+
+        Where no reward explains the answers, because too little else was tried, it is the one of maximum causal entropy
+        in states, which goes by where the expert was; unless `irl` or `reward` is set.
+
+        An expert who contradicts itself is taken for stochastic, and one who does different things in a state, but
+        never at the same step, to look at the step, unless `stochastic_expert` or `stationary_expert` says otherwise.
+        """
+        recording = read_recording(data)
+        task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=self.settings.seed)
+        shown = numbered(recording, task)
+        task = with_expert(task, shown, stochastic=stochastic_expert, stationary=stationary_expert)
+        settings = settings_for(task, after_recording(self.settings, shown))
+        if "certify" not in self.settings.model_fields_set:  # nothing was wagered, so there is nothing to promise
+            settings = settings.model_copy(update={"certify": None})
+        turn = recorded_turn(task, shown, settings)
+        found = turn.explanation
+        if found is not None and not found.explains and not {"irl", "reward"} & self.settings.model_fields_set:
+            turn = recorded_turn(task, shown, judged_by_visits(settings))
+        record = replace(turn.record, stopped=turn.record.stopped or RECORDED)
+        result = Inferred(turn.policy, _promise(turn), [record], turn, task, demonstrations=shown)
+        return result if out is None else replace(result, folder=result.save(out))
+
+
+ELSEWHERE = {
+    "env": "give it to fit: ActiveIRL(...).fit(environment, expert)",
+    "environment": "give it to fit: ActiveIRL(...).fit(environment, expert)",
+    "expert": "give it to fit: ActiveIRL(...).fit(environment, expert)",
+    "demonstrations": "give them to fit: ActiveIRL(...).fit(environment, demonstrations=...)",
+    "verbose": "for a line of progress: ActiveIRL(...).fit(environment, expert, progress=True)",
+}
+"""What other libraries give to the constructor, and where it goes here."""
+
+OF_RESULT = {
+    "predict": "result.predict(observation)",
+    "policy": "result.policy",
+    "reward": "result.reward(observation, action, next_observation)",
+    "save": "result.save(folder)",
+    "load": "result = aceirl.load(folder)",
+    "score": "result.regret",
+    "train": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
+    "learn": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
+    "get_params": "result.turn.settings; before, the settings are in .settings",
+}
+"""What other libraries call on the learner itself, and what is called here."""
+
+
+def _document_settings() -> None:
+    """The settings with their defaults and meanings, where `help` and signatures look for them."""
+    usual = Settings().model_dump()
+    fields = Settings.model_fields
+    ActiveIRL.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual[name]) for name in fields]
+    )
+    lines = [f"        {name}: {field.description} (default {usual[name]!r})" for name, field in fields.items()]
+    ActiveIRL.__doc__ = "\n".join([str(ActiveIRL.__doc__).rstrip(), *lines, ""])
+
+
+_document_settings()
+
+
+def load(folder: str | Path) -> Result:
+    """A run or a finished interview from its folder, made in Python or on the command line, with all that it can do.
+
+    The environment is not needed: the folder keeps what tells observations apart.
+    """
+    from aceirl.show import opened
+
+    path = Path(folder)
+    run = Run.open(path)
+    with opened(run) as found:
+        turn = found.turn
+        return Result(turn.policy, _promise(turn), found.records, turn, found.task, path)
+
+
+def _result(
+    turns: Generator[Turn, None, None],
+    settings: Settings,
+    task: Task,
+    records: list[Record],
+    folder: Path | None,
+    callback: Callback | None,
+    progress: bool,
+    last: Turn | None = None,
+) -> Result:
+    """Learn to the end; `last` is the turn that the run stands at, if it has begun."""
+    records = list(records)
+    with closing(turns), progress_bar(settings, task.environment.horizon, show=progress) as advance:
+        for turn in turns:
+            if records and records[-1].iteration == turn.iteration:  # the last one, reconsidered
+                records.pop()
+            records.append(turn.record)
+            last = turn
+            advance(turn.record)
+            if callback and callback(turn) is True:
+                records[-1] = replace(turn.record, stopped=turn.record.stopped or "callback")
+                break
+    assert last is not None
+    return Result(last.policy, _promise(last), records, last, task, folder)
+
+
+def _last_turn(run: Run, task: Task) -> Turn | None:
+    """Where a run stands; None before its first turn."""
+    state = run.state()
+    if state is None:
+        return None
+    return Engine(task.environment, answers_of(task.expert, run.settings), run.settings, state=state).last_turn
+
+
+def _promise(turn: Turn) -> Certificate | None:
+    asked = turn.settings.certify
+    return None if asked is None else turn.certificate(asked.name)
+
+
+def _part_names(task: Task) -> dict[str, str]:
+    """What a run is made of, in words that tell another one from it."""
+    environment = task.environment
+    return {
+        "environment": _qualified_name(environment),
+        "expert": _qualified_name(task.expert),
+        "shape": f"{environment.horizon} steps, {environment.n_actions} actions",
+    }
+
+
+def _check_parts(run: Run, task: Task) -> None:
+    """A run goes on with what it was begun with; one of the command line has its source to say so."""
+    if not run.parts and run.source is not None and task.source is not None:
+        before, now = run.source.environment, task.source.environment
+        if before != now:
+            raise InputError(f"{run.path} was begun with environment {before}, not {now}; choose another folder")
+    for part, name in _part_names(task).items():
+        if run.parts and run.parts.get(part) != name:
+            raise InputError(
+                f"{run.path} was begun with {part} {run.parts.get(part)}, not {name}; choose another folder"
+            )
 
 
 def _qualified_name(thing: object) -> str:
@@ -245,19 +525,35 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
     if not show:
         yield lambda record: None
         return
+    goal = settings.target(horizon).epsilon
+    if not sys.stderr.isatty():
+        yield _Lines(goal).advance
+        return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True) as bar:
+    text = TextColumn("{task.description}", table_column=Column(overflow="fold", no_wrap=False))
+    with Progress(BarColumn(20), text, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting; the first run on a machine compiles for a minute", total=settings.max_samples)
+        yield lambda record: bar.update(task, completed=record.samples, description=_status(record, goal))
 
-        def advance(record: Record) -> None:
-            regret = "" if record.regret is None else f" · regret {record.regret:.3f}"
-            goal = settings.target(horizon).epsilon
-            text = f"{record.samples:,} samples · {record.answers:,} answers · {_certificates(record, goal)}{regret}"
-            bar.update(task, completed=record.samples, description=text)
 
-        yield advance
+class _Lines:
+    """Where there is no terminal: a line every ten seconds."""
+
+    def __init__(self, goal: float) -> None:
+        self.goal, self.last = goal, time.monotonic()
+
+    def advance(self, record: Record) -> None:
+        if time.monotonic() - self.last >= LINE_EVERY:
+            self.last = time.monotonic()
+            print(_status(record, self.goal), file=sys.stderr, flush=True)
+
+
+def _status(record: Record, goal: float) -> str:
+    regret = "" if record.regret is None else f" · regret {record.regret:.3f}"
+    return f"{record.samples:,} samples · {record.answers:,} answers · {_certificates(record, goal)}{regret}"
 
 
 def _certificates(record: Record, goal: float) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+import time
+from collections.abc import Callable, Generator
 
 from aceirl.collect import Answers, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
-from aceirl.errors import AnswerError, InputError, cause
+from aceirl.errors import AnswerError, InputError, cause, shown
 from aceirl.mdp import IntArray
 from aceirl.protocols import Environment, Expert, Question, TableExpert
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
+
+LOG_EVERY = 10.0  # seconds
 
 
 def learn(
@@ -21,20 +25,72 @@ def learn(
     *,
     regret: Callable[[IntArray], float] | None = None,
     state: RunState | None = None,
-) -> Iterator[Turn]:
+    reconsider: bool = False,
+) -> Generator[Turn, None, None]:
     """Learn until the certificate, the regret or the budget says stop; one turn an iteration.
 
-    `regret` measures a policy `[H, S]` against a truth the learner does not see. Give a `state` to go on from it.
+    `regret` measures a policy `[H, S]` against a truth the learner does not see. Give a `state` to go on from it; to
+    `reconsider` it is to yield its last turn first, as these settings see it. The logger `aceirl` is told.
     """
+    if isinstance(expert, TableExpert):
+        _check_table(expert, environment)
     engine = Engine(environment, answers_of(expert, settings), settings, regret=regret, state=state)
+    log = Log(settings, engine)
+    if reconsider and state is not None:
+        again = engine.reconsidered()
+        yield again
+        if again.record.stopped:
+            log.over(again)
+            return
     while True:
         step = engine.ask()
         if isinstance(step, Question):
             engine.tell(_reply(expert, step))
             continue
+        log.turn(step)
         yield step
         if step.record.stopped:
+            log.over(step)
             return
+
+
+class Log:
+    """Tells the logger `aceirl` of a run: its start, a line now and then, and its end; every turn at level DEBUG."""
+
+    def __init__(self, settings: Settings, engine: Engine) -> None:
+        self.logger, self.last = logging.getLogger("aceirl"), time.monotonic()
+        horizon, _, n_actions = engine.access.shape
+        self.logger.info(
+            "strategy %s, seed %d, %d steps an episode, %d actions, from sample %d",
+            type(settings.strategy).__name__,
+            settings.seed,
+            horizon,
+            n_actions,
+            engine.belief.estimate.counts.samples,
+        )
+
+    def turn(self, turn: Turn) -> None:
+        """A turn has ended."""
+        due = time.monotonic() - self.last >= LOG_EVERY
+        self.last = time.monotonic() if due else self.last
+        self.logger.log(logging.INFO if due else logging.DEBUG, "%s", turn.record.in_words())
+
+    def over(self, turn: Turn) -> None:
+        """The run has."""
+        self.logger.info("%s; stopped by %s", turn.record.in_words(), turn.record.stopped)
+
+
+def _check_table(expert: TableExpert, environment: Environment) -> None:
+    shape = environment.horizon, environment.n_states, environment.n_actions
+    if expert.policy.shape != shape:
+        raise InputError(
+            f"the expert's policy is for {_sizes(expert.policy.shape)}, and the environment has {_sizes(shape)}: it is "
+            "the expert of another environment"
+        )
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} steps, {shape[1]} states and {shape[2]} actions"
 
 
 def answers_of(expert: Expert, settings: Settings) -> Answers:
@@ -52,7 +108,7 @@ def _reply(expert: Expert, question: Question) -> int | Reply:
     except AnswerError:
         raise
     except Exception as error:
-        raise AnswerError(
-            f"the expert failed in state {question.state} at step {question.step}: {cause(error)}"
-        ) from error
+        seen = question.observation
+        where = f"in state {question.state}" if seen is None else f"on the observation {shown(seen)}"
+        raise AnswerError(f"the expert failed {where} at step {question.step}: {cause(error)}") from error
     return Reply.SKIP if action is None else action

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Generator, Mapping
 from dataclasses import fields
 from dataclasses import replace as changed
 from importlib.metadata import version
@@ -13,26 +14,56 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.certificates import KINDS
 from aceirl.counts import Counts
 from aceirl.errors import InputError
-from aceirl.files import alone, disk, replace
+from aceirl.files import LOCK, alone, disk, replace
 from aceirl.loop import learn
+from aceirl.mdp import IntArray
+from aceirl.preferences import Preference
 from aceirl.protocols import Environment, Expert
-from aceirl.rewards import Explanation, Recovered
+from aceirl.rewards import Explanation, FeatureReward, Recovered, RewardSpace
 from aceirl.settings import Settings
-from aceirl.sources import Source
+from aceirl.sources import Kept, Source, Task, open_source, read_task, write_task
 from aceirl.turns import Record, RunState, Turn
 
-FORMAT = 3
-CONFIGURATION, RECORDS, STATE = "run.json", "records.jsonl", "state.npz"
+FORMAT = 4
+CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
 
 # The expert of a run whose demonstrations lie in its own folder, wherever that is moved to.
 HERE = "."
 
 
+CHANGEABLE = (
+    "strategy",
+    "irl",
+    "reward",
+    "certify",
+    "epsilon",
+    "max_samples",
+    "max_answers",
+    "until_regret",
+    "infer_after_growth",
+)
+"""What can be asked differently of a run that has begun."""
+
+FIXED = {
+    "delta": "how often a promise may be wrong is chosen before anything is seen",
+    "confidence": "the radii are chosen before anything is seen",
+    "rmax": "its evidence is in that unit",
+    "max_return": "its evidence is in that unit",
+    "episodes_per_iteration": "its records count episodes by it",
+    "seed": "its randomness comes from it",
+}
+"""Why other things cannot; those not named here say how to read what was seen."""
+
+
 class Run:
     """A folder with `run.json` (what was asked), `records.jsonl` (what happened) and `state.npz` (where it stands).
+
+    `environment.npz` keeps what people call states and actions, how observations are told apart, and the map: a folder
+    can be moved, shown and loaded where the environment is not. `changes` says what was asked differently, and when.
 
     After each iteration its record is appended and then the state is replaced, atomically. Whatever lies beyond the
     state when a run is opened again is dropped and done anew; the streams of randomness are named by the iteration, so
@@ -40,9 +71,15 @@ class Run:
     """
 
     def __init__(
-        self, path: Path, settings: Settings, source: Source | None = None, parts: dict[str, str] | None = None
+        self,
+        path: Path,
+        settings: Settings,
+        source: Source | None = None,
+        parts: dict[str, str] | None = None,
+        changes: list[dict[str, Any]] | None = None,
     ) -> None:
         self.path, self.settings, self.source, self.parts = path, settings, source, parts or {}
+        self.changes = changes or []
 
     @classmethod
     def create(
@@ -65,11 +102,30 @@ class Run:
         There is one record, that of the turn. `stopped` says why it is the last if the settings do not.
         """
         record = changed(turn.record, stopped=turn.record.stopped or stopped)
-        with disk(path):
+        run = cls(path, settings, changed(source, expert=str(path)) if source.expert == HERE else source)
+        assert run.source is not None
+        with disk(path), open_source(run.source) as task:
+            run._keep(task, turn, complete=True, private=True)
             replace(path / STATE, _arrays(turn.state), private=True)
             replace(path / RECORDS, (json.dumps(record.to_json()) + "\n").encode(), private=True)
             replace(path / CONFIGURATION, _configuration(settings, source), private=True)
-        return cls(path, settings, source)
+        return run
+
+    @classmethod
+    def saved(cls, path: Path, turn: Turn, records: list[Record], task: Task, parts: dict[str, str]) -> Run:
+        """A run that was made without a folder, put into one."""
+        run = cls.create(path, turn.settings, task.source, parts)
+        run._keep(task, turn, complete=True)
+        run._write(records)
+        run._save(turn)
+        return run
+
+    def copied(self, path: Path) -> None:
+        """Put a copy of the folder elsewhere."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{path} exists and is not empty; choose another folder")
+        with disk(path), alone(self.path, "another process is writing this run"):
+            shutil.copytree(self.path, path, ignore=shutil.ignore_patterns(LOCK), dirs_exist_ok=True)
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -85,7 +141,8 @@ class Run:
             source = configuration["source"] and Source(**configuration["source"])
             if source and source.expert == HERE:
                 source = changed(source, expert=str(path))
-            return cls(path, Settings(**configuration["settings"]), source, configuration["parts"])
+            settings = Settings(**configuration["settings"])
+            return cls(path, settings, source, configuration["parts"], configuration["changes"])
         except FileNotFoundError:
             raise InputError(f"{path} is not a run: it has no {CONFIGURATION}") from None
         except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
@@ -106,27 +163,105 @@ class Run:
         except Exception as error:
             raise InputError(f"{self.path / STATE} cannot be read as the state of a run: {error}") from None
 
-    def resume(self, environment: Environment, expert: Expert, **options: Any) -> Iterator[Turn]:
-        """Turns of the loop from where the run stands, each on disk before it is yielded. Options as in `learn`."""
+    def kept(self) -> Kept | None:
+        """What the folder keeps of the environment and the expert; None before the first iteration."""
+        try:
+            return read_task((self.path / ENVIRONMENT).read_bytes(), self.source)
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise InputError(f"{self.path / ENVIRONMENT} cannot be read: {error}") from None
+
+    def change(self, values: Mapping[str, Any]) -> None:
+        """Ask something else of the run from now on; what was seen and answered stays.
+
+        The reward is inferred anew if its space or algorithm changes, and evidence for a promise stays where it can
+        show the new accuracy (`kept_evidence`).
+        """
+        settings = changed_settings(self.settings, values, str(self.path))
+        before, after = self.settings.model_dump(), settings.model_dump()
+        differs = {name: [before[name], after[name]] for name in after if before[name] != after[name]}
+        if not differs:
+            return
+        with alone(self.path, "another process is writing this run"), disk(self.path, KEPT):
+            state, records = self.state(), self.records()
+            if state is not None:
+                state = state_under(state, self.settings, settings)
+                replace(self.path / STATE, _arrays(state), private=self._private)
+                note = {"iteration": state.iteration, "samples": records[-1].samples, "stopped": records[-1].stopped}
+                self.changes = [*self.changes, {**note, "changed": differs}]
+            self.settings = settings
+            source = self.source
+            if source is not None and source.expert == str(self.path):
+                source = changed(source, expert=HERE)
+            content = _configuration(settings, source, self.parts, self.changes)
+            replace(self.path / CONFIGURATION, content, private=self._private)
+
+    def resume(
+        self, environment: Environment, expert: Expert, *, task: Task | None = None, **options: Any
+    ) -> Generator[Turn, None, None]:
+        """Turns of the loop from where the run stands, each on disk before it is yielded. Options as in `learn`.
+
+        After a change the last turn is yielded first, as the new settings see it. `task` says what the environment and
+        the expert are called, and how to draw them.
+        """
         with alone(self.path, "another process is writing this run"):
             state, records = self.state(), self.records()
-            if records and records[-1].stopped:
-                return
-            if state is not None and len(records) < state.iteration:
+            # An interview leaves the record of its last turn alone.
+            if state is not None and (not records or records[-1].iteration != state.iteration):
                 raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
-            with disk(self.path, KEPT):
-                lines = "".join(json.dumps(record.to_json()) + "\n" for record in records)
-                replace(self.path / RECORDS, lines.encode(), wait=False)
-            for turn in learn(environment, expert, self.settings, state=state, **options):
-                self._save(turn)
-                yield turn
+            anew = state is not None and any(change["iteration"] == state.iteration for change in self.changes)
+            if records and records[-1].stopped and not anew:
+                return
+            self._write(records)
+            about, last = task or Task(environment, expert), None
+            try:
+                for turn in learn(environment, expert, self.settings, state=state, reconsider=anew, **options):
+                    if last is None:
+                        self._keep(about, turn)
+                    if last is None and anew:
+                        self._write([*records[:-1], turn.record])
+                    else:
+                        self._append(turn.record)
+                    self._save(turn)
+                    last = turn
+                    yield turn
+            finally:
+                if last is not None:
+                    self._keep(about, last, complete=True)
+
+    def begin_with(self, turn: Turn, task: Task, stopped: str | None = None) -> None:
+        """Make what a recording came to the first iteration; the last one too, if `stopped` says why."""
+        self._keep(task, turn, complete=stopped is not None)
+        self._write([changed(turn.record, stopped=turn.record.stopped or stopped)])
+        self._save(turn)
+
+    @property
+    def _private(self) -> bool:
+        """Whether only the owner can read the folder's files: those of an interview."""
+        return not (self.path / CONFIGURATION).stat().st_mode & 0o077
+
+    def _write(self, records: list[Record]) -> None:
+        with disk(self.path, KEPT):
+            lines = "".join(json.dumps(record.to_json()) + "\n" for record in records)
+            replace(self.path / RECORDS, lines.encode(), wait=False, private=self._private)
+
+    def _keep(self, task: Task, turn: Turn, *, complete: bool = False, private: bool | None = None) -> None:
+        """Write down what the environment and the expert are, for whoever opens the folder without them."""
+        space, by_function = turn.space, not isinstance(turn.settings.reward, RewardSpace)
+        features = space.features if by_function and isinstance(space, FeatureReward) else None
+        again = turn.belief.estimate.kind.ask_again
+        content = write_task(task, turn.names, ask_again=again, features=features, complete=complete)
+        with disk(self.path, KEPT):
+            replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
+
+    def _append(self, record: Record) -> None:
+        with disk(self.path, KEPT), (self.path / RECORDS).open("a") as file:
+            file.write(json.dumps(record.to_json()) + "\n")
 
     def _save(self, turn: Turn) -> None:
-        packed = _arrays(turn.state)
         with disk(self.path, KEPT):
-            with (self.path / RECORDS).open("a") as file:
-                file.write(json.dumps(turn.record.to_json()) + "\n")
-            replace(self.path / STATE, packed, wait=False)
+            replace(self.path / STATE, _arrays(turn.state), wait=False, private=self._private)
 
     def _lines(self) -> list[Record]:
         try:
@@ -143,13 +278,64 @@ class Run:
         return records
 
 
-def _configuration(settings: Settings, source: Source | None, parts: dict[str, str] | None = None) -> bytes:
+def settings_for(task: Task, settings: Settings) -> Settings:
+    """The settings, with what is known of the task where nothing was said."""
+    known = {
+        "rmax": task.rmax,
+        "max_return": task.max_return,
+        "stationary_dynamics": task.stationary_dynamics,
+        "episodes_per_iteration": getattr(task.environment, "num_envs", 1),
+    }
+    said = settings.model_fields_set
+    if "rmax" in said:
+        known.pop("max_return")
+    return settings.model_copy(update={name: value for name, value in known.items() if name not in said})
+
+
+def changed_settings(settings: Settings, values: Mapping[str, Any], where: str) -> Settings:
+    """The settings with other values, as far as a run that has begun can have them; `where` it is."""
+    wanted = Settings(**{**{name: getattr(settings, name) for name in type(settings).model_fields}, **values})
+    before, after = settings.model_dump(), wanted.model_dump()
+    for name in after:
+        if before[name] != after[name] and name not in CHANGEABLE:
+            why = FIXED.get(name, "what was seen is read by it")
+            raise InputError(
+                f"{where} holds a run with {name} {before[name]!r}, not {after[name]!r}, and that cannot be changed: "
+                f"{why}; choose another folder"
+            )
+    return wanted
+
+
+def state_under(state: RunState, before: Settings, after: Settings) -> RunState:
+    """A state to go on from under other settings: what the old ones made of the counts is left out."""
+    was, now = before.model_dump(), after.model_dump()
+    evidence = dict(state.evidence)
+    horizon = state.counts.shape[0]
+    share = after.target(horizon).share(horizon)
+    if share != before.target(horizon).share(horizon):
+        kinds = {name: make() for name, make in KINDS.items()}
+        evidence = {name: kinds[name].retarget(memory, share) for name, memory in evidence.items()}
+    return changed(
+        state,
+        evidence=evidence,
+        memory=state.memory if was["strategy"] == now["strategy"] else {},
+        inferred_at=state.inferred_at if (was["irl"], was["reward"]) == (now["irl"], now["reward"]) else 0,
+    )
+
+
+def _configuration(
+    settings: Settings,
+    source: Source | None,
+    parts: dict[str, str] | None = None,
+    changes: list[dict[str, Any]] | None = None,
+) -> bytes:
     configuration = {
         "format": FORMAT,
         "version": version("aceirl"),
         "settings": settings.model_dump(),
         "source": None if source is None else vars(source),
         "parts": parts or {},
+        "changes": changes or [],
     }
     return json.dumps(configuration, indent=2).encode()
 
@@ -182,6 +368,15 @@ def _packed(state: RunState) -> dict[str, Any]:
     }
     if state.names:
         arrays["names"] = np.array([name.encode("ascii") for name in state.names])
+    if state.preferences:
+        arrays["preferences"] = np.array(
+            [
+                (number, one.equal, liked, *move)
+                for number, one in enumerate(state.preferences)
+                for liked, walk in enumerate((one.other, one.preferred))
+                for move in walk
+            ]
+        )
     return arrays | {f"{group}.{name}": array for group, named in groups.items() for name, array in named.items()}
 
 
@@ -209,4 +404,15 @@ def _unpacked(arrays: dict[str, Any]) -> RunState:
         memory=group("memory"),
         evidence=evidence,
         names=tuple(name.decode("ascii") for name in arrays.get("names", [])),
+        preferences=_preferences(arrays.get("preferences", np.zeros((0, 7), dtype=np.int64))),
     )
+
+
+def _preferences(rows: IntArray) -> tuple[Preference, ...]:
+    """From rows of `(number, equal, liked better, move)`."""
+    found = []
+    for number in np.unique(rows[:, 0]):
+        own = rows[rows[:, 0] == number]
+        other, preferred = (tuple(map(tuple, own[own[:, 2] == liked, 3:].tolist())) for liked in (0, 1))
+        found.append(Preference(preferred, other, equal=bool(own[0, 1])))
+    return tuple(found)

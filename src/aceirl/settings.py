@@ -54,39 +54,76 @@ class _Named:
 
 
 class Settings(BaseModel):
-    """The choices that, with environment, expert and seed, determine a run.
+    """The choices that, with environment, expert and seed, determine a run; `help(ActiveIRL)` lists them.
 
     Strategy, IRL algorithm, reward space, confidence family and certificate are given by name, with parameters as in
     `"ace:tolerance=0.05"`, or as objects of your own; a function of an observation is a reward space too, that of the
-    features it returns. The rewards of two steps differ by at most `rmax`, where one after the end of an episode is 0,
-    and the returns of two episodes, where that is known, by at most `max_return`. `epsilon` is the accuracy asked of
-    the certificate in units of reward summed over an episode; None stands for a tenth of what two episodes can differ
-    by. The run stops when the certificate `certify` is that accurate; None stands for no certificate. A deterministic
-    expert is asked about a state for which it has answered with the probability `ask_again`; None leaves that to the
-    expert. A reward is inferred again when the number of samples has grown by the share `infer_after_growth`; 0 is
-    after every iteration.
+    features it returns.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Guided()
-    irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = SparseLikelihood()
-    reward: Annotated[RewardSpace | Features, _Named(REWARD_SPACE, SPACE_NAMES, "over")] = AutoReward()
-    confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = FAMILIES["kl"]
-    episodes_per_iteration: Annotated[int, Field(ge=1)] = 1
-    certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = KINDS["policy"]()
-    epsilon: Positive | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    rmax: Positive = 1.0
-    max_return: Positive | None = None
-    max_samples: Annotated[int, Field(ge=1)] = 100_000
-    max_answers: Annotated[int, Field(ge=1)] | None = None
-    until_regret: Annotated[float, Field(ge=0, le=1)] | None = None
-    stationary_dynamics: bool = True
-    least_probability: Annotated[float, Field(gt=0, le=1)] | None = None
-    ask_again: Annotated[float, Field(ge=0, le=1)] | None = None
-    infer_after_growth: Annotated[float, Field(ge=0)] = 0.1
-    seed: Annotated[int, Field(ge=0)] = 0
+    strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Field(
+        Guided(), description="where to explore"
+    )
+    irl: Annotated[InverseReinforcement, _Named("IRL algorithm", ALGORITHMS)] = Field(
+        SparseLikelihood(), description="how a reward is inferred from the answers"
+    )
+    reward: Annotated[RewardSpace | Features, _Named(REWARD_SPACE, SPACE_NAMES, "over")] = Field(
+        AutoReward(),
+        description="what a reward may depend on: state, state-action, any, features of yours (an array, or a function "
+        "of an observation), or auto for the smallest that explains the answers",
+    )
+    confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = Field(
+        FAMILIES["kl"], description="the family of confidence radii"
+    )
+    episodes_per_iteration: Annotated[int, Field(ge=1)] = Field(
+        1, description="episodes between two plans; by default 1, or as many as a vector environment plays at once"
+    )
+    certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = Field(
+        KINDS["policy"](),
+        description="the certificate to stop on: policy, criterion, reward, set or dynamics; None for no certificate",
+    )
+    epsilon: Positive | None = Field(
+        None,
+        description="the accuracy asked of the certificate, in units of reward summed over an episode; None for a "
+        "tenth of what two episodes can differ by",
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="how often a certificate may be wrong")
+    rmax: Positive = Field(
+        1.0,
+        description="how far the rewards of two steps can lie apart, where one after the end of an episode is 0; by "
+        "default 1, or what is known of the environment",
+    )
+    max_return: Positive | None = Field(
+        None,
+        description="how far the returns of two episodes can lie apart, if that is less; by default what is known of "
+        "the environment",
+    )
+    max_samples: Annotated[int, Field(ge=1)] = Field(
+        100_000, description="the budget of environment steps; the last batch is finished"
+    )
+    max_answers: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="the budget of answers; None for no limit"
+    )
+    until_regret: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="stop when the normalised regret is below this, where a truth is known"
+    )
+    stationary_dynamics: bool = Field(True, description="whether the dynamics are the same at every step")
+    least_probability: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="a stochastic expert takes every action it uses with at least this probability"
+    )
+    ask_again: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None,
+        description="how often a deterministic expert is asked about a state for which it has answered; None leaves "
+        "that to the expert",
+    )
+    infer_after_growth: Annotated[float, Field(ge=0)] = Field(
+        0.1,
+        description="a reward is inferred again when the samples have grown by this share, with max-margin at least by "
+        "half; 0 is after every iteration",
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="determines every draw of the run")
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,9 +18,13 @@ from aceirl.collect import Episode, Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.errors import InputError
+from aceirl.irl import SparseLikelihood
 from aceirl.irl.alternatives import Alternatives
+from aceirl.irl.comparisons import informative_pair, returns
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.rewards import SPACES, Explanation, Recovered, RewardMap, RewardSpace, action_values
+from aceirl.preferences import Preference
+from aceirl.protocols import Move
+from aceirl.rewards import SPACES, Explanation, Recovered, RewardMap, RewardSpace, StateReward, action_values
 from aceirl.settings import Settings
 
 
@@ -48,6 +53,12 @@ class Record:
         """Plain values, ready for a line of JSON."""
         return asdict(self)
 
+    def in_words(self) -> str:
+        """One line: what was spent, what is certified and, where a truth is known, the regret."""
+        certified = "".join(f" · {kind} {value:.3g}" for kind, value in self.certificates.items())
+        regret = "" if self.regret is None else f" · regret {self.regret:.3f}"
+        return f"{self.samples:,} samples · {self.answers:,} answers{certified}{regret}"
+
 
 @dataclass(frozen=True, eq=False)
 class RunState:
@@ -56,7 +67,7 @@ class RunState:
     Randomness is not part of it: iteration `k` draws from streams named by `(seed, k)`, so a run can go on from any
     state. `recovered` and `accuracy` are what was inferred last, when `inferred_at` samples had been seen. `memory` is
     the strategy's, `evidence` that of each kind of certificate. `names` are the states in their order, where the
-    environment numbers them as it meets them.
+    environment numbers them as it meets them. `preferences` are those between episodes that were told so far.
     """
 
     iteration: int
@@ -67,6 +78,7 @@ class RunState:
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, Memory] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    preferences: tuple[Preference, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +111,11 @@ class Turn:
     def iteration(self) -> int:
         """How many turns there were, this one included."""
         return self.belief.iteration
+
+    @property
+    def samples(self) -> int:
+        """How many steps were taken in the environment so far."""
+        return self.counts.samples
 
     @property
     def counts(self) -> Counts:
@@ -161,6 +178,33 @@ class Turn:
             return None
         return Alternatives(self.belief.estimate, self._map, self.explanation, self.settings.seed)
 
+    def pair_to_compare(self, walks: Sequence[tuple[Move, ...]]) -> tuple[int, int] | None:
+        """Which two of these episodes to show, so that a preference tells most about the reward; None if none can.
+
+        The plausible rewards disagree most about that pair. As long as no reward of places, or of a space that was
+        asked for, is likelier than another, it is the one that differs in the most places. Pairs that were compared
+        before are left out.
+        """
+        estimate = self.belief.estimate
+        alternatives = self.alternatives or self._of_places
+        over = alternatives.over
+        known = estimate.preferences or estimate.counts.questions
+        thetas = alternatives.samples if known else np.zeros((0, over.n_parameters))
+        plausible, times = np.unique(thetas, axis=0, return_counts=True)
+        compared = {one.pair for one in estimate.preferences}
+        pairs = itertools.combinations(range(len(walks)), 2)
+        asked = [(i, j) for i, j in pairs if frozenset((walks[i], walks[j])) in compared] if compared else []
+        earned = returns(over, estimate.over, walks)
+        return informative_pair(earned, plausible, times / max(1, len(thetas)), asked)
+
+    @cached_property
+    def _of_places(self) -> Alternatives:
+        """Rewards of places that are about as likely as any, whether they explain much or not."""
+        estimate, space = self.belief.estimate, StateReward()
+        found = SparseLikelihood()(estimate, 1.0, None, space).explanation
+        assert found is not None
+        return Alternatives(estimate, space.over(estimate.mdp, estimate.over), found, self.settings.seed)
+
     @cached_property
     def mean_reward(self) -> FloatArray:
         """`[S]`: what each place is worth, from 0 to 1, by a reward that explains the answers.
@@ -215,7 +259,7 @@ class Turn:
         return Record(
             iteration=self.iteration,
             samples=counts.samples,
-            episodes=self.iteration * self.settings.episodes_per_iteration,
+            episodes=int(counts.starts.sum()) or self.iteration * self.settings.episodes_per_iteration,
             answers=belief.estimate.kind.given(counts),
             bound=belief.accuracy,
             certificates=certificates,
@@ -241,4 +285,5 @@ class Turn:
             memory=belief.memory,
             evidence=belief.evidence,
             names=self.names,
+            preferences=belief.estimate.preferences,
         )

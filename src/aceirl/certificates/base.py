@@ -61,8 +61,11 @@ class Certificate:
         """Whether the promise is as good as was asked."""
         return self.refuted is None and Target(self.epsilon, self.delta, 1.0).reached(self.value)
 
-    def in_words(self, state_names: Sequence[str] = ()) -> str:
-        """What is promised, for whom, and what stands in the way; for someone who does not know the theory."""
+    def in_words(self, state_names: Sequence[str] = (), action_names: Sequence[str] = ()) -> str:
+        """What is promised, for whom, and what stands in the way; for someone who does not know the theory.
+
+        `state_names [S]` and `action_names [A]` are what people call them.
+        """
         confidence = f"{100 * (1 - self.delta):g} %"
         if self.refuted is not None:
             return f"Nothing is promised: {self.refuted}."
@@ -77,7 +80,11 @@ class Certificate:
         if self.entry is not None and self.weight > 0:
             step, here, *action = self.entry
             name = state_names[here] if here < len(state_names) else f"state {here}"
-            where = [f"step {step}", name, *(f"action {number}" for number in action)]
+            where = [
+                f"step {step}",
+                name,
+                *(action_names[number] if number < len(action_names) else f"action {number}" for number in action),
+            ]
             parts.append(f"Most of what is left lies at {', '.join(where)} (about {self.weight:.2g}).")
         if not self.holds and self.more_samples is not None:
             parts.append(f"At the present rate it takes about {self.more_samples:,} more samples.")
@@ -119,6 +126,10 @@ class CertificateKind:
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """What a batch made of its wager."""
+        return memory
+
+    def retarget(self, memory: Memory, share: float) -> Memory:
+        """What is left of the evidence if another accuracy is asked for, a `share` of what episodes can differ by."""
         return memory
 
     def value(self, belief: Belief) -> float:

@@ -9,7 +9,15 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
-from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
+from aceirl.certificates.e_process import (
+    EProcess,
+    Wager,
+    Watched,
+    chance_taken,
+    forecast,
+    kelly_wager,
+    kept_evidence,
+)
 from aceirl.certificates.policy import outlook, refuted, require_deterministic, steps_of_episode, watched_certificate
 from aceirl.counts import ExpertKind
 from aceirl.mdp import IntArray
@@ -55,6 +63,10 @@ class Criterion(CertificateKind):
         process = _process(memory, action, target, horizon).after(wager, seen)
         own = {"levels": process.levels, "now": process.now, "peak": process.peak}
         return {**memory, **{f"{action}.{name}": array for name, array in own.items()}}
+
+    def retarget(self, memory: Memory, share: float) -> Memory:
+        """The e-processes, if one of their levels is as low."""
+        return kept_evidence(memory, share)
 
     def value(self, belief: Belief) -> float:
         """The certified error of the paper's criterion: the worst over first actions."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.belief import Plan, Target
+from aceirl.belief import Memory, Plan, Target
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, frozen
@@ -242,6 +242,18 @@ class EProcess:
         return float(self.levels[int(reached.argmax())]) if reached.any() else 1.0
 
     def missing(self, target: float, delta: float) -> float:
-        """How much the logarithm of the process still has to grow at the target."""
-        at_target = int(np.abs(self.levels - target).argmin())
+        """How much the logarithm of the process still has to grow at the target, or at the next level below it."""
+        at_target = max(0, int(np.searchsorted(self.levels, target * (1 + 1e-9), side="right")) - 1)
         return max(0.0, float(np.log(1 / delta) - self.now[at_target]))
+
+
+def kept_evidence(memory: Memory, share: float) -> Memory:
+    """The e-processes of a run of which another accuracy is asked, a `share` of an episode: all, or none.
+
+    Their levels were chosen before the first episode, and what is certified is always one of them: at whatever level
+    the run shall stop from now on, the chance that any of the levels below the truth is ever reached stays `δ`. If the
+    share lies below all levels, none of them can show it: then nothing was wagered on it yet, and new ones start from
+    one, which is as good as a run that begins now.
+    """
+    lowest = [array[0] for name, array in memory.items() if name.endswith("levels")]
+    return memory if all(level <= share * (1 + 1e-9) for level in lowest) else {}

@@ -20,7 +20,15 @@ from aceirl.certificates.base import (
     of_expert,
     refutation,
 )
-from aceirl.certificates.e_process import EProcess, Wager, Watched, chance_taken, forecast, kelly_wager
+from aceirl.certificates.e_process import (
+    EProcess,
+    Wager,
+    Watched,
+    chance_taken,
+    forecast,
+    kelly_wager,
+    kept_evidence,
+)
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
@@ -51,6 +59,10 @@ class Policy(CertificateKind):
         """The e-process after the batch."""
         after = _process(memory, target, len(seen.first_deviations) - 1).after(wager, seen)
         return {"levels": after.levels, "now": after.now, "peak": after.peak}
+
+    def retarget(self, memory: Memory, share: float) -> Memory:
+        """The e-processes, if one of their levels is as low."""
+        return kept_evidence(memory, share)
 
     def value(self, belief: Belief) -> float:
         """The certified regret of any policy that does what the expert is known to do."""

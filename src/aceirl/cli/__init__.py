@@ -1,7 +1,9 @@
 """Parse, call, show. Heavy parts are loaded by the command that needs them, so that help comes at once."""
 
+from aceirl.cli import advising as advising
 from aceirl.cli import experiments as experiments
 from aceirl.cli import exporting as exporting
+from aceirl.cli import inferring as inferring
 from aceirl.cli import interview as interview
 from aceirl.cli import running as running
 from aceirl.cli import transferring as transferring

@@ -17,23 +17,21 @@ def export(
 ) -> None:
     """Write the reward as a table (reward.csv) and the expert's answers as demonstrations (demonstrations.jsonl)."""
     from aceirl.envs.gymnasium import GymAdapter
-    from aceirl.errors import InputError
     from aceirl.experts.demonstrations import DEMONSTRATIONS
     from aceirl.outputs import GymResult, OwnResult
     from aceirl.show.opened import opened
 
     run = run_in(directory)
     with opened(run) as found:
-        if run.source is None or found.task is None:
-            raise InputError(f"{directory} was begun from Python; use GymResult.of(result.turn, environment) there")
         environment, layout = found.task.environment, found.task.layout
         result: GymResult | OwnResult
         if isinstance(environment, GymAdapter):
             result = GymResult.of(found.turn, environment)
+        elif layout is not None:
+            result = OwnResult(found.turn, layout.state_names, layout.action_names)
         else:
-            assert layout is not None
-            result = OwnResult(found.turn, layout)
+            result = OwnResult(found.turn, found.names, found.actions)
     result.save_table(directory / "reward.csv")
-    if run.source.expert != str(run.path):  # an interview has written its own, with the time of every answer
+    if run.source is None or run.source.expert != str(run.path):  # an interview has written its own, with times
         result.save_demonstrations(directory / DEMONSTRATIONS)
     print(f"{directory / 'reward.csv'}\n{directory / DEMONSTRATIONS}")

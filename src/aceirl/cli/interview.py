@@ -7,11 +7,15 @@ import shlex
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aceirl.cli.app import command
+
+if TYPE_CHECKING:
+    from aceirl.web.people import People
 
 PREFERRED_PORT = 8472
 
@@ -20,15 +24,23 @@ EPSILON = DELTA = 0.1
 
 @command
 def interview(
-    env: Annotated[str, typer.Argument(help="One of `aceirl envs`, or a Gymnasium id such as FrozenLake-v1.")],
+    env: Annotated[
+        str | None,
+        typer.Argument(help="One of `aceirl envs`, or a Gymnasium id such as FrozenLake-v1; else chosen on the page."),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; by default 8472, or any that is free.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; anything but this machine is a risk.")] = "127.0.0.1",
+    url: Annotated[
+        str | None,
+        typer.Option(help="Address by which people come, if it is another: of a tunnel, a mapped port, a local name."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the interview; by default runs/interview-ENV. Goes on if it exists.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    name: Annotated[str | None, typer.Option(help="Your name, as people see it whom you invite.")] = None,
     epsilon: Annotated[float, typer.Option(help="What may be lost against you, as a share of an episode.")] = EPSILON,
     delta: Annotated[float, typer.Option(help="How often the promise may be wrong.")] = DELTA,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode, for Gymnasium environments.")] = None,
@@ -38,43 +50,71 @@ def interview(
     ] = None,
 ) -> None:
     """Be the expert: answer on a web page what you would do, and watch the software find out what you want."""
-    from aceirl.cli.running import read_parameters
     from aceirl.errors import InputError
-    from aceirl.sources import Source
+    from aceirl.sources import Source, read_parameters
 
     try:
-        from aceirl.web.security import is_loopback, lasting_token, redirecting_file
-        from aceirl.web.server import application, listening_socket, prepare, serve
+        from aceirl.web.conductor import prepare
+        from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
+        from aceirl.web.server import application, listening_socket, serve
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
-    from aceirl.files import alone
-    from aceirl.web.session import Accuracy, Interview
+    from aceirl.web.people import People
+    from aceirl.web.session import Accuracy
+    from aceirl.web.setup import SetUp, usual_folder
 
-    folder = out or Path("runs") / f"interview-{env.replace('/', '-').replace(':', '-')}"
-    source = Source(env, read_parameters(parameter or []), seed, stationary_expert=True, horizon=horizon)
-    accuracy = Accuracy(epsilon, delta)
+    origin = None if url is None else origin_of(url)
+    parameters = read_parameters(parameter or [])
     prepare()
-    busy = "an interview with this folder is already running"
-    with alone(folder, busy), closing(Interview.open(folder, source, accuracy)) as opened:
+    if env is None:
+        fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
+        first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
+        people, token = None, new_token()
+        served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
+    else:
+        source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon)
+        served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
+        token = people.owner.token
+    with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
+        if people is not None and name is not None:
+            people.rename(people.owner, name)
         listening = listening_socket(host, port, PREFERRED_PORT)
         address, bound = listening.getsockname()[:2]
-        public = not is_loopback(address)
-        token = lasting_token(folder)
-        url = f"http://{'[' + address + ']' if ':' in address else address}:{bound}/{token}/"
-        if public:
+        reach = Reach(bound, public=not is_loopback(address), url=origin)
+        base = origin or f"http://{reachable_address(address)}:{bound}"
+        if reach.public:
             print(
                 f"aceirl: {address} can be reached from the network, without encryption; whoever has the address below "
                 "can answer in your place",
                 file=sys.stderr,
             )
-        print(f"The interview is at\n\n  {url}\n")
-        print(f"Answers are kept in {folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
+        _say_where_it_is(base, token, people)
+        if origin is not None:
+            print(f"The server itself listens on {address}, port {bound}.", flush=True)
         if open_browser:
-            import webbrowser
+            _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
+        serve(application(served, reach), listening)
 
-            # Every user of this machine can see the arguments of a browser, but not into this file.
-            webbrowser.open(redirecting_file(folder, url).absolute().as_uri())
-        serve(application(opened, token, bound, public=public), listening)
+
+def _say_where_it_is(base: str, token: str, people: People | None) -> None:
+    if people is None:
+        print(f"Choose what the interview is about at\n\n  {base}/{token}/\n\nStop with Ctrl-C.", flush=True)
+        return
+    print(f"The interview is at\n\n  {base}/{token}/\n\nOthers join at\n\n  {base}/{people.invitation}/\n")
+    print(f"Answers are kept in {people.folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
+
+
+def _say_where_it_is_kept(people: People) -> None:
+    print(f"Answers are kept in {people.folder}. To go on another time:\n\n  {command_of(people.folder)}\n", flush=True)
+
+
+def _open_browser(url: str, folder: Path) -> None:
+    """Every user of this machine can see the arguments of a browser, but not into the file it is given."""
+    import webbrowser
+
+    from aceirl.web.security import redirecting_file
+
+    webbrowser.open(redirecting_file(folder, url).absolute().as_uri())
 
 
 def command_of(folder: Path) -> str:

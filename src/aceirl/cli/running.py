@@ -33,9 +33,7 @@ def run(
     ] = "guided",
     episodes_per_iteration: Annotated[
         int | None,
-        typer.Option(
-            help="Episodes between two plans (N_E); by default the paper's for this environment, or --num-envs."
-        ),
+        typer.Option(help="Episodes between two plans (N_E); by default 1, or --num-envs."),
     ] = None,
     reward: Annotated[
         str,
@@ -123,15 +121,22 @@ def run(
             "function or a model always, a person one time in ten, a table never."
         ),
     ] = None,
+    recordings: Annotated[
+        str | None,
+        typer.Option(
+            help="Trajectories to begin with, as `aceirl infer` takes them; without --expert, they are all that is "
+            "known of the expert. Budgets are for what comes after."
+        ),
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Explore an environment, ask its expert, and recover a reward."""
-    from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
-    from aceirl.runs import Run
+    from aceirl.recorded import after_recording, open_recordings, recorded_turn
+    from aceirl.runs import Run, settings_for
     from aceirl.settings import Settings
-    from aceirl.sources import Source, open_source
+    from aceirl.sources import Source, open_source, read_parameters
 
     parameters = read_parameters(parameter or [])
     source = Source(
@@ -145,32 +150,38 @@ def run(
         wrap=tuple(wrap or ()),
         num_envs=num_envs,
         stochastic_expert=stochastic_expert,
+        recordings=recordings,
     )
-    if episodes_per_iteration is None:
-        episodes_per_iteration = ENVIRONMENTS[env].episodes_per_iteration if env in ENVIRONMENTS else num_envs
+    known = {"episodes_per_iteration": episodes_per_iteration, "rmax": rmax, "max_return": max_return}
+    said = {name: value for name, value in known.items() if value is not None}
+    if per_step:
+        said["stationary_dynamics"] = False
     with open_source(source) as task:
-        settings = Settings(
+        given = Settings(
             strategy=strategy,
             reward=reward,
             irl=irl,
             confidence=confidence,
-            episodes_per_iteration=episodes_per_iteration,
             certify=None if certify.lower() == "none" else certify,
             epsilon=epsilon,
             delta=delta,
             max_samples=max_samples,
             max_answers=max_answers,
             until_regret=until_regret,
-            rmax=task.rmax if rmax is None else rmax,
-            max_return=task.max_return if max_return is None and rmax is None else max_return,
             ask_again=ask_again,
             least_probability=least_probability,
-            stationary_dynamics=task.stationary_dynamics and not per_step,
             seed=seed,
+            **said,
         )
+        settings = settings_for(task, given)
+        task, shown = open_recordings(task, source)
+        if shown is not None:
+            settings = after_recording(settings, shown)
         folder = out or _free_folder(f"{env}-{strategy}-{seed}".replace(":", "-").replace("/", "-"))
         begun = Run.create(folder, settings, source)
         try:
+            if shown is not None:
+                begun.begin_with(recorded_turn(task, shown, settings), task)
             _carry_on(begun, task, as_json=as_json)
         except InputError:
             if begun.state() is None:  # nothing was learnt: the corrected command may use the folder
@@ -180,18 +191,48 @@ def run(
 
 @command
 def resume(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted.")], as_json: Json = False
+    directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted, or that shall go on.")],
+    max_samples: Annotated[int | None, typer.Option(help="Another budget of environment steps, in all.")] = None,
+    max_answers: Annotated[int | None, typer.Option(help="Another budget of answers, in all.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Another accuracy of the certificate.")] = None,
+    certify: Annotated[str | None, typer.Option(help="Another certificate to stop on, or none.")] = None,
+    until_regret: Annotated[float | None, typer.Option(help="Another regret to stop at.")] = None,
+    reward: Annotated[str | None, typer.Option(help="Another space of rewards.")] = None,
+    irl: Annotated[str | None, typer.Option(help="Another way to infer a reward.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Another strategy from now on.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Go on with a run that was interrupted; it ends as if it had not been."""
+    """Go on with a run that was interrupted, as if it had not been; or with one that is over, asking more of it.
+
+    What was seen and answered stays. With another reward or algorithm, a reward is inferred from it anew.
+    """
     from aceirl.errors import InputError
+    from aceirl.recorded import open_recordings, recorded_turn
     from aceirl.sources import open_source
 
     opened = run_in(directory)
     if opened.source is None:
         raise InputError(
-            f"{directory} was begun from Python; go on with ActiveIRL(...).fit(environment, expert, out={directory})"
+            f"{directory} was begun from Python, with an environment or an expert that no name leads to; go on there "
+            f"with ActiveIRL(...).fit(environment, expert, out={str(directory)!r}) and the settings that change"
         )
+    given = {
+        "max_samples": max_samples,
+        "max_answers": max_answers,
+        "epsilon": epsilon,
+        "until_regret": until_regret,
+        "reward": reward,
+        "irl": irl,
+        "strategy": strategy,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if certify is not None:
+        changes["certify"] = None if certify.lower() == "none" else certify
     with open_source(opened.source) as task:
+        task, shown = open_recordings(task, opened.source)
+        if shown is not None and opened.state() is None:
+            opened.begin_with(recorded_turn(task, shown, opened.settings), task)
+        opened.change(changes)
         _carry_on(opened, task, as_json=as_json)
 
 
@@ -200,14 +241,16 @@ def show(
     directory: Annotated[Path, typer.Argument(help="Folder of a run or of an interview.")],
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.show import draw, in_words
+    from aceirl.show import draw, opened
+    from aceirl.show.words import sentences
 
-    opened = run_in(directory)
-    print(in_words(opened))
-    pictures = draw(opened)
+    run = run_in(directory)
+    with opened(run) as found:
+        print("\n".join(sentences(found)))
+        pictures = draw(run, found)
     for picture in pictures:
         print(f"  {picture}")
-    if opened.source is not None and not any(picture.stem == "policy" for picture in pictures):
+    if not any(picture.stem == "policy" for picture in pictures):
         print("No maps: the environment does not say where its states lie (docs/gymnasium.md, Pictures).")
 
 
@@ -217,13 +260,13 @@ def demo(
 ) -> None:
     """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
     from aceirl.files import LOCK
-    from aceirl.runs import Run
+    from aceirl.runs import CONFIGURATION, ENVIRONMENT, RECORDS, STATE, Run
     from aceirl.settings import Settings
     from aceirl.show import draw, in_words
     from aceirl.sources import Source, open_source
 
-    settings, source = Settings(episodes_per_iteration=1), Source("four-paths", {}, seed=0)
-    written = {"run.json", "records.jsonl", "state.npz", "report.html", "pictures", LOCK}
+    settings, source = Settings(), Source("four-paths", {}, seed=0)
+    written = {CONFIGURATION, RECORDS, STATE, ENVIRONMENT, "report.html", "pictures", LOCK}
     if (out / "run.json").exists() and {path.name for path in out.iterdir()} <= written:
         earlier = Run.open(out)
         if (earlier.source, earlier.settings) == (source, settings):
@@ -282,8 +325,8 @@ def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) ->
     from aceirl.sources import state_names
 
     try:
-        with progress_bar(begun.settings, task.environment.horizon, show=sys.stderr.isatty()) as advance:
-            for turn in begun.resume(task.environment, task.expert, regret=task.regret):
+        with progress_bar(begun.settings, task.environment.horizon) as advance:
+            for turn in begun.resume(task.environment, task.expert, task=task, regret=task.regret):
                 advance(turn.record)
     except KeyboardInterrupt:
         print(f"aceirl: interrupted; go on with: aceirl resume {begun.path}", file=sys.stderr)
@@ -309,22 +352,6 @@ def run_in(directory: Path) -> Run:
     if not (directory / CONFIGURATION).exists() and (directory / "interview.json").exists():
         raise InputError(f"the interview in {directory} is not finished; go on with: {command_of(directory)}")
     return Run.open(directory)
-
-
-def read_parameters(assignments: list[str]) -> dict[str, Any]:
-    """`name=value` pairs, with numbers read as numbers."""
-    from aceirl.errors import InputError
-
-    parameters: dict[str, Any] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise InputError(f"--set takes name=value, got {assignment!r}")
-        try:
-            parameters[name] = json.loads(text)
-        except json.JSONDecodeError:
-            parameters[name] = text
-    return parameters
 
 
 def _free_folder(name: str) -> Path:

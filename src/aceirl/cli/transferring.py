@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aceirl.cli.app import command
-from aceirl.cli.running import Json, read_parameters, run_in
+from aceirl.cli.running import Json, run_in
 
 if TYPE_CHECKING:
     from aceirl.sources import Source
@@ -46,22 +46,25 @@ def transfer(
     from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
     from aceirl.show.opened import opened
+    from aceirl.sources import Source, read_parameters
     from aceirl.transfer import process_of_source
     from aceirl.transfer import transfer as planned
 
     run = run_in(directory)
-    if run.source is None:
-        raise InputError(f"{directory} was begun from Python; use result.transfer(...) there")
-    source = _source(run.source, to, env_seed, horizon, read_parameters(parameter or []))
+    if run.source is None and to is None:
+        raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
+    home = run.source or Source(str(to), {}, run.settings.seed)
+    source = _source(home, to, env_seed, horizon, read_parameters(parameter or []))
     target = _process(source, to).starting(start)
-    ours = run.source.environment in ENVIRONMENTS
-    own = process_of_source(run.source) if ours else None
-    if own is not None and source is not None and source.environment == run.source.environment:
+    own = process_of_source(run.source) if run.source is not None and home.environment in ENVIRONMENTS else None
+    if own is not None and source is not None and source.environment == home.environment:
         target = target.valued_as(own)
-    if run.source.expert is not None and Path(run.source.expert).is_dir():
+    if (home.expert is None and home.recordings) or (home.expert is not None and Path(home.expert).is_dir()):
         target = replace(target, reward=None)  # what an environment pays is not what a person wants
     with opened(run) as found:
-        result = planned(found.turn, target, own.names if own else ())
+        layout = found.task.layout
+        names = layout.state_names if layout is not None and not found.turn.names else ()
+        result = planned(found.turn, target, names)
     if as_json:
         print(json.dumps(result.to_json()))
         return

@@ -27,11 +27,10 @@ PROBLEM_STREAM = 1
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """How to build an environment, what it is in one line, and how many episodes the paper plays between two plans."""
+    """How to build an environment, and what it is in one line."""
 
     builder: Callable[..., Problem]
     summary: str
-    episodes_per_iteration: int
 
     @property
     def parameters(self) -> dict[str, int | float]:
@@ -42,19 +41,19 @@ class EnvironmentSpec:
 
 ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
     {
-        "four-paths": EnvironmentSpec(four_paths, "a centre and four long arms, a goal at the end of one", 50),
-        "double-chain": EnvironmentSpec(double_chain, "a corridor entered in the middle, a goal at its right end", 50),
-        "chain": EnvironmentSpec(chain, "a short walk with one good action of ten, and a pit beside it", 1),
-        "gridworld": EnvironmentSpec(gridworld, "a 3x3 room with a sticky centre, a goal right of it", 1),
-        "random-mdp": EnvironmentSpec(random_mdp, "random transitions and rewards, nine states", 1),
+        "four-paths": EnvironmentSpec(four_paths, "a centre and four long arms, a goal at the end of one"),
+        "double-chain": EnvironmentSpec(double_chain, "a corridor entered in the middle, a goal at its right end"),
+        "chain": EnvironmentSpec(chain, "a short walk with one good action of ten, and a pit beside it"),
+        "gridworld": EnvironmentSpec(gridworld, "a 3x3 room with a sticky centre, a goal right of it"),
+        "random-mdp": EnvironmentSpec(random_mdp, "random transitions and rewards, nine states"),
         "four-paths-released": EnvironmentSpec(
-            four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre", 50
+            four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre"
         ),
         "gridworld-released": EnvironmentSpec(
-            gridworld_released, "gridworld as the paper's released code has it: the goal is absorbing", 1
+            gridworld_released, "gridworld as the paper's released code has it: the goal is absorbing"
         ),
         "random-mdp-released": EnvironmentSpec(
-            random_mdp_released, "random-mdp as the paper's released code has it: new transitions at every step", 1
+            random_mdp_released, "random-mdp as the paper's released code has it: new transitions at every step"
         ),
     }
 )

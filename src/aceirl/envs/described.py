@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from aceirl.envs.description import EnvironmentDescription, MapCell
+from aceirl.envs.description import EnvironmentDescription, Features, MapCell
 from aceirl.envs.families import is_wrapped, library_of
 from aceirl.envs.known_descriptions import DESCRIPTIONS, LIBRARIES
-from aceirl.envs.observations import NOWHERE_NAME
 
 if TYPE_CHECKING:
     from aceirl.envs.observations import StateIndex
@@ -42,7 +41,7 @@ def _observed_otherwise(env: Any) -> bool:
 
 
 def ask_description(
-    env: Any, function: Literal["words", "end_words", "map_cell", "pose", "frame"], argument: Any
+    env: Any, function: Literal["words", "end_words", "map_cell", "pose", "frame", "features"], argument: Any
 ) -> Any:
     """What a function of the description says; if it fails, that is a warning, and the default is asked instead."""
     try:
@@ -68,7 +67,7 @@ def state_words(env: Any, states: StateIndex) -> tuple[str, ...]:
     texts = [words(env, states.observation(number), terminal=number in states.terminal) for number in numbers]
     often = Counter(texts)
     return (
-        NOWHERE_NAME,
+        states.names[0],  # nowhere
         *(
             f"state {number}: {text}" if text.endswith("…") or often[text] > 1 else text
             for number, text in enumerate(texts, start=1)
@@ -85,6 +84,12 @@ def action_names(env: Any, actions: Sequence[Any]) -> list[str]:
     if names and len(names) != len(actions):
         warnings.warn(f"{len(names)} names for {len(actions)} actions: {', '.join(names)}", stacklevel=2)
     return names if len(names) == len(actions) else [f"action {action}" for action in actions]
+
+
+def features(env: Any, observation: Any) -> Features:
+    """What an observation consists of; nothing, if that fails."""
+    found = ask_description(env, "features", observation)
+    return found if isinstance(found, dict) else {}
 
 
 def map_cell(env: Any, observation: Any) -> MapCell | None:

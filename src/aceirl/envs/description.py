@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.errors import InputError
+from aceirl.errors import InputError, shown
 
 # Where actions of these names point: x right, y up.
 COMPASS = {
@@ -63,9 +63,40 @@ class Frame:
         return self.first[0] + cell.x * self.pitch[0], self.first[1] - cell.y * self.pitch[1]
 
 
+Features = dict[str, int | float | str]
+"""What an observation consists of, by name: numbers have an order, and text has none."""
+
+MOST_FEATURES = 8
+"""An observation with more entries than this is not told apart by them."""
+
+
+def entries(observation: Any) -> Features:
+    """The features of an observation that is made of a few numbers or words; none of any other."""
+    match observation:
+        case dict():
+            named = {str(name): part for name, part in observation.items()}
+        case tuple() | list():
+            named = {f"entry {number}": part for number, part in enumerate(observation, start=1)}
+        case np.ndarray() if observation.ndim == 1:
+            return entries(tuple(observation.tolist()))
+        case _:
+            return {}
+    found: Features = {}
+    for name, part in named.items():
+        if isinstance(part, str):
+            found[name] = part
+        elif np.ndim(part) == 0 and np.isreal(part):
+            found[name] = part if isinstance(part, int | float) else np.asarray(part).item()
+        else:
+            found |= {f"{name}, {inner}": value for inner, value in entries(part).items()}
+    return found if len(found) <= MOST_FEATURES else {}
+
+
 def _as_it_is(env: Any, observation: Any) -> str:
     if isinstance(observation, np.ndarray) and observation.ndim == 1:
         return f"the observation [{', '.join(f'{value:.3g}' for value in observation.tolist())}]"
+    if isinstance(observation, dict | tuple | np.generic):
+        return f"the observation {shown(observation)}"
     return f"the observation {' '.join(str(observation).split())}"
 
 
@@ -75,7 +106,7 @@ class EnvironmentDescription:
 
     An environment of your own takes part if its class has one as its attribute `description`. All functions are given
     the unwrapped environment: `words` and `map_cell` an observation too, `end_words` one with which an episode ended
-    (None: as any other), `pose` puts the environment where that observation is made, so that it can be rendered there,
+    (None: as any other), `features` says what an observation consists of, `pose` puts the environment where that observation is made, so that it can be rendered there,
     and `frame` is given the shape of the rendering. Where a wrapper changes the observations nothing is known of them,
     unless the functions understand wrapped ones too.
     """
@@ -88,3 +119,4 @@ class EnvironmentDescription:
     frame: Callable[[Any, tuple[int, ...]], Frame | None] = lambda env, shape: None
     understands_wrappers: bool = False
     end_words: Callable[[Any, Any], str | None] = lambda env, observation: None
+    features: Callable[[Any, Any], Features] = lambda env, observation: entries(observation)

@@ -63,6 +63,13 @@ class Bins:
                 raise
             raise InputError(f"bins {text!r} cannot be read: {error}") from None
 
+    @property
+    def text(self) -> str:
+        """As `of` reads it."""
+        return ",".join(
+            f"{float(low)!r}:{float(high)!r}:{n}" for low, high, n in zip(self.low, self.high, self.bins, strict=True)
+        )
+
     @cached_property
     def _scale(self) -> tuple[float, ...]:
         """Bins for each unit of a dimension."""

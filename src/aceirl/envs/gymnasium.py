@@ -33,6 +33,7 @@ class GymAdapter(ABC):
         discretise: Discretise | None,
     ) -> None:
         self.horizon = horizon
+        self.action_space = action_space
         self.actions = _actions(action_space)
         self.n_actions = len(self.actions)
         self.states = StateIndex(observation_space, discretise)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.envs.description import COMPASS, EnvironmentDescription, Frame, MapCell
+from aceirl.envs.description import COMPASS, EnvironmentDescription, Features, Frame, MapCell
 
 LIBRARIES = ("gymnasium", "minigrid")
 
@@ -32,6 +32,10 @@ def _numbered_grid(
         row, column = divmod(int(observation), shape(env)[1])
         return f"{ends(env, row, column)} in row {row + 1}, column {column + 1}"
 
+    def features(env: Any, observation: Any) -> Features:
+        row, column = divmod(int(observation), shape(env)[1])
+        return {"row": row + 1, "column": column + 1}
+
     return EnvironmentDescription(
         actions,
         brief,
@@ -40,6 +44,7 @@ def _numbered_grid(
         _toy_text_pose,
         lambda env, _: Frame.from_corner(*env.cell_size),
         end_words=end_words,
+        features=features,
     )
 
 
@@ -56,6 +61,17 @@ def _taxi_words(env: Any, observation: int) -> str:
     where = "in the taxi" if passenger == 4 else f"waiting at {STANDS[passenger]}"
     taxi = f"the taxi in row {row + 1}, column {column + 1}"
     return f"{taxi}, the passenger {where}, bound for {STANDS[destination]}"
+
+
+def _taxi_features(env: Any, observation: int) -> Features:
+    row, column, passenger, destination = env.decode(observation)
+    return {
+        "row": row + 1,
+        "column": column + 1,
+        "passenger": "in the taxi" if passenger == 4 else f"at {STANDS[passenger]}",
+        "destination": STANDS[destination],
+        "next stand": STANDS[destination if passenger == 4 else passenger],
+    }
 
 
 def _taxi_end(env: Any, observation: int) -> str:
@@ -77,6 +93,11 @@ def _taxi_frame(env: Any, shape: tuple[int, ...]) -> Frame:
 def _blackjack_words(env: Any, observation: tuple[int, int, int]) -> str:
     total, dealer, ace = (int(part) for part in observation)
     return f"a hand of {total}{' with a usable ace' if ace else ''} against the dealer's {dealer}"
+
+
+def _blackjack_features(env: Any, observation: tuple[int, int, int]) -> Features:
+    total, dealer, ace = (int(part) for part in observation)
+    return {"your hand": total, "the dealer's card": dealer, "usable ace": "yes" if ace else "no"}
 
 
 def _blackjack_end(env: Any, observation: tuple[int, int, int]) -> str:
@@ -121,6 +142,16 @@ def _minigrid_words(env: Any, observation: Any) -> str:
     column, row, direction = agent
     things = _minigrid_things(observation)
     return f"row {row + 1}, column {column + 1}, facing {FACING[direction]}{'; ' + things if things else ''}"
+
+
+def _minigrid_features(env: Any, observation: Any) -> Features:
+    agent = _minigrid_agent(env, observation)
+    if agent is None:
+        return {}
+    column, row, direction = agent
+    things = _minigrid_things(observation)
+    place: Features = {"row": row + 1, "column": column + 1, "facing": FACING[direction]}
+    return place | {"things": things} if things else place
 
 
 def _minigrid_end(env: Any, observation: Any) -> str | None:
@@ -190,9 +221,14 @@ DESCRIPTIONS = {
         _toy_text_pose,
         _taxi_frame,
         end_words=_taxi_end,
+        features=_taxi_features,
     ),
     "BlackjackEnv": EnvironmentDescription(
-        ("stick", "hit"), "A game of Blackjack. You may want to win it.", _blackjack_words, end_words=_blackjack_end
+        ("stick", "hit"),
+        "A game of Blackjack. You may want to win it.",
+        _blackjack_words,
+        end_words=_blackjack_end,
+        features=_blackjack_features,
     ),
     "MiniGridEnv": EnvironmentDescription(
         words=_minigrid_words,
@@ -201,5 +237,6 @@ DESCRIPTIONS = {
         frame=lambda env, shape: Frame.from_corner(shape[1] / env.width, shape[0] / env.height),
         understands_wrappers=True,
         end_words=_minigrid_end,
+        features=_minigrid_features,
     ),
 }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from aceirl.errors import InputError
+from aceirl.errors import InputError, shown
 
 Key = Callable[[Any], Hashable]
 Discretise = Callable[[Any], Hashable]
@@ -110,8 +110,8 @@ class StateIndex:
 
 def wrong_observation(space: Space[Any], observation: Any) -> InputError:
     """The error for an observation that is not one."""
-    kind = type(observation).__name__
-    return InputError(f"the environment returned the observation {observation!r} ({kind}), which is not in {space}")
+    what = f"{shown(observation)} ({type(observation).__name__})"
+    return InputError(f"the environment returned the observation {what}, which is not in {space}")
 
 
 def key_function(space: Space[Any]) -> Key:
@@ -186,7 +186,7 @@ def plain(observation: Any) -> Any:
             return observation
         case _:
             raise InputError(
-                f"observation {observation!r} cannot be written down; wrap it into numbers, text or tuples"
+                f"observation {shown(observation)} cannot be written down; wrap it into numbers, text or tuples"
             )
 
 
@@ -198,7 +198,8 @@ def read(space: Space[Any], written: Any) -> Any:
         case spaces.Tuple():
             return tuple(read(part, value) for part, value in zip(space.spaces, written, strict=True))
         case spaces.Dict():
-            return {name: read(part, written[name]) for name, part in space.spaces.items()}
+            # In the order in which it was written: the space may have another than the environment.
+            return {name: read(space.spaces[name], written[name]) for name in written if name in space.spaces}
         case _:
             return _tuples(written)
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from aceirl.envs.observations import StateIndex
-from aceirl.errors import InputError
+from aceirl.errors import InputError, shown
 
 # One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
 Outcome = tuple[float, Any, float, bool]
@@ -43,7 +43,7 @@ def searched(env: gymnasium.Env[Any, Any], n_actions: int) -> tuple[list[Row], A
             others = (_tried(here, action, next(seeds))[1] for _ in range(1, trials))
             if not all(_same(states, outcome, other) for other in others):
                 raise InputError(
-                    f"action {action} in {observation!r} is random, so the exact model cannot be found by search; "
+                    f"action {action} in {shown(observation)} is random, so the exact model cannot be found by search; "
                     "use another expert"
                 )
             rows.append((observation, action, [outcome]))

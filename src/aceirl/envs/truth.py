@@ -34,40 +34,11 @@ class ExactModel:
 
     def expert(self) -> IntArray:
         """`[H, S]`: the best action for the steps that are left; of several, the one that gets there soonest."""
-        q, _ = optimal_values(self.mdp, self.reward)
-        # Values that differ by rounding alone are equal, else a tie would be broken differently at every step.
-        rounding = 1e-9 * float(np.abs(q).max())
-        best = q >= q.max(axis=2, keepdims=True) - rounding
-        return np.asarray(np.where(best, self._discounted(1 - 1 / self.mdp.horizon), -np.inf).argmax(axis=2))
+        return _optimal_policy(self.mdp, self.reward)
 
     def stationary_expert(self) -> IntArray:
-        """`[S]`: the best of a few policies that do not look at the step.
-
-        They are the best first actions for this horizon, and the best ones for discounts of about its length.
-        """
-        discounts = [1 - share / self.mdp.horizon for share in (0.1, 0.3, 1.0, 3.0) if share < self.mdp.horizon]
-        policies = [self.expert()[0], *(self._discounted(discount).argmax(axis=1) for discount in discounts)]
-        return max(policies, key=self._value)
-
-    def _value(self, actions: IntArray) -> float:
-        policy = check_policy(actions, self.mdp.shape)
-        return float(self.mdp.initial @ evaluate(self.mdp, self.reward, policy)[1][0])
-
-    def _discounted(self, discount: float) -> FloatArray:
-        """`Q [S, A]` of an endless episode in which later rewards count less, by policy iteration."""
-        mdp, reward = self.mdp, self.reward.mean(axis=0)
-        transitions = mdp.transitions.matrix
-        states, q = np.arange(mdp.n_states), reward
-        policy = q.argmax(axis=1)
-        for _ in range(MAX_IMPROVEMENTS):
-            followed = transitions[states * mdp.n_actions + policy]
-            v = spsolve(csc_array(eye_array(mdp.n_states) - discount * followed), reward[states, policy])
-            q = reward + discount * (transitions @ v).reshape(reward.shape)
-            better = q.max(axis=1) > v + 1e-9 * float(np.abs(v).max())
-            if not better.any():
-                break
-            policy = np.where(better, q.argmax(axis=1), policy)
-        return np.asarray(q)
+        """`[S]`: the best of a few policies that do not look at the step; see `stationary_policy`."""
+        return stationary_policy(self.mdp, self.reward)
 
     @property
     def max_return(self) -> float:
@@ -83,6 +54,47 @@ class ExactModel:
             if here is not None:
                 probabilities[:, here] = np.eye(n_actions)[policy[:, number]]
         return probabilities
+
+
+def stationary_policy(mdp: MDP, reward: FloatArray) -> IntArray:
+    """`[S]`: the best, for a reward `[H, S, A]`, of a few policies that do not look at the step.
+
+    They are the best first actions for this horizon, and the best ones for discounts of about its length.
+    """
+    discounts = [1 - share / mdp.horizon for share in (0.1, 0.3, 1.0, 3.0) if share < mdp.horizon]
+    policies = [
+        _optimal_policy(mdp, reward)[0],
+        *(_discounted(mdp, reward, discount).argmax(axis=1) for discount in discounts),
+    ]
+
+    def value(actions: IntArray) -> float:
+        return float(mdp.initial @ evaluate(mdp, reward, check_policy(actions, mdp.shape))[1][0])
+
+    return max(policies, key=value)
+
+
+def _optimal_policy(mdp: MDP, reward: FloatArray) -> IntArray:
+    q, _ = optimal_values(mdp, reward)
+    # Values that differ by rounding alone are equal, else a tie would be broken differently at every step.
+    rounding = 1e-9 * float(np.abs(q).max())
+    best = q >= q.max(axis=2, keepdims=True) - rounding
+    return np.asarray(np.where(best, _discounted(mdp, reward, 1 - 1 / mdp.horizon), -np.inf).argmax(axis=2))
+
+
+def _discounted(mdp: MDP, reward: FloatArray, discount: float) -> FloatArray:
+    """`Q [S, A]` of an endless episode in which later rewards count less, by policy iteration."""
+    paid, transitions = reward.mean(axis=0), mdp.transitions.matrix
+    states, q = np.arange(mdp.n_states), paid
+    policy = q.argmax(axis=1)
+    for _ in range(MAX_IMPROVEMENTS):
+        followed = transitions[states * mdp.n_actions + policy]
+        v = spsolve(csc_array(eye_array(mdp.n_states) - discount * followed), paid[states, policy])
+        q = paid + discount * (transitions @ v).reshape(paid.shape)
+        better = q.max(axis=1) > v + 1e-9 * float(np.abs(v).max())
+        if not better.any():
+            break
+        policy = np.where(better, q.argmax(axis=1), policy)
+    return np.asarray(q)
 
 
 def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> ExactModel:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from aceirl.collect import Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions
-from aceirl.envs import make
+from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
 from aceirl.experiments.transfers import transfer_regrets
@@ -26,6 +26,8 @@ from aceirl.loop import learn
 from aceirl.mdp import IntArray
 from aceirl.metrics import Truth
 from aceirl.rewards import action_values
+from aceirl.runs import settings_for
+from aceirl.sources import Source, open_source, own_regret
 from aceirl.turns import Record, Turn
 
 CELL = b"aceirl.cell"
@@ -124,6 +126,9 @@ def _performed(cell: Cell) -> Finished:
 
 def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
     """The turns of a run, each with the regret that this experiment measures."""
+    if cell.environment not in ENVIRONMENTS:
+        yield from _gym_turns(cell)
+        return
     problem = make(cell.environment, cell.seed, **cell.parameters)
     environment = Simulator(problem.mdp)
     expert = PolicyExpert(problem.expert, problem.mdp.shape)
@@ -135,6 +140,17 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
         return
     for turn in learn(environment, expert, cell.settings):
         yield turn, truth.regret(_planned(turn, truth))
+
+
+def _gym_turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
+    """The same in a Gymnasium environment; the regret is by what it pays itself, whoever the expert is."""
+    source = Source(cell.environment, cell.parameters, cell.seed, **{"expert": "optimal", **cell.source})
+    with open_source(source) as task:
+        regret = task.regret or own_regret(task)
+        settings = settings_for(task, cell.settings)
+        for turn in learn(task.environment, task.expert, settings, regret=regret):
+            assert turn.record.regret is not None
+            yield turn, turn.record.regret
 
 
 def _planned(turn: Turn, truth: Truth) -> IntArray:

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aceirl import files
-from aceirl.envs import make
+from aceirl.envs import ENVIRONMENTS, make
 from aceirl.experiments.analysis import (
     Loss,
     Ratio,
@@ -321,7 +321,8 @@ def _maps(results: Results, gallery: Gallery) -> list[tuple[Scenario, list[Map]]
     """One problem of each environment, that of the first seed in the first of its scenarios, through all strategies."""
     shown: dict[str, Scenario] = {}
     for scenario in results.spec.scenarios:
-        shown.setdefault(scenario.environment, scenario)
+        if scenario.environment in ENVIRONMENTS:  # others number their states as they meet them, each run its own way
+            shown.setdefault(scenario.environment, scenario)
     found = []
     for scenario in shown.values():
         maps = []

@@ -40,7 +40,8 @@ class Cell(Frozen):
 
     In a `reward_free` run the regret is that of planning with the true reward in the estimated process; the expert
     plays no part. In a `transfer` run the regrets are those of planning elsewhere, with rewards that were inferred in
-    the estimated process, or from the same answers in the true one.
+    the estimated process, or from the same answers in the true one. `source` has the fields of `Source` that are for
+    Gymnasium environments: the expert, the horizon and so on.
     """
 
     environment: str
@@ -48,6 +49,7 @@ class Cell(Frozen):
     settings: Settings
     reward_free: bool = False
     transfer: Dynamics | None = None
+    source: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def strategy(self) -> str:
@@ -62,7 +64,8 @@ class Cell(Frozen):
     @property
     def key(self) -> str:
         """A name that two runs share if, and only if, all that determines them is equal."""
-        everything = {"results": RESULTS_VERSION, **self.model_dump()}
+        own = self.model_dump(exclude=set() if self.source else {"source"})
+        everything = {"results": RESULTS_VERSION, **own}
         return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:40]
 
 
@@ -81,6 +84,7 @@ class Scenario(Frozen):
     choices: dict[str, Any] = Field(default_factory=dict)
     reward_free: bool = False
     transfer: Dynamics | None = None
+    source: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def batch(self) -> int:
@@ -96,6 +100,7 @@ class Scenario(Frozen):
             settings=settings,
             reward_free=self.reward_free,
             transfer=self.transfer,
+            source=self.source,
         )
 
 

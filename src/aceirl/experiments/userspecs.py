@@ -15,9 +15,11 @@ from aceirl.experiments.specs import Scenario, Spec
 from aceirl.explore import STRATEGIES
 from aceirl.named import Unavailable
 from aceirl.settings import Settings
+from aceirl.sources import Source, open_task
 
 TOP = ("title", "description", "strategies", "seeds", "threshold", "settings", "scenario")
-OWN = ("name", "environment", "parameters", "reward_free")
+GYMNASIUM = ("expert", "horizon", "discretise", "wrap", "stochastic_expert")
+OWN = ("name", "environment", "parameters", "reward_free", *GYMNASIUM)
 SYMBOLS = {"episodes_per_iteration": "N_E"}
 CHOICES = tuple(name for name in Settings.model_fields if name not in ("strategy", "seed"))
 
@@ -111,17 +113,14 @@ class _Reader:
         environment = entry.get("environment")
         if not isinstance(environment, str):
             raise self._wrong((*where, "environment"), "is missing; `aceirl envs` lists them")
-        if environment not in ENVIRONMENTS:
-            raise self._wrong((*where, "environment"), str(unknown_name("environment", environment, ENVIRONMENTS)))
         parameters = self._table((*where, "parameters"), entry.get("parameters", {}))
-        try:
-            make(environment, 0, **parameters)
-        except InputError as error:
-            raise self._wrong((*where, "parameters"), str(error)) from None
+        source = {key: entry[key] for key in GYMNASIUM if key in entry}
+        self._check_environment(where, environment, parameters, source)
+        if entry.get("reward_free") and environment not in ENVIRONMENTS:
+            raise self._wrong((*where, "reward_free"), "is for our own environments")
         if not isinstance(entry.get("reward_free", False), bool):
             raise self._wrong((*where, "reward_free"), f"must be true or false, got {entry['reward_free']!r}")
-        default = {"episodes_per_iteration": ENVIRONMENTS[environment].episodes_per_iteration}
-        choices = {**default, **common, **{key: value for key, value in entry.items() if key in CHOICES}}
+        choices = {**common, **{key: value for key, value in entry.items() if key in CHOICES}}
         for key, value in choices.items():
             self._check_choice((*where, key) if key in entry else ("settings", key), key, value)
         name = str(entry.get("name", environment))
@@ -133,9 +132,27 @@ class _Reader:
                 parameters=parameters,
                 choices={**choices, **varied},
                 reward_free=entry.get("reward_free", False),
+                source=source,
             )
             for varied in _combinations(choices)
         ]
+
+    def _check_environment(
+        self, where: tuple[Any, ...], name: str, parameters: dict[str, Any], source: dict[str, Any]
+    ) -> None:
+        """One of ours, a Gymnasium id, or `package.module:function`, with an expert: by default the best policy."""
+        if name in ENVIRONMENTS:
+            for key in source:
+                raise self._wrong((*where, key), f"is for Gymnasium environments; {name} has its own")
+            try:
+                make(name, 0, **parameters)
+            except InputError as error:
+                raise self._wrong((*where, "parameters"), str(error)) from None
+            return
+        try:
+            open_task(Source(name, parameters, 0, **{"expert": "optimal", **source})).close()
+        except (InputError, TypeError) as error:
+            raise self._wrong((*where, "environment"), str(error)) from None
 
     def _check_choice(self, where: tuple[Any, ...], key: str, value: Any) -> None:
         for single in value if isinstance(value, list) else [value]:

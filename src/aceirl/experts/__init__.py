@@ -4,6 +4,7 @@ from aceirl.experts.demonstrations import Demonstration, DemonstrationExpert
 from aceirl.experts.function import FunctionExpert
 from aceirl.experts.observing import ObservationExpert, PredictExpert
 from aceirl.experts.policy import PolicyExpert
+from aceirl.experts.recorded import RecordedExpert
 from aceirl.experts.terminal import TerminalExpert
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "ObservationExpert",
     "PolicyExpert",
     "PredictExpert",
+    "RecordedExpert",
     "TerminalExpert",
 ]

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aceirl.errors import AnswerError, cause
+from aceirl.errors import AnswerError, cause, shown
 from aceirl.protocols import Question, ShowingEnvironment
 
 
@@ -39,7 +39,7 @@ class ObservationExpert:
         try:
             action = self.function(*known, rng=question.rng) if self._takes_rng else self.function(*known)
         except Exception as error:
-            raise AnswerError(f"the expert failed on the observation {observation!r}: {cause(error)}") from error
+            raise AnswerError(f"the expert failed on the observation {shown(observation)}: {cause(error)}") from error
         return own_action(self.environment, action, observation)
 
 
@@ -71,7 +71,7 @@ def own_action(environment: ShowingEnvironment, action: Any, observation: Any) -
     if number is None:
         last = environment.action(environment.n_actions - 1)
         raise AnswerError(
-            f"the expert answered {action!r} to the observation {observation!r}; "
+            f"the expert answered {shown(action)} to the observation {shown(observation)}; "
             f"actions are {environment.action(0)} to {last}"
         )
     return number

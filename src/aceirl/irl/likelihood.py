@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.counts import Estimate
-from aceirl.kernels import compiled
+from aceirl.kernels import compiled, inlined
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 
 INDIFFERENCE = 0.01
@@ -45,6 +45,9 @@ MOST_WEIGHT = 4.0
 EXPLAINED = 1.0
 """An answer is explained if its action lags by at most this many errors."""
 
+
+SETTLED = 1e-12
+"""Values that grow by amounts that differ by at most this share of the largest value grow alike."""
 
 _NOTHING: FloatArray = np.zeros((0, 0))
 
@@ -79,6 +82,12 @@ class Likelihood:
         return np.asarray(answers * (np.minimum(1 + np.log(given), MOST_WEIGHT) / given)[None, :, None])
 
     @cached_property
+    def _earlier(self) -> FloatArray:
+        """`[H, S, A]`: what the answers of a step and of all before it count for; empty if rows differ by step."""
+        answers = self._answers
+        return np.cumsum(answers, axis=0) if self.estimate.mdp.stationary else answers[:0]
+
+    @cached_property
     def _asked(self) -> BoolArray:
         """`[H, S]`: where there are answers."""
         return np.asarray(self._answers.any(axis=2))
@@ -92,12 +101,15 @@ class Likelihood:
     def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
         """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
         sums = np.zeros((n, len(rates)))
-        _sweep(*self._rows, reward, self._answers, self._asked, self._visits, rates, sums, lag, np.inf)
+        _sweep(*self._rows, reward, self._answers, self._earlier, self._asked, self._visits, rates, sums, lag, np.inf)
         return sums
 
-    def judged(self, reward: FloatArray) -> Judgement:
-        """How likely the answers are at the likeliest error rate, and how likely they should be."""
-        sums = self._sums(reward, ERROR_RATES, 3)
+    def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
+        """How likely the answers are at the likeliest error rate, and how likely they should be.
+
+        `more [3, E]` is what else is known of the reward, in the same form: see `Comparisons.sums`.
+        """
+        sums = self._sums(reward, ERROR_RATES, 3) + more
         best = int((sums[0] + ERROR_PRICE).argmin())
         loss, expected, variance = (float(value) for value in sums[:, best])
         return Judgement(loss + float(ERROR_PRICE[best]), expected, variance, float(ERROR_RATES[best]))
@@ -107,12 +119,13 @@ class Likelihood:
         return float((self._sums(reward, ERROR_RATES, 1)[0] + ERROR_PRICE).min())
 
     def losses(self, rewards: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
-        """`[N]`: the loss of each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`.
+        """`[N]`: the loss of each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`, or `[N, E]` by error rate.
 
         What is sure to be above the limit is not worked out to the end.
         """
-        found = prices[:, None] + ERROR_PRICE
-        _sweep_all(*self._rows, rewards, self._answers, self._asked, self._visits, ERROR_RATES, found, limit)
+        found = prices.reshape(len(rewards), -1) + ERROR_PRICE
+        answers = self._answers, self._earlier, self._asked
+        _sweep_all(*self._rows, rewards, *answers, self._visits, ERROR_RATES, found, limit)
         return np.asarray(found.min(axis=1))
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
@@ -144,6 +157,7 @@ def _sweep(
     stride: int,
     reward: FloatArray,
     answers: FloatArray,
+    earlier: FloatArray,
     asked: BoolArray,
     visits: FloatArray,
     rates: FloatArray,
@@ -154,16 +168,20 @@ def _sweep(
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
     `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above
-    the `limit`: they only ever grow.
+    the `limit`: they only ever grow. And where reward and rows are the same at every step, it ends once the values of
+    all states grow by the same amount from step to step: they then do so for ever, so the step before stands for all
+    `earlier` ones.
     """
     horizon, n_states, n_actions = answers.shape
     v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
+    settled = False
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     for h in range(horizon - 1, -1, -1):
         if sums[0].min() > limit:
             return
         here, later = v[h % 2], v[(h + 1) % 2]
         pooled, step = 0 if visits.shape[0] == 1 else h, 0 if alike else h
+        counted = earlier[h] if settled else answers[h]
         span = max(later.max() - later.min(), reward[step].max() - reward[step].min())
         for s in range(n_states):
             best, tried, given = -np.inf, 0, 0.0
@@ -181,7 +199,7 @@ def _sweep(
                 for a in range(n_actions):
                     best = max(best, reward[step, s, a])
             here[s] = best
-            if not asked[h, s] or tried < 2:
+            if tried < 2 or not (settled or asked[h, s]):
                 continue
             mean, square = 0.0, 0.0
             for a in range(n_actions):
@@ -195,7 +213,7 @@ def _sweep(
                 spread[a] = max(0.0, m2 - m * m)
                 mean += m
                 square += m2
-                given += answers[h, s, a]
+                given += counted[s, a]
             if given == 0.0:
                 continue
             # What is not known of a row is guessed from the other actions of the state, as one more observation.
@@ -217,21 +235,36 @@ def _sweep(
             for e in range(len(rates)):
                 mean, square = 0.0, 0.0
                 for a in range(n_actions):
-                    if q[a] == -np.inf or (answers[h, s, a] == 0.0 and sums.shape[0] == 1):
+                    if q[a] == -np.inf or (counted[s, a] == 0.0 and sums.shape[0] == 1):
                         continue
                     likely = (1.0 - rates[e]) * share[a] / total + rates[e] / tried
                     loss = -np.log(max(likely, 1e-300))
                     mean += likely * loss
                     square += likely * loss * loss
-                    sums[0, e] += answers[h, s, a] * loss
+                    sums[0, e] += counted[s, a] * loss
                 if sums.shape[0] == 3:
                     sums[1, e] += given * mean
                     sums[2, e] += given * max(0.0, square - mean * mean)
             if lag.size:
-                for a in range(n_actions):
-                    behind = (best - q[a]) / unit
-                    if answers[h, s, a] > 0.0 and q[a] > -np.inf and not lag[h, s] > behind:
-                        lag[h, s] = behind
+                for at in range(0 if settled else h, h + 1):
+                    for a in range(n_actions):
+                        behind = (best - q[a]) / unit
+                        if answers[at, s, a] > 0.0 and q[a] > -np.inf and not lag[at, s] > behind:
+                            lag[at, s] = behind
+        if settled:
+            return
+        settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later)
+
+
+@inlined
+def _grow_alike(here: FloatArray, later: FloatArray) -> bool:
+    """Whether the values of all states have grown by the same amount, up to rounding."""
+    least, most = np.inf, -np.inf
+    largest = 0.0
+    for s in range(len(here)):
+        least, most = min(least, here[s] - later[s]), max(most, here[s] - later[s])
+        largest = max(largest, abs(here[s]))
+    return most - least <= SETTLED * largest
 
 
 @compiled
@@ -242,6 +275,7 @@ def _sweep_all(
     stride: int,
     rewards: FloatArray,
     answers: FloatArray,
+    earlier: FloatArray,
     asked: BoolArray,
     visits: FloatArray,
     rates: FloatArray,
@@ -258,6 +292,7 @@ def _sweep_all(
             stride,
             rewards[n],
             answers,
+            earlier,
             asked,
             visits,
             rates,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -33,9 +34,13 @@ class MaxMargin:
 
     Where the expert is not known it is first taken to do no worse than any action, and if that is not borne out by a
     backward induction, to do what was best under the first answer.
+
+    A programme has a row for each `(h, s, a)`, so a run solves few of them: a reward is inferred again when the samples
+    have grown by half.
     """
 
     reproduce_answers: bool = True
+    least_growth: ClassVar = 0.5
 
     def __call__(
         self,

@@ -1,16 +1,17 @@
-"""Sparse likelihood: the reward with the fewest parameters that makes the answers likely."""
+"""Sparse likelihood: the reward with the fewest parameters that makes the answers, and the preferences, likely."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy
+from aceirl.irl.comparisons import Comparisons
 from aceirl.irl.likelihood import Likelihood
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
@@ -66,17 +67,20 @@ class SparseFit:
     whichever change helps most: one more parameter, one less, one in the place of another; after each the sizes of all
     are adjusted. The problem is not convex; the search over single parameters is exhaustive where there are few, so
     that it does not depend on where it begins. An end of episodes that is sought is the likeliest goal, and cheaper.
+    What is likely are the answers, and the preferences between episodes: either is enough.
     """
 
     def __init__(self, likelihood: Likelihood, over: RewardMap, penalty: float) -> None:
         self.likelihood, self.over, self.penalty = likelihood, over, penalty
+        self.comparisons = Comparisons(likelihood.estimate, over)
         self.ends = np.isin(over.states, likelihood.estimate.over)
         self.evaluations = 0
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
         """Minus the log-likelihood of parameters `[n]`; see `costs` for the limit."""
         self.evaluations += 1
-        return float(self.likelihood.losses(self.over.steps(theta)[None], np.zeros(1), limit)[0])
+        compared = self.comparisons.losses(theta[None])
+        return float(self.likelihood.losses(self.over.steps(theta)[None], compared, limit)[0])
 
     def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
         """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
@@ -89,7 +93,7 @@ class SparseFit:
             extra = np.where(thetas < 0, AVOIDED_END, SOUGHT_END)
             extra = extra + np.where(thetas * self._favour < -LEAST_GAIN, AGAINST, 0.0)
             prices = prices + np.where(self.ends & (thetas != 0), extra, 0.0).sum(axis=1)
-        return self.likelihood.losses(self.over.steps(thetas), prices, limit)
+        return self.likelihood.losses(self.over.steps(thetas), prices[:, None] + self.comparisons.losses(thetas), limit)
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
         """The cost of parameters `[n]`."""
@@ -107,7 +111,7 @@ class SparseFit:
         n, hurry = self.over.n_parameters, self.over.n_parameters - 1
         signs = {k: (1.0, -1.0) if n <= FEW else (1.0 if self._pull[k] >= 0 else -1.0,) for k in self.leads(FEW)}
         singles = (sign * np.eye(1, n, k)[0] for k in signs for sign in signs[k])
-        best = self._best(fit, singles)
+        best = self._best(fit, chain(singles, self._with_shunned_ends(np.zeros(n), SIZES[:1])))
         if not self.over.hurries:
             return best
         goals = {*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry}
@@ -131,6 +135,7 @@ class SparseFit:
         """One parameter more, less, or in the place of another."""
         support, others = np.flatnonzero(theta).tolist(), [k for k in self.leads(LEADING) if theta[k] == 0]
         if len(support) < MOST:
+            yield from self._with_shunned_ends(theta, NEW_SIZES)
             for k in others:
                 yield from (_changed(theta, k, sign * size) for size in NEW_SIZES for sign in (1.0, -1.0))
         for k in support:
@@ -139,6 +144,18 @@ class SparseFit:
             if len(support) > 1:
                 thinner = _changed(theta, k, 0.0)
                 yield thinner / np.abs(thinner).max()
+
+    def _with_shunned_ends(self, theta: FloatArray, sizes: Iterable[float]) -> Iterable[FloatArray]:
+        """`theta [n]` with all ends avoided, at once, that are liked less in comparisons.
+
+        Who fears two holes alike calls two episodes equal that end in either: to avoid one alone would deny that.
+        """
+        shunned = np.flatnonzero(self.ends & (self.comparisons.pull < 0) & (theta == 0))
+        if 1 < len(shunned) <= MOST - np.count_nonzero(theta):
+            for size in sizes:
+                changed = theta.copy()
+                changed[shunned] = -size
+                yield changed
 
     def _resized(self, fit: Fit) -> Fit:
         """The sizes of all parameters in turn: the best, and of those that are equally good the smallest."""
@@ -163,25 +180,34 @@ class SparseFit:
 
     @cached_property
     def _pull(self) -> FloatArray:
-        """`[n]`: how much the answers lead to each parameter, or away from it."""
-        return self.over.adjoint(self.likelihood.pull)
+        """`[n]`: how much the answers and the preferences lead to each parameter, or away from it."""
+        answers, compared = self.over.adjoint(self.likelihood.pull), self.comparisons.pull
+        if not compared.any():
+            return answers
+        largest = float(np.abs(answers).max())
+        return np.asarray(compared / np.abs(compared).max() + (answers / largest if largest > 0 else 0.0))
 
     @cached_property
     def _favour(self) -> FloatArray:
-        """`[n]`: how much more often the expert is paid by each parameter than someone who takes any action tried."""
+        """`[n]`: how much more often the expert is paid by each parameter than someone who takes any action tried.
+
+        Where preferences say anything of it, what they say.
+        """
         estimate = self.likelihood.estimate
         known = estimate.mdp.known.astype(np.float64)
         anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
         answered = np.asarray(estimate.expert_uses.any(axis=2))[:, :, None]
         expert = np.where(answered, estimate.expert_policy, anything)
-        return self.over.adjoint(occupancy(estimate.mdp, expert) - occupancy(estimate.mdp, anything))
+        favour = self.over.adjoint(occupancy(estimate.mdp, expert) - occupancy(estimate.mdp, anything))
+        compared = self.comparisons.pull
+        return np.where(compared != 0, compared, favour)
 
     @cached_property
     def _order(self) -> list[int]:
         """The parameters that anything was ever paid by, those with the most pull first; all, if nothing was."""
         visits = self.likelihood.estimate.counts.visits.astype(np.float64)
         rows = visits if self.over.matrix.shape[0] == visits.size else visits.sum(axis=0)
-        paid = abs(self.over.matrix).T @ rows.ravel() > 0
+        paid = (abs(self.over.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
         return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable") if paid[k] or not paid.any()]
 
     def leads(self, most: int) -> list[int]:
@@ -237,8 +263,11 @@ def _changed(theta: FloatArray, k: int, value: float) -> FloatArray:
 class SparseLikelihood:
     """The reward with the fewest parameters that makes the answers likely, in a space or in the smallest that will do.
 
+    Preferences between episodes count with the answers, or instead of them.
+
     With the space `auto`, `state` is tried first and `state-action` next. A space will do if its reward explains the
-    answers: see `Explanation.explains`. Else the reward is one of `any`: it repeats the answers, and says so.
+    answers: see `Explanation.explains`. Else the reward is one of `any`: it repeats the answers, and says so. Where
+    there are only preferences nothing can be repeated, and it is the one of the smallest space.
     """
 
     penalty: float = PENALTY
@@ -253,6 +282,7 @@ class SparseLikelihood:
         """The reward in that space; without one, in the smallest that will do."""
         likelihood = Likelihood(estimate)
         spaces = [make() for name, make in SPACES.items() if name != "any"] if space is None else [space]
+        unexplained = None
         for candidate in spaces:
             if isinstance(candidate, AnyReward):
                 break
@@ -262,13 +292,16 @@ class SparseLikelihood:
             explanation = _explained(fit, theta)
             if space is not None or explanation.explains:
                 return _recovered(estimate, over, explanation, fit.evaluations).in_units(rmax)
-        return _repeating(estimate, likelihood).in_units(rmax)
+            unexplained = unexplained or _recovered(estimate, over, explanation, fit.evaluations)
+        if unexplained is None or not estimate.preferences or estimate.counts.answers.any():
+            return _repeating(estimate, likelihood).in_units(rmax)
+        return unexplained.in_units(rmax)
 
 
 def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
     mean = fit.averaged(theta)
     table = fit.over.steps(theta)
-    judged = fit.likelihood.judged(table)
+    judged = fit.likelihood.judged(table, fit.comparisons.sums(theta))
     compared, explained = fit.likelihood.explained(table)
     return Explanation(
         space=fit.over.name,
@@ -281,7 +314,7 @@ def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
         compared=int(compared.sum()),
         explained=int(explained.sum()),
         loss=judged.loss,
-        chance=fit.likelihood.loss(np.zeros_like(table)),
+        chance=fit.loss(np.zeros_like(theta)),
         expected=judged.expected,
         deviation=float(np.sqrt(judged.variance)),
         error_rate=judged.error_rate,
@@ -289,6 +322,8 @@ def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
         paid=fit.over.paid(mean),
         ends=_ends(fit.likelihood.estimate),
         horizon=fit.over.shape[0],
+        preferences=len(fit.comparisons),
+        explained_preferences=int(fit.comparisons.explained(theta).sum()),
     )
 
 
@@ -340,5 +375,6 @@ def _repeating(estimate: Estimate, likelihood: Likelihood) -> Recovered:
         paid=reward.mean(axis=0),
         ends=_ends(estimate),
         horizon=len(reward),
+        preferences=len(estimate.preferences),
     )
     return Recovered(reward, 0.0, infeasibility(estimate, reward, 0.0), explanation=explanation)

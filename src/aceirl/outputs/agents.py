@@ -61,7 +61,8 @@ class GreedyPolicy:
         if episode_start is not None:
             steps = np.where(episode_start, 0, steps)
         actions = [self._result.act(seen, int(step)) for seen, step in zip(batch, steps, strict=True)]
-        return (np.asarray(actions[0]) if single else np.asarray(actions)), (steps + 1,)
+        # A single action is a number of NumPy, which tables of transitions take as a key; an array of none is not.
+        return (np.asarray(actions[0])[()] if single else np.asarray(actions)), (steps + 1,)
 
 
 def _batch(space: gymnasium.Space[Any], observation: Any) -> tuple[bool, list[Any]]:

@@ -1,26 +1,30 @@
-"""What a run has recovered in one of our own environments, by the names of its states and actions."""
+"""What a run has recovered in an environment without observations, by the names of its states and actions."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aceirl.envs import Layout
 from aceirl.turns import Turn
 
 
 @dataclass(frozen=True, eq=False)
 class OwnResult:
-    """A turn of a run in an environment whose states and actions have the names of `layout`."""
+    """A turn of a run in an environment whose states are called `names [S]` and whose actions `actions [A]`."""
 
     turn: Turn
-    layout: Layout
+    names: Sequence[str]
+    actions: Sequence[str] = ()
+
+    @property
+    def _actions(self) -> Sequence[str]:
+        return self.actions or [f"action {a}" for a in range(self.turn.counts.shape[2])]
 
     def save_demonstrations(self, path: Path) -> None:
         """The answers as lines of JSON, each once for every time it was given."""
@@ -28,9 +32,9 @@ class OwnResult:
         lines = [
             {
                 "step": None if stationary else int(step),
-                "observation": self.layout.state_names[state],
+                "observation": self.names[state],
                 "action": int(action),
-                "action_name": self.layout.action_names[action],
+                "action_name": self._actions[action],
             }
             for step, state, action in np.argwhere(answers)
             for _ in range(answers[step, state, action])
@@ -43,7 +47,7 @@ class OwnResult:
             csv.writer(file).writerows(self._lines())
 
     def _lines(self) -> Iterator[tuple[Any, ...]]:
-        told, states, actions = self.turn.explanation, self.layout.state_names, self.layout.action_names
+        told, states, actions = self.turn.explanation, self.names, self._actions
         if told is None or told.space == "any":
             yield "step", "state", "action", "reward", "greedy"
             reward, policy = self.turn.belief.recovered.reward, self.turn.policy

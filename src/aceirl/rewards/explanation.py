@@ -23,7 +23,8 @@ class Explanation:
     if the expert took any action that was tried. If the reward were right and the answers were as uncertain as the
     estimate, the loss would be `expected`, give or take a `deviation`; the answers of an expert who acts on that reward
     are more consistent than that. `error_rate` is how often the expert seems to err. `importance [n]` is by how many
-    nats the answers are less likely without a parameter.
+    nats the answers are less likely without a parameter. Of the `preferences` between episodes it explains
+    `explained_preferences`; in all that is said of how likely answers are, they count with them.
 
     Of `theta`: `paid [S, A]` is what the reward pays for an action in a state, hurry left out; in a state where
     episodes end, `ends [S]`, for having arrived there.
@@ -47,6 +48,8 @@ class Explanation:
     paid: FloatArray
     ends: BoolArray
     horizon: int
+    preferences: int = 0
+    explained_preferences: int = 0
 
     @property
     def gain(self) -> float:
@@ -65,10 +68,20 @@ class Explanation:
 
     @property
     def explains(self) -> bool:
-        """Whether the reward explains the answers."""
+        """Whether the reward explains the answers and preferences."""
         if self.error_rate:
-            return self.gain >= ERRING_GAIN
-        return self.evidence >= min(ENOUGH_EVIDENCE, max(LITTLE_EVIDENCE, PER_ANSWER * self.compared))
+            return self.gain >= ERRING_GAIN + self._luck
+        needed = min(ENOUGH_EVIDENCE, max(LITTLE_EVIDENCE, PER_ANSWER * self.compared))
+        return self.evidence >= needed + self._luck
+
+    @property
+    def _luck(self) -> float:
+        """What preferences that mean nothing let the best of all single parameters, of either sign, gain.
+
+        By chance, one of `N` rewards gains `log N + c` nats with probability `exp(-c)` at most, for the mean of a
+        likelihood ratio is one; and a preference gains no more than `log 4`.
+        """
+        return min(self.preferences * float(np.log(4)), float(np.log(2 * len(self.theta))))
 
     @cached_property
     def by_state(self) -> FloatArray:

@@ -386,13 +386,17 @@ def _parts(directions: FloatArray) -> list[FloatArray]:
 
 
 def _wedges(directions: FloatArray) -> list[FloatArray]:
-    """For each direction the sector of those nearest to it, cut large enough for the unit square."""
+    """For each direction the sector around it, at most a quarter wide, cut large enough for the unit square.
+
+    It points where the action does: what lies between two sectors that are far apart belongs to none.
+    """
     angles = np.arctan2(directions[:, 1], directions[:, 0])
     order = np.argsort(angles)
     gaps = np.diff(angles[order], append=angles[order[0]] + 2 * np.pi)
     wedges = {}
     for a, before, after in zip(order, np.roll(gaps, 1), gaps, strict=True):
-        arc = np.linspace(angles[a] - before / 2, angles[a] + after / 2, 9)
+        half = min(before, after, np.pi / 2) / 2
+        arc = np.linspace(angles[a] - half, angles[a] + half, 9)
         wedges[int(a)] = np.vstack([np.zeros(2), np.column_stack([np.cos(arc), np.sin(arc)])])
     return [wedges[a] for a in range(len(directions))]
 

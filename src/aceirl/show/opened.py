@@ -4,49 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from aceirl.engine import Engine
+from aceirl.envs import Layout
 from aceirl.errors import InputError
 from aceirl.loop import answers_of
 from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards import answer_importance
-from aceirl.runs import Run
-from aceirl.sources import Task, action_names, open_source, state_names
+from aceirl.named import Unavailable
+from aceirl.rewards import FeatureReward, answer_importance
+from aceirl.runs import ENVIRONMENT, Run
+from aceirl.sources import Task, action_names, drawing, open_source, state_names
 from aceirl.turns import Record, RunState, Turn
 
 
+@dataclass(frozen=True, eq=False)
 class OpenedRun:
-    """A run with at least one finished iteration; `task` is None if it was begun from Python and is not open there."""
+    """A run with at least one finished iteration: its `title`, its records, its last turn, and what it was about."""
 
-    def __init__(self, run: Run, task: Task | None) -> None:
-        self.run, self.task = run, task
-        self.records, self.state = finished(run)
+    title: str
+    records: list[Record]
+    turn: Turn
+    task: Task
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What people call the states."""
-        return () if self.task is None else state_names(self.task, self.state.names)
+        known = state_names(self.task, self.turn.names)
+        return known or tuple(f"state {s}" for s in range(self.turn.counts.shape[1]))
 
     @cached_property
     def actions(self) -> tuple[str, ...]:
         """What people call the actions."""
-        return () if self.task is None else action_names(self.task)
+        return action_names(self.task)
 
     @cached_property
-    def turn(self) -> Turn:
-        """The last turn, as it was."""
-        assert self.task is not None
-        answers = answers_of(self.task.expert, self.run.settings)
-        return Engine(self.task.environment, answers, self.run.settings, state=self.state).last_turn
+    def layout(self) -> Layout | None:
+        """Where the states lie on paper; None if nobody can say."""
+        found = drawing(self.task, self.turn.names)
+        return found if found is not None and len(found.drawn) else None
 
     @cached_property
     def visits(self) -> IntArray:
         """`[H, S, A]`: how often each action was taken; where episodes end, how often they did, under the first one."""
-        counts = self.state.counts
+        counts = self.turn.counts
         visits, over = counts.visits.copy(), self.turn.belief.estimate.over
         arrivals = np.bincount(counts.move_keys % visits.shape[1], counts.move_counts, visits.shape[1])
         visits[-1, over, 0] += arrivals[over].astype(np.int64)
@@ -70,12 +74,32 @@ class OpenedRun:
 
 @contextmanager
 def opened(run: Run, task: Task | None = None) -> Iterator[OpenedRun]:
-    """The run with its task, which is opened for as long as it takes unless it is given."""
-    if task is not None or run.source is None:
-        yield OpenedRun(run, task)
-        return
-    with open_source(replace(run.source, num_envs=1)) as task:
-        yield OpenedRun(run, task)
+    """The run as its folder keeps it; a `task` that is open already is taken instead.
+
+    While a run goes on its folder has no map yet: then the environment is opened for as long as it takes.
+    """
+    records, state = finished(run)
+    kept = None if task else run.kept()
+    if kept is not None and (kept.complete or run.source is None):
+        yield _opened(run, records, state, kept.task, kept.features)
+    elif task is not None or run.source is None:
+        if task is None:
+            raise InputError(f"{run.path} does not say what it was about; {ENVIRONMENT} is missing")
+        yield _opened(run, records, state, task)
+    else:
+        with open_source(replace(run.source, num_envs=1)) as found:
+            yield _opened(run, records, state, found)
+
+
+def _opened(
+    run: Run, records: list[Record], state: RunState, task: Task, features: FloatArray | None = None
+) -> OpenedRun:
+    settings = run.settings
+    if features is not None and isinstance(settings.reward, Unavailable):
+        settings = settings.model_copy(update={"reward": FeatureReward(features)})
+    answers = answers_of(task.expert, settings)
+    title = run.source.environment if run.source else "A run from Python"
+    return OpenedRun(title, records, Engine(task.environment, answers, settings, state=state).last_turn, task)
 
 
 def finished(run: Run) -> tuple[list[Record], RunState]:

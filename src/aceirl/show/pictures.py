@@ -12,7 +12,6 @@ from aceirl.files import replace
 from aceirl.runs import Run
 from aceirl.show.opened import OpenedRun, opened
 from aceirl.show.words import sentences
-from aceirl.sources import layout
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,26 +21,36 @@ if TYPE_CHECKING:
 MOST_SHARES = 12  # of the states whose answers mattered, if they are listed
 
 
-def draw(run: Run) -> list[Path]:
-    """The pictures of a run and a page that holds them all, in the run's own folder."""
+def draw(run: Run, found: OpenedRun | None = None) -> list[Path]:
+    """The pictures of a run and a page that holds them all, in the run's own folder.
+
+    A run that is open already, `found`, is not opened again.
+    """
+    if found is None:
+        with opened(run) as found:
+            return draw(run, found)
     from aceirl.show import plots
 
     folder = run.path / "pictures"
-    with opened(run) as found:
-        figures = {**_maps(found), **_curves(found)}
-        folder.mkdir(exist_ok=True)
-        written = [path for name, figure in figures.items() for path in plots.save(figure, folder / name)]
-        return [_page(found, [path for path in written if path.suffix == ".svg"]), *written]
+    folder.mkdir(exist_ok=True)
+    drawn = figures(found).items()
+    written = [path for name, figure in drawn for path in plots.save(figure, folder / name)]
+    return [_page(run, found, [path for path in written if path.suffix == ".svg"]), *written]
+
+
+def figures(found: OpenedRun) -> dict[str, Figure]:
+    """The pictures of a run by name: maps first, where states have a place, then curves."""
+    return {**_maps(found), **_curves(found)}
 
 
 def _curves(found: OpenedRun) -> dict[str, Figure]:
     """What is promised and, where the truth is known, what is lost, over samples."""
     from aceirl.show import plots
 
-    settings, records = found.run.settings, found.records
+    settings, records = found.turn.settings, found.records
     samples, asked = [record.samples for record in records], settings.certify
     promised = [record.certificates[asked.name] if asked else record.bound for record in records]
-    epsilon = settings.target(found.state.counts.shape[0]).epsilon
+    epsilon = settings.target(found.turn.counts.shape[0]).epsilon
     # The scale is logarithmic: what is certain altogether is drawn far below what was asked.
     figures = {"bound": plots.bound_curve(samples, np.maximum(promised, epsilon / 100), epsilon)}
     if records[-1].regret is not None:
@@ -54,17 +63,16 @@ def _maps(found: OpenedRun) -> dict[str, Figure]:
     """Visits, reward, policy and importance on a map; without one, the states whose answers mattered most as bars."""
     from aceirl.show import maps, plots
 
-    counts, source = found.state.counts, found.run.source
-    drawing = None if source is None else layout(source, found.state.names)
-    if drawing is not None and len(drawing.drawn):
+    drawing = found.layout
+    if drawing is not None:
         turn, answered = found.turn, found.answered
         return {
             "reward": _reward(found, drawing),
             "visits": maps.visits(drawing, found.visits),
-            "policy": maps.policy(drawing, np.eye(counts.shape[2])[turn.policy], answered),
+            "policy": maps.policy(drawing, np.eye(drawing.n_actions)[turn.policy], answered),
             "why-here": maps.importance(drawing, found.importance, answered.any(axis=0)),
         }
-    if found.task is not None and (most := found.most_important(MOST_SHARES)):
+    if most := found.most_important(MOST_SHARES):
         return {"why-here": plots.shares([found.names[s] for s in most], found.importance[most])}
     return {}
 
@@ -83,12 +91,11 @@ def _reward(found: OpenedRun, drawing: Layout) -> Figure:
     return maps.explained(drawing, paid, undetermined, told.hurry)
 
 
-def _page(found: OpenedRun, pictures: list[Path]) -> Path:
+def _page(run: Run, found: OpenedRun, pictures: list[Path]) -> Path:
     from jinja2 import Environment, PackageLoader
 
     template = Environment(loader=PackageLoader("aceirl.show"), autoescape=True).get_template("run.html")
     images = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in pictures}
-    folder = found.run.path
-    page = folder / "report.html"
-    replace(page, template.render(title=folder.name, words=sentences(found), images=images).encode())
+    page = run.path / "report.html"
+    replace(page, template.render(title=run.path.name, words=sentences(found), images=images).encode())
     return page

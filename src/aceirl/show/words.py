@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ STOPPED = {
     "regret": "It stopped because the regret is as low as was asked for.",
     "budget": "It stopped because the budget is spent.",
     "questions": "It stopped because nothing was left to ask.",
+    "recording": "It is a recording: nothing was explored, and nobody was asked.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 
@@ -49,35 +51,34 @@ def in_words(run: Run, task: Task | None = None) -> str:
         return "\n".join(sentences(found))
 
 
-def sentences(found: OpenedRun) -> list[str]:
+@lru_cache(maxsize=1)
+def sentences(found: OpenedRun) -> tuple[str, ...]:
     """What a run found, a line each."""
-    run, last = found.run, found.records[-1]
-    lines = [*_goal(found)] if last.answers and found.task is not None else []
+    last, settings = found.records[-1], found.turn.settings
+    lines = [*_goal(found)] if last.answers else []
     lines += [
-        f"{run.source.environment if run.source else 'A run from Python'}, strategy {run.settings.named('strategy')}: "
+        f"{found.title}, strategy {settings.named('strategy')}: "
         f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
         STOPPED[last.stopped],
     ]
     if not last.answers:
         lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
-    if found.task is not None and (most := found.most_important(3)):
+    if most := found.most_important(3):
         listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
         lines.append(
             f"The answers that mattered most: {listed}. The share is of what it would cost to guess instead of asking, "
             "over all answers."
         )
-    if found.task is not None and last.answers and (silent := _silent(found)):
+    if last.answers and (silent := _silent(found)):
         lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
-    if found.task is not None and found.state.counts.contradicted.any():
-        lines.append(_disagreement(found, found.task))
+    if found.turn.counts.contradicted.any():
+        lines.append(_disagreement(found))
     if last.regret is not None:
         lines.append(
             f"The learned policy loses {last.regret:.1%} of the difference between the best and the worst return "
             "(measured by the true reward, which the software did not see)."
         )
-    if found.task is not None:
-        lines += _what_is_certain(found)
-    return lines
+    return tuple(lines + _what_is_certain(found))
 
 
 def _goal(found: OpenedRun) -> list[str]:
@@ -85,8 +86,8 @@ def _goal(found: OpenedRun) -> list[str]:
     if found.turn.explanation is not None:
         return goal_in_words(found.turn, found.names, found.actions)
     by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
-    by_state = np.where(found.state.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
-    best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.run.settings.rmax)
+    by_state = np.where(found.turn.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
+    best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.turn.settings.rmax)
     return [
         f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
         "the answers, and need not lie where the expert's goal does."
@@ -95,18 +96,18 @@ def _goal(found: OpenedRun) -> list[str]:
 
 def _silent(found: OpenedRun) -> int:
     """How many states were visited and never answered for, by an expert who was asked everywhere."""
-    limit, counts = found.run.settings.max_answers, found.state.counts
+    limit, counts = found.turn.settings.max_answers, found.turn.counts
     if limit is not None and counts.questions >= limit:
         return 0
     return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
 
 
-def _disagreement(found: OpenedRun, task: Task) -> str:
+def _disagreement(found: OpenedRun) -> str:
     """Where the expert, asked again, did not say what it had said, how often, and what to do about it."""
-    repeats = found.state.counts.repeats
+    repeats = found.turn.counts.repeats
     most = [int(s) for s in np.argsort(-repeats[:, 1], kind="stable")[:3] if repeats[s, 1]]
     places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
-    binned = getattr(task.environment, "binned", False)
+    binned = getattr(found.task.environment, "binned", False)
     advice = (
         "A state stands for several observations: cut them more finely there, or along what the expert looks at."
         if binned
@@ -120,8 +121,10 @@ def _disagreement(found: OpenedRun, task: Task) -> str:
 
 def _what_is_certain(found: OpenedRun) -> list[str]:
     """The certificate that was asked for in full; the others, where they hold, in a line each."""
-    certify = found.run.settings.certify
+    certify = found.turn.settings.certify
     asked = certify.name if certify else None
     certificates = [found.turn.certificate(kind) for kind in KINDS]
-    lines = [certificate.in_words(found.names) for certificate in certificates if certificate.kind == asked]
-    return lines + [c.in_words(found.names) for c in certificates if c.holds and c.kind != asked]
+    lines = [
+        certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
+    ]
+    return lines + [c.in_words(found.names, found.actions) for c in certificates if c.holds and c.kind != asked]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from aceirl.experts import (
     TerminalExpert,
 )
 from aceirl.experts.demonstrations import read_log
+from aceirl.mdp import IntArray
 from aceirl.metrics import Truth
 from aceirl.protocols import Expert
 from aceirl.sources.references import is_reference, named_object
@@ -56,6 +57,19 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
         max_return=max_return or model.max_return,
         env=env,
     )
+
+
+def own_regret(task: Task) -> Callable[[IntArray], float]:
+    """What a policy loses by what a Gymnasium environment pays itself, which must have an exact model."""
+    from aceirl.envs.gymnasium import GymAdapter
+    from aceirl.envs.truth import exact_model
+
+    environment = task.environment
+    if task.env is None or not isinstance(environment, GymAdapter):
+        raise InputError("only a Gymnasium environment says what it pays")
+    model = exact_model(task.env, environment.horizon, environment.n_actions)
+    truth = Truth(model.mdp, model.reward)
+    return lambda policy: truth.regret(model.renumbered(policy, environment.states))
 
 
 def gym_expert(name: str, environment: GymAdapter, *, deterministic: bool = True) -> Expert:

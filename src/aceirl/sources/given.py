@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from aceirl.metrics import Truth
 from aceirl.protocols import Environment, Expert
 from aceirl.sources.experts import LOGS, gym_expert, optimal_task
 from aceirl.sources.gymnasium import gym_env
+from aceirl.sources.references import reference_to
 from aceirl.sources.source import Source, Task
 
 if TYPE_CHECKING:
@@ -42,6 +45,24 @@ def given_task(
 
     `horizon` and `discretise` are for Gymnasium environments, `stochastic_expert` for functions and models.
     """
+    options: dict[str, Any] = {
+        "horizon": horizon,
+        "discretise": discretise,
+        "stochastic_expert": stochastic_expert,
+        "seed": seed,
+    }
+    return replace(_task(environment, expert, **options), source=named_source(environment, expert, **options))
+
+
+def _task(
+    environment: Any,
+    expert: Any,
+    *,
+    horizon: int | None,
+    discretise: Callable[[Any], Any] | None,
+    stochastic_expert: bool,
+    seed: int,
+) -> Task:
     if isinstance(environment, str) and environment in ENVIRONMENTS:
         environment = make(environment, seed)
     if isinstance(environment, str):
@@ -67,6 +88,58 @@ def given_task(
         raise InputError(f"environment must be {KINDS}; got {environment!r}")
     shape = played.horizon, played.n_states, played.n_actions
     return Task(played, _expert(expert, shape, stochastic=stochastic_expert))
+
+
+def named_source(
+    environment: Any,
+    expert: Any = None,
+    *,
+    horizon: int | None = None,
+    discretise: Callable[[Any], Any] | None = None,
+    stochastic_expert: bool = False,
+    seed: int = 0,
+) -> Source | None:
+    """The words that name what `fit` was given, so that the command line can open it; None if there are none."""
+    made = _spec_of(environment)
+    asked = expert if expert is None or isinstance(expert, str) else reference_to(expert)
+    asked = str(expert) if isinstance(expert, Path) else asked
+    cut = getattr(discretise, "text", None) or reference_to(discretise)
+    if made is None or (asked is None) != (expert is None) or (cut is None) != (discretise is None):
+        return None
+    name, parameters, steps = made
+    return Source(
+        name,
+        parameters,
+        seed,
+        expert=asked,
+        horizon=horizon or steps,
+        discretise=cut,
+        stochastic_expert=stochastic_expert,
+    )
+
+
+PLAIN_WRAPPERS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
+"""Those that Gymnasium puts around an environment by itself."""
+
+
+def _spec_of(environment: Any) -> tuple[str, dict[str, Any], int | None] | None:
+    """How an environment is made again: its name, parameters and time limit; None if nobody can say."""
+    if isinstance(environment, str):
+        return environment, {}, None
+    spec = getattr(environment, "spec", None)
+    if spec is None or hasattr(environment, "num_envs") or spec.additional_wrappers:
+        return None
+    layer = environment
+    while layer is not environment.unwrapped:
+        if type(layer).__name__ not in PLAIN_WRAPPERS:
+            return None
+        layer = layer.env
+    parameters = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    try:
+        json.dumps(parameters)
+    except TypeError:
+        return None
+    return spec.id, parameters, spec.max_episode_steps
 
 
 def _adapter(environment: Any, horizon: int | None, discretise: Callable[[Any], Any] | None) -> GymAdapter | None:
@@ -110,6 +183,8 @@ def _gym_expert(expert: Any, environment: GymAdapter, *, stochastic: bool) -> Ex
         return ObservationExpert(expert, environment, deterministic=not stochastic)
     if isinstance(expert, Sequence) and expert and all(isinstance(entry, Demonstration) for entry in expert):
         return DemonstrationExpert(expert, environment)
+    if isinstance(expert, Sequence) and expert and all(hasattr(entry, "acts") for entry in expert):
+        return DemonstrationExpert(_acted(expert), environment)
     table = _array(expert)
     if table.ndim != 1 or table.dtype.kind not in "iu":
         raise InputError(
@@ -117,6 +192,15 @@ def _gym_expert(expert: Any, environment: GymAdapter, *, stochastic: bool) -> Ex
             f"[{_count(environment)}] whole numbers; got shape {list(table.shape)}; for anything else give a function"
         )
     return ObservationExpert(lambda observation: table[observation], environment)
+
+
+def _acted(trajectories: Sequence[Any]) -> list[Demonstration]:
+    """What was done in trajectories as imitation has them, with observations `obs [T+1]` and actions `acts [T]`."""
+    return [
+        Demonstration(observation, action)
+        for trajectory in trajectories
+        for observation, action in zip(trajectory.obs[:-1], trajectory.acts, strict=True)
+    ]
 
 
 def _count(environment: GymAdapter) -> str:

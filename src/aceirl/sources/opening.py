@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.experts import PolicyExpert
+from aceirl.experts import PolicyExpert, RecordedExpert
 from aceirl.metrics import Truth
 from aceirl.protocols import Expert
 from aceirl.sources.experts import gym_expert, interviewed_expert, is_log, optimal_task
@@ -28,7 +29,7 @@ def open_task(source: Source) -> Task:
     if source.environment not in ENVIRONMENTS:
         env = gym_env(source)
         try:
-            return _gym_task(source, env, adapted(source, env))
+            return replace(_gym_task(source, env, adapted(source, env)), source=source)
         except Exception:
             env.close()
             raise
@@ -49,6 +50,7 @@ def open_task(source: Source) -> Task:
         regret=Truth(problem.mdp, problem.reward).regret if source.expert is None else None,
         stationary_dynamics=problem.mdp.stationary,
         layout=problem.layout,
+        source=source,
     )
 
 
@@ -64,20 +66,28 @@ def open_source(source: Source) -> Iterator[Task]:
         without_reports(),
         closing(side_by_side(source, adapted(source, env))) as environment,
     ):
-        yield _gym_task(source, env, environment)
+        yield replace(_gym_task(source, env, environment), source=source)
 
 
 def _gym_task(source: Source, env: gymnasium.Env[Any, Any], environment: GymAdapter) -> Task:
-    if source.expert is None:
+    if source.expert is None and source.recordings is None:
         raise InputError(
             f"{source.environment} has no expert of its own; give one: optimal, terminal, package.module:function, "
             "a file of demonstrations (.jsonl, .npz), the folder of an interview, or a model as ppo:model.zip"
         )
-    if source.stochastic_expert and (source.expert in ("optimal", "terminal") or is_log(source.expert)):
+    if (
+        source.expert
+        and source.stochastic_expert
+        and (source.expert in ("optimal", "terminal") or is_log(source.expert))
+    ):
         raise InputError(f"stochastic_expert is for functions and models, not for {source.expert!r}")
     if source.expert == "optimal":
         return optimal_task(env, environment, stationary=source.stationary_expert)
-    expert = gym_expert(source.expert, environment, deterministic=not source.stochastic_expert)
+    expert: Expert = (
+        RecordedExpert()
+        if source.expert is None
+        else gym_expert(source.expert, environment, deterministic=not source.stochastic_expert)
+    )
     from aceirl.envs.pay import pay_of
 
     rmax, max_return = pay_of(env)

@@ -29,3 +29,11 @@ def named_object(reference: str) -> Any:
         raise InputError(f"{reference} cannot be imported: {error}") from None
     except AttributeError:
         raise InputError(f"module {module} has no {name!r}") from None
+
+
+def reference_to(thing: Any) -> str | None:
+    """The name by which `named_object` finds a function or class again; None if it has none, as those of a script."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+    if module in (None, "__main__") or not name.isidentifier():
+        return None
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is thing else None

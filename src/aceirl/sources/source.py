@@ -24,7 +24,7 @@ class Source:
     function), `wrap` which wrappers go around the environment, the innermost first (by default none, but a MiniGrid is
     shown whole), `num_envs` how many episodes are played side by side, in processes of their own, and
     `stochastic_expert` that the function or model is a stochastic expert. In one of ours, `expert` can be the folder of
-    an interview.
+    an interview. `recordings` are what a run begins with; without an expert, they are what is known of it.
     """
 
     environment: str
@@ -37,6 +37,7 @@ class Source:
     wrap: tuple[str, ...] = ()
     num_envs: int = 1
     stochastic_expert: bool = False
+    recordings: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wrap", tuple(self.wrap))  # JSON knows no tuples
@@ -47,12 +48,21 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Words:
+    """What people call the states, in their order, and the actions of an environment."""
+
+    states: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Task:
     """An environment to act in, an expert to ask and, where it is known, the truth.
 
     `stationary_dynamics` is false if the dynamics are known to depend on the step. `rmax` is how far the rewards of two
     steps lie apart, `max_return` how far the returns of two episodes do, where that is known. `layout` is how
-    one of our own environments is drawn, `env` the Gymnasium environment if it is one.
+    the environment is drawn, where that is known without it, `env` the Gymnasium environment if it is one, `source`
+    what names it all, and `words` are kept ones of an environment that is not at hand.
     """
 
     environment: Environment
@@ -63,6 +73,8 @@ class Task:
     max_return: float | None = None
     layout: Layout | None = None
     env: gymnasium.Env[Any, Any] | None = None
+    source: Source | None = None
+    words: Words | None = None
 
     def close(self) -> None:
         """Close the Gymnasium environment, if there is one."""

@@ -1,7 +1,7 @@
 """Taking a recovered reward to another process: what to do there, what it loses, and what that depends on."""
 
 from aceirl.transfer.planning import LOSSES, Transfer, best_actions, carried_reward, same_states, transfer
-from aceirl.transfer.targets import KnownProcess, named_process, process_of_file, process_of_source
+from aceirl.transfer.targets import KnownProcess, named_process, process_of_env, process_of_file, process_of_source
 
 __all__ = [
     "LOSSES",
@@ -10,6 +10,7 @@ __all__ = [
     "best_actions",
     "carried_reward",
     "named_process",
+    "process_of_env",
     "process_of_file",
     "process_of_source",
     "same_states",

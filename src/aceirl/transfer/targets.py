@@ -14,7 +14,6 @@ from aceirl.envs import ENVIRONMENTS, Layout, Problem, make
 from aceirl.errors import InputError, unknown_name
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
 from aceirl.sources import Source, gym_env
-from aceirl.sources.gymnasium import adapted
 
 MODEL_FILE = ".npz"
 UNIFORM = "uniform"
@@ -130,24 +129,30 @@ def process_of_source(source: Source) -> KnownProcess:
     with closing(gym_env(source)) as env:
         if source.discretise is not None:
             raise InputError(f"planning in {source.environment} needs its model, and discretised it has none")
-        from aceirl.envs.described import state_words
-        from aceirl.envs.truth import exact_model
+        return process_of_env(env, source.horizon, source.environment)
 
-        try:
-            environment = adapted(source, env)
-            model = exact_model(env, environment.horizon, environment.n_actions)
-        except InputError as error:
-            told = str(error).partition("; ")[0]
-            raise InputError(f"planning in {source.environment} needs its model: {told}; give one as a file") from None
-        states = model.states
-        return KnownProcess(
-            model.mdp,
-            states.names,
-            state_words(env, states),
-            states.terminal,
-            model.reward,
-            observations=tuple(states.observation(number) for number in range(len(states))),
-        )
+
+def process_of_env(env: Any, horizon: int | None, name: str | None = None) -> KnownProcess:
+    """The process of a Gymnasium environment that has an exact model; `horizon` is by default its limit of steps."""
+    from aceirl.envs.described import state_words
+    from aceirl.envs.gymnasium import GymEnvironment
+    from aceirl.envs.truth import exact_model
+
+    try:
+        environment = GymEnvironment(env, horizon=horizon)
+        model = exact_model(env, environment.horizon, environment.n_actions)
+    except InputError as error:
+        told = str(error).partition("; ")[0]
+        raise InputError(f"planning in {name or env} needs its model: {told}; give one as a file") from None
+    states = model.states
+    return KnownProcess(
+        model.mdp,
+        states.names,
+        state_words(env, states),
+        states.terminal,
+        model.reward,
+        observations=tuple(states.observation(number) for number in range(len(states))),
+    )
 
 
 def process_of_file(path: Path) -> KnownProcess:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hmac
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from aceirl.web.security import TOKEN_LENGTH, Tokens
 
 # How many connections there may be that have not shown the token, and how long each may be without it, in seconds.
 ROOM, PATIENCE = 1024, 10.0
@@ -24,13 +25,13 @@ LONGEST_OPENING = 256
 
 
 class Door(asyncio.Protocol):
-    """Where a connection waits until its first request shows the token; then it is let in to the web server.
+    """Where a connection waits until its first request shows a token; then it is let in to the web server.
 
     Who shows another one is given the `refusal`, and nobody spends time on understanding the request. Who shows none is
     sent away after a while, and sooner if there are too many such.
     """
 
-    token: ClassVar[bytes]
+    tokens: ClassVar[Tokens]
     refusal: ClassVar[bytes]
     room: ClassVar[int]
     strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
@@ -50,13 +51,13 @@ class Door(asyncio.Protocol):
             first.shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Let in whoever shows the token at the beginning of the path."""
+        """Let in whoever shows a token at the beginning of the path."""
         self.opening += data
-        shown = self.opening.partition(b" /")[2][: len(self.token)]
-        if len(shown) < len(self.token) and b"\n" not in self.opening and len(self.opening) < LONGEST_OPENING:
+        shown = self.opening.partition(b" /")[2][:TOKEN_LENGTH]
+        if len(shown) < TOKEN_LENGTH and b"\n" not in self.opening and len(self.opening) < LONGEST_OPENING:
             return
         self.leave()
-        if not hmac.compare_digest(shown, self.token):
+        if self.tokens.opened(shown) is None:
             self.transport.write(self.refusal)
             self.transport.close()
             return
@@ -81,9 +82,9 @@ class Door(asyncio.Protocol):
         self.transport.abort()
 
 
-def door(token: str, refusal: bytes) -> type[Door]:
+def door(tokens: Tokens, refusal: bytes) -> type[Door]:
     """The door of one server."""
-    return type("OwnDoor", (Door,), {"token": token.encode(), "refusal": refusal, "room": _room(), "strangers": {}})
+    return type("OwnDoor", (Door,), {"tokens": tokens, "refusal": refusal, "room": _room(), "strangers": {}})
 
 
 def _room() -> int:

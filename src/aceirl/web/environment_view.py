@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
-from aceirl.envs.described import action_names, description, map_cell, words
-from aceirl.envs.description import COMPASS, MapCell
+from aceirl.envs.described import action_names, description, features, map_cell, words
+from aceirl.envs.description import COMPASS, Features, MapCell
 from aceirl.envs.map_layout import rendered
 from aceirl.envs.observations import NOWHERE, NOWHERE_NAME, plain
 from aceirl.envs.simulator import Simulator
@@ -40,6 +40,9 @@ class EnvironmentView(Protocol):
 
     def name(self, state: int) -> str:
         """A state in a few words."""
+
+    def features(self, state: int) -> Features:
+        """What a state consists of, by name; nothing if it cannot be taken apart."""
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """An observation and an action as demonstrations have them."""
@@ -86,6 +89,17 @@ class BuiltinView:
         arms = {"l": "left", "u": "upper", "r": "right", "d": "lower"}
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
+    def features(self, state: int) -> Features:
+        """Corridor and cell, or what the layout's coordinates say."""
+        if self.shape == "arms":
+            _, corridor, *cell = self.name(state).replace(",", "").split()
+            return {"corridor": corridor, "cell": int(cell[-1])} if cell else {"corridor": "the middle", "cell": 0}
+        x, y = (1 + round(value) for value in self.layout.positions[state].tolist())
+        if self.shape == "grid":
+            return {"column": x, "row": y}
+        alone = (self.layout.positions[:, 1] == self.layout.positions[0, 1]).all()
+        return {"place": x} if self.shape == "chain" and alone else {}
+
     def demonstrated(self, state: int, action: int) -> tuple[str, int]:
         """The name of the state on the drawing stands for an observation."""
         return self.layout.state_names[state], action
@@ -121,6 +135,10 @@ class GymView:
         if state == NOWHERE:
             return NOWHERE_NAME
         return words(self._env, self.environment.observation(state), terminal=state in self.environment.terminal)
+
+    def features(self, state: int) -> Features:
+        """What the observation consists of."""
+        return {} if state == NOWHERE else features(self._env, self.environment.observation(state))
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """The environment's own observation and action."""

@@ -24,7 +24,7 @@ def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list
     for number, action in enumerate(actions, start=1):
         state = view.environment.step(action)
         if number >= skipped:
-            frames.append(_frame(view, state, action))
+            frames.append(_frame(view, state, action, number))
     return frames
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,9 +16,32 @@ from aceirl.errors import InputError
 from aceirl.files import Event
 from aceirl.mdp import IntArray
 from aceirl.protocols import Move
+from aceirl.web.scope import Scope
 
-# What a person does; everything else in a log is what the agent did on its own.
-USER_ACTIONS = ("answer", "skip", "correct")
+# What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
+SAID = ("answer", "skip", "correct", "review", "prefer")
+USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode")
+
+Mode = Literal["ask", "play", "compare"]
+"""How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
+
+Conduct = Literal["asked", "shown", "alone"]
+"""How an episode is walked: on the person's answers, on guesses that they see afterwards, or without them."""
+
+Reviewed = tuple[int, int, int]
+"""`(step, state, action)`: a guess that was acted on."""
+
+# So many of the last episodes at least, and situations in them, say how much of what is met was spoken about.
+LAST_EPISODES, LAST_SITUATIONS = 15, 150
+
+# How many answers are to come is not guessed as long as less than this share of what is met was spoken about.
+EARLY = 0.5
+
+# What of an episode need not be covered, to guess how many answers are to come.
+ENOUGH = 0.03
+
+# What was done in a state so many times is no news any more.
+FAMILIAR = 4
 
 # How often a person is asked about a state of which they say that they do not know.
 MAX_SKIPS = 3
@@ -25,14 +49,24 @@ MAX_SKIPS = 3
 
 @dataclass
 class Walk:
-    """An episode: its number, where it started, its moves, and what was wagered on it."""
+    """An episode: its number, where it started, its moves, how it was walked, and what was wagered on it.
+
+    `guessed` are the guesses that were acted on, one for each state; `offered` is whether the person shall see them,
+    and `reviewed` whether they have.
+    `news` counts the moves that did something in a state for one of the first times.
+    """
 
     number: int
     start: int
     wagers: dict[str, Wager]
+    conduct: Conduct = "asked"
     moves: list[Move] = field(default_factory=list)
     skipped: list[tuple[int, int]] = field(default_factory=list)
+    guessed: list[Reviewed] = field(default_factory=list)
     over: bool = False
+    offered: bool = False
+    reviewed: bool = False
+    news: int = 0
 
     @property
     def step(self) -> int:
@@ -85,6 +119,34 @@ class Votes:
         return len(ranked) == 2 and ranked[0][1] == ranked[1][1]
 
 
+@dataclass(frozen=True)
+class Rule:
+    """An answer that holds for many situations; `number` is the turn at which it was given."""
+
+    number: int
+    scope: Scope
+    action: int
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two episodes, by their numbers, and which one is better: 0, 1, or None if both alike; perhaps nobody knows."""
+
+    pair: tuple[int, int]
+    better: int | None
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """What the person asks for since the episode of that number: what may be lost, how often, over how many steps."""
+
+    epsilon: float
+    delta: float
+    horizon: int
+    since: int
+
+
 class History:
     """Votes and episodes, kept up to date event by event.
 
@@ -95,11 +157,21 @@ class History:
     def __init__(self) -> None:
         self.votes: dict[int, Votes] = {}
         self.answers = self.skips = self.repeats = self.contradictions = self.samples = 0
-        self.last_repeat = 0
+        self.last_repeat = self.right_guesses = 0
         self.episodes_since_user_action = 0
+        self.mode: Mode = "ask"
+        self.finished = False
+        self.adjusted: Adjusted | None = None
+        self.rules: list[Rule] = []
+        self.compared: list[Compared] = []
         self.walks: list[Walk] = []
         self.names: list[str] = []
         self.met: Counter[int] = Counter()
+        self.tried: Counter[tuple[int, int]] = Counter()
+        self._last_met: deque[set[int]] = deque()
+        self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
+        self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
+        self.said = 0
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -150,38 +222,76 @@ class History:
             found[state] = same - 1, len(votes) - same
         return found
 
-    def recorded(self) -> list[Recorded]:
-        """All episodes, the one under way too, each with the answers that have stood for good since it."""
+    @property
+    def to_review(self) -> Walk | None:
+        """The last episode, if the person is asked, shall see what was guessed in it and has not yet."""
+        walk = self.walk
+        return walk if self.mode == "ask" and walk and walk.offered and not walk.reviewed else None
+
+    def recorded(self, horizon: int) -> list[Recorded]:
+        """All episodes, the one under way too, each with the answers that have stood for good since it.
+
+        Of episodes longer than the `horizon` the beginning counts. What was won before the person asked for another
+        accuracy does not count: it was not wagered on that one.
+        """
+        since = 0 if self.adjusted is None else self.adjusted.since
         answers: dict[int, list[tuple[int, int, int]]] = {}
         for state, action in self.known().items():
             episode, step = self.votes[state].since
-            answers.setdefault(episode, []).append((step, state, action))
+            answers.setdefault(episode, []).append((min(step, horizon - 1), state, action))
         return [
             Recorded(
-                Episode(walk.start, tuple(walk.moves), tuple(answers.get(walk.number, ())), tuple(walk.skipped)),
-                walk.wagers,
+                Episode(
+                    walk.start,
+                    tuple(walk.moves[:horizon]),
+                    tuple(answers.get(walk.number, ())),
+                    tuple(one for one in walk.skipped if one[0] < horizon),
+                ),
+                walk.wagers if walk.number >= since else {},
             )
             for walk in self.walks
         ]
 
     def apply(self, event: Event) -> bool:
         """Take in one event that counts; whether it changed an answer that stood before."""
+        self.said += event["event"] in SAID
         match event["event"]:
             case "answer":
-                return self._answer(*_numbers(event["state"], event["step"], event["action"]))
+                return self._answer(event, *_numbers(event["state"], event["step"], event["action"]))
+            case "applied":
+                self._fill(*_numbers(event["step"], event["state"], event["action"]))
             case "skip":
                 self._skip(*_numbers(event["state"], event["step"]))
             case "correct":
                 return self._correct(*_numbers(event["state"], event["action"]))
+            case "review":
+                self._review(event)
+            case "prefer":
+                first, second = _numbers(*event["pair"])
+                if event["better"] not in (0, 1, None) or max(first, second) >= len(self.walks):
+                    raise ValueError(event)
+                known = not event.get("unknown", False)
+                self.compared.append(Compared((first, second), event["better"], known))
+                self.answers, self.skips = self.answers + known, self.skips + (not known)
             case "walk":
                 self._walk_on(event)
-            case "undo" | "undone":
+            case "mode":
+                if event["mode"] not in get_args(Mode):
+                    raise ValueError(event)
+                self.mode = event["mode"]
+            case "finish" | "go on":
+                self.finished, self.episodes_since_user_action = event["event"] == "finish", 0
+            case "adjust":
+                (horizon,) = _numbers(event["horizon"])
+                self.adjusted = Adjusted(float(event["epsilon"]), float(event["delta"]), horizon, len(self.walks))
+                self.finished, self.episodes_since_user_action = False, 0
+            case "undo" | "undone" | "start again":
                 pass
             case unknown:
                 raise ValueError(unknown)
         return False
 
-    def _answer(self, state: int, step: int, action: int) -> bool:
+    def _answer(self, event: Event, state: int, step: int, action: int) -> bool:
         votes = self.votes.setdefault(state, Votes())
         before = votes.standing
         if before is not None:
@@ -190,10 +300,41 @@ class History:
             # Only the first repeat of a state is a trial: whether there is a third answer depends on the second.
             self.repeats += 1
             self.contradictions += action != before
+        elif before is None and event.get("guess") is not None:
+            self.right_guesses = self.right_guesses + 1 if event["guess"] == action else 0
         votes.votes.append(action)
         self.answers += 1
         votes.last_answer = self.answers
-        return self._changed(votes, before, step)
+        changed = self._changed(votes, before, step)
+        if "scope" in event:
+            (number,) = _numbers(event["turn"])
+            self.rules.append(Rule(number, Scope.read(event["scope"]), action))
+            for other in _numbers(*event["also"]):
+                self._fill(step, other, action)
+        return changed
+
+    def _fill(self, step: int, state: int, action: int, *, settled: bool = False) -> None:
+        """An answer that comes with others, for a state that has none of its own."""
+        votes = self.votes.setdefault(state, Votes())
+        if votes.standing is None:
+            votes.votes, votes.last_answer, votes.settled = [action], self.answers, settled
+            self._changed(votes, None, step)
+
+    def _review(self, event: Event) -> None:
+        """Guesses that the person has seen: those that are right, and what they would do instead at the first wrong.
+
+        They may be as good as what the person would have said, so nobody is asked about them again.
+        """
+        (number,) = _numbers(event["episode"])
+        walk, approved, instead = self.walks[number], event["approved"], event["instead"]
+        walk.reviewed = True
+        self.episodes_since_user_action = 0
+        self.answers += bool(approved or instead)
+        self.skips += not (approved or instead)
+        self.right_guesses = 0 if instead else self.right_guesses + len(approved)
+        for entry in [*approved, *([] if instead is None else [instead])]:
+            step, state, action = _numbers(*entry)
+            self._fill(step, state, action, settled=True)
 
     def _skip(self, state: int, step: int) -> None:
         votes = self.votes.setdefault(state, Votes())
@@ -223,7 +364,9 @@ class History:
         states, actions = path[0::2], path[1::2]
         if "stakes" in event:
             wagers = {kind: Wager(stake) for kind, stake in event["stakes"].items()}
-            walk = Walk(len(self.walks), states[0], wagers)
+            if event.get("conduct", "asked") not in get_args(Conduct):
+                raise ValueError(event)
+            walk = Walk(len(self.walks), states[0], wagers, event.get("conduct", "asked"))
             fits = (self.walk is None or self.walk.over) and all(0 <= one.stake <= 1 for one in wagers.values())
         else:
             walk = self.walks[-1]
@@ -235,44 +378,93 @@ class History:
         self.names.extend(event.get("names", ()))
         for here, action, there in zip(states[:-1], actions, states[1:], strict=True):
             walk.moves.append((walk.step, here, action, there))
+            walk.news += self.tried[here, action] < FAMILIAR
+            self.tried[here, action] += 1
+        for entry in event.get("guessed", ()):
+            step, state, action = _numbers(*entry)
+            walk.guessed.append((step, state, action))
         self.samples += len(actions)
         if event.get("over"):
-            walk.over = True
-            self.episodes_since_user_action += 1
-            self.met.update({move[1] for move in walk.moves})
+            walk.over, walk.offered = True, bool(event.get("offered"))
+            self.episodes_since_user_action += walk.conduct != "alone"
+            met = {move[1] for move in walk.moves}
+            self.met.update(met)
+            self._last_met.append(met)
+            while len(self._last_met) > LAST_EPISODES and sum(map(len, self._last_met)) > LAST_SITUATIONS:
+                self._last_met.popleft()
+            if walk.conduct != "alone":
+                self._expect(walk.step)
 
-    def expected_questions(self) -> int | None:
-        """About how many states the person will still be asked about; None before there are episodes to compare.
+    @property
+    def coverage(self) -> float:
+        """The share of the situations met in the last episodes that the person has spoken about."""
+        known = self.known()
+        met = sum(map(len, self._last_met))
+        return sum(len(states & known.keys()) for states in self._last_met) / met if met else 0.0
 
-        From how many states were met in one episode only and in two only (Chao's second estimate of the number of
-        species not yet seen), and those met about which nothing was said yet.
+    def _expect(self, length: int) -> None:
+        """Keep how many answers there will be, as it seems after an episode of that length.
+
+        What is not covered is taken to shrink by the same share with every answer, until an episode is covered but for
+        a probability of `ENOUGH`.
         """
-        if self.episodes < 3:
+        self._lengths.append(length)
+        new, enough = 1 - self.coverage, ENOUGH / max(1.0, float(np.mean(self._lengths)))
+        if self.answers and new < 1:
+            self._totals.append(self.answers * float(np.log(enough) / np.log(max(new, enough))))
+
+    def answers_left(self, possible: float) -> int | None:
+        """About how many answers are still to come, by the median of the last guesses; None if it is too early to say.
+
+        There are no more than the `possible` states call for, if an answer goes on to cover as many as it did.
+        """
+        if self.coverage < EARLY or not self._totals:
             return None
-        once = sum(times == 1 for times in self.met.values())
-        twice = sum(times == 2 for times in self.met.values())
-        unseen = (1 - 1 / self.episodes) * once * (once - 1) / (2 * (twice + 1))
-        return round(unseen) + sum(self.may_ask(state) for state in self.met)
+        left, known = float(np.median(self._totals)) - self.answers, len(self.known())
+        most = (possible - known) / max(1.0, known / max(1, self.answers))
+        return max(0, round(min(left, most)))
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The events with what was undone left blank. What the agent did meanwhile stays."""
+    """The events since the person last started again, with what was undone left blank.
+
+    What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back.
+    """
     kept: list[Event] = []
-    done: list[int] = []
+    said: list[int] = []
     for event in events:
         kept.append(event)
-        if event.get("event") in USER_ACTIONS:
-            done.append(len(kept) - 1)
+        if event.get("event") in SAID:
+            said.append(len(kept) - 1)
         elif event.get("event") == "undo":
-            if not done:
+            if not said:
                 raise _misfit(len(kept))
-            kept[done.pop()] = {"event": "undone"}
-    return kept
+            kept[said.pop()] = {"event": "undone"}
+        elif event.get("event") == "start again":
+            kept, said = [], []
+    rules = {event["turn"] for event in kept if event.get("event") == "answer" and "scope" in event}
+    lost = {"event": "undone"}
+    return [lost if event.get("event") == "applied" and event.get("rule") not in rules else event for event in kept]
 
 
-def last_user_action(events: Iterable[Event]) -> Event | None:
+def last_said(events: Iterable[Event]) -> Event | None:
     """What an undo would take back; None if there is nothing."""
-    return next((event for event in reversed(effective(events)) if event["event"] in USER_ACTIONS), None)
+    return next((event for event in reversed(effective(events)) if event["event"] in SAID), None)
+
+
+def taken_back(events: Iterable[Event]) -> Event | None:
+    """What the person took back just now, and is asked once more; None if something else came after that."""
+    said: list[Event] = []
+    last: Event | None = None
+    for event in events:
+        kind = event.get("event")
+        if kind in USER_ACTIONS:
+            last = said.pop() if kind == "undo" and said else None
+        if kind in SAID:
+            said.append(event)
+        elif kind == "start again":
+            said = []
+    return None if last is None or last["event"] == "correct" else last
 
 
 def _numbers(*values: int) -> tuple[int, ...]:

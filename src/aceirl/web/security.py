@@ -8,16 +8,20 @@ import re
 import secrets
 import socket
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from aceirl.errors import InputError
 from aceirl.files import disk, replace
 
-TOKEN_FILE, REDIRECT_FILE = "token", "open.html"
+TOKEN_FILE, INVITATION_FILE, REDIRECT_FILE = "token", "invitation", "open.html"
+TOKEN_LENGTH = 32
 MAX_BODY = 4096
 REQUESTS_PER_SECOND, BURST = 40.0, 120.0
 MAX_CLIENTS = 256
@@ -44,14 +48,22 @@ def refusal() -> bytes:
     return f"HTTP/1.1 403 Forbidden\r\n{head}\r\n".encode() + bytes(content)
 
 
-def lasting_token(folder: Path) -> str:
-    """The secret in the address: drawn once and kept with the interview, so that an open page works after a restart."""
-    path = folder / TOKEN_FILE
+def new_token() -> str:
+    """A secret that nobody can guess."""
+    return secrets.token_urlsafe(TOKEN_LENGTH * 3 // 4)
+
+
+def lasting_token(folder: Path, name: str = TOKEN_FILE, fresh: str | None = None) -> str:
+    """A secret in an address: kept with the interview, so that an open page works after a restart.
+
+    If there is none yet it is drawn, or `fresh`.
+    """
+    path = folder / name
     if path.exists():
         kept = path.read_text(errors="replace").strip()
-        if re.fullmatch(r"[\w-]{32,}", kept, re.ASCII):
+        if re.fullmatch(rf"[\w-]{{{TOKEN_LENGTH}}}", kept, re.ASCII):
             return kept
-    token = secrets.token_urlsafe(24)
+    token = fresh or new_token()
     with disk(path):
         replace(path, token.encode(), private=True)
     return token
@@ -75,22 +87,120 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class Tokens:
+    """What each token opens. All are of one length, and there may be more while the server runs."""
+
+    def __init__(self) -> None:
+        self._apps: dict[bytes, ASGIApp] = {}
+
+    def add(self, token: str, app: ASGIApp) -> None:
+        """From now on the token opens the application."""
+        if len(token) != TOKEN_LENGTH:
+            raise ValueError(f"a token has {TOKEN_LENGTH} characters, not {len(token)}")
+        self._apps[token.encode()] = app
+
+    def opened(self, given: bytes) -> ASGIApp | None:
+        """The application of a token, None if there is none. How long that takes says nothing about the others."""
+        found = None
+        for token, app in self._apps.items():
+            if hmac.compare_digest(given, token):
+                found = app
+        return found
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The hosts under which the server can be reached, none of which anybody can point elsewhere (DNS rebinding).
+
+    These are the loopback names; if it is `public`, open to the network, any literal address and this machine's own
+    name; and the `url` that was said to lead here: a tunnel, a mapped port, a name in the local network.
+    """
+
+    port: int
+    public: bool = False
+    url: str | None = None
+
+    def is_own(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        if self._leads_here(host):
+            return True
+        name, _, port = host.rpartition(":")
+        if port != str(self.port):
+            return False
+        if is_loopback(name):
+            return True
+        if not self.public:
+            return False
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return name.lower() == socket.gethostname().lower()
+        return True
+
+    def is_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of that origin is the server's own; a tunnel may pass on another host than its own."""
+        return origin == self.url or (origin == f"http://{host}" and not self._leads_here(host))
+
+    def _leads_here(self, host: str) -> bool:
+        """Whether a Host header is that of the URL."""
+        return self.url is not None and _with_port(host.lower(), self.url) == _with_port(self.url, self.url)
+
+
+def _with_port(address: str, url: str) -> str:
+    """The host and the port of an address, which is that of the URL's scheme if it has none."""
+    host = address.rpartition("/")[2]
+    return host if re.search(r":\d+$", host) else f"{host}:{443 if url.startswith('https:') else 80}"
+
+
+def origin_of(url: str) -> str:
+    """The origin of an address as a browser writes it; it is an error if the address has more than that."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"--url {url!r} is no address: {error}") from None
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not re.fullmatch(r"[\w.:-]+", parts.hostname, re.ASCII)
+    ):
+        raise InputError(f"--url must be an address such as https://name.example or http://name:9000, got {url!r}")
+    if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None:
+        raise InputError(f"--url must have nothing after its host and port, got {url!r}")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{name}" + ("" if port in (None, usual) else f":{port}")
+
+
+def reachable_address(bound: str) -> str:
+    """An address that others can open, for one the server is bound to: of all of them, the one that leads outside."""
+    if not ipaddress.ip_address(bound).is_unspecified:
+        return f"[{bound}]" if ":" in bound else bound
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in bound else (socket.AF_INET, "192.0.2.1")
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((elsewhere, 9))  # nothing is sent: it only chooses a way
+        except OSError:
+            return socket.gethostname()
+        return reachable_address(asking.getsockname()[0])
+
+
 class Guard:
     """Refuses every request that is not from the page itself, before anything else looks at it.
 
-    The host must be one that nobody can point elsewhere (against DNS rebinding): the loopback names or, if the server
-    is open to the network, any literal address and this machine's own name. The first part of the path is the token.
-    A change must come from the page's own origin, as JSON, and be small.
+    The host must be one of the server's own. The first part of the path is a token, and says which page is meant. A
+    change must come from the page's own origin, as JSON, and be small. `lifespan` is told when the server starts and
+    stops.
     """
 
-    def __init__(self, app: ASGIApp, token: str, port: int, *, public: bool) -> None:
-        self.app, self.token, self.port, self.public = app, token, port, public
+    def __init__(self, tokens: Tokens, reach: Reach, lifespan: ASGIApp) -> None:
+        self.tokens, self.reach, self.lifespan = tokens, reach, lifespan
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
+            await self.lifespan(scope, receive, send)
             return
         if scope["type"] != "http":
             return
@@ -110,16 +220,19 @@ class Guard:
             await RedirectResponse(f"/{token}/", status_code=308)(scope, receive, _with_headers(send))
             return
         rest = f"/{rest}"
-        await self.app({**scope, "path": rest, "raw_path": rest.encode()}, receive, _with_headers(send))
+        app = self.tokens.opened(token.encode())
+        assert app is not None
+        await app({**scope, "path": rest, "raw_path": rest.encode()}, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        if not self._is_own_host(headers.get("host", "")):
-            return 421, "this host name is not served here"
+        if not self.reach.is_own(headers.get("host", "")):
+            return 421, "this host name is not served here; if people come by it, start with --url and their address"
         given = scope["path"][1:].partition("/")[0]
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
+        if self.tokens.opened(given.encode()) is None:
             return 403, NO_TOKEN
-        # Only now: requests without the token must not use up what the person may send.
-        if not self._may_ask(scope["client"][0] if scope.get("client") else ""):
+        # Only now: requests without the token must not use up what the person may send. Through a tunnel all people
+        # come from one address.
+        if not self._may_ask(f"{scope['client'][0] if scope.get('client') else ''} {given}"):
             return 429, "too many requests"
         if scope["method"] not in ("GET", "HEAD"):
             return self._refusal_of_change(headers)
@@ -127,7 +240,7 @@ class Guard:
 
     def _refusal_of_change(self, headers: Headers) -> tuple[int, str] | None:
         origin = headers.get("origin")
-        if origin is not None and origin != f"http://{headers['host']}":
+        if origin is not None and not self.reach.is_origin(origin, headers["host"]):
             return 403, "changes are accepted from the interview's own page only"
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return 403, "changes are accepted from the interview's own page only"
@@ -137,20 +250,6 @@ class Guard:
         if not length.isdecimal() or int(length) > MAX_BODY:
             return 413, "the request is too large"
         return None
-
-    def _is_own_host(self, host: str) -> bool:
-        name, _, port = host.rpartition(":")
-        if port != str(self.port):
-            return False
-        if is_loopback(name):
-            return True
-        if not self.public:
-            return False
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return name.lower() == socket.gethostname().lower()
-        return True
 
     def _may_ask(self, client: str) -> bool:
         """A bucket of requests for each client, refilled steadily; only the latest clients are remembered."""

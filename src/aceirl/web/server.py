@@ -1,4 +1,4 @@
-"""The interview as a local web page: one interview, one page, any number of tabs."""
+"""The interview as local web pages: one for each person, one to join by, and one to set it all up."""
 
 from __future__ import annotations
 
@@ -6,247 +6,127 @@ import asyncio
 import io
 import json
 import re
-import secrets
 import socket
 import sys
-import traceback
 import zipfile
-from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import jinja2
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from aceirl.collect import Streams
-from aceirl.envs import make
-from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.experts import PolicyExpert
-from aceirl.files import DiskError
-from aceirl.loop import learn
-from aceirl.settings import Settings
-from aceirl.turns import Turn
+from aceirl.web.changes import CHANGES, Change
+from aceirl.web.conductor import Conductor
 from aceirl.web.connections import BACKLOG, door, on_loop_error
-from aceirl.web.film import film, replay
-from aceirl.web.maps import maps
-from aceirl.web.security import Guard, refusal
-from aceirl.web.session import Interview, StaleError
-from aceirl.web.view import about, tag, view
-
-# How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
-AT_ONCE, IN_BETWEEN = 0.015, 0.003
-
-# How long nobody must have answered before a reward is inferred again, and until a failed write is tried again, in
-# seconds.
-REFLECTION, RETRY = 0.2, 1.0
-
-# The stream of chance from which films of the policy are drawn.
-FILM = 3
+from aceirl.web.pages import page
+from aceirl.web.people import People, Person
+from aceirl.web.security import Guard, Reach, Tokens, refusal
+from aceirl.web.session import StaleError
+from aceirl.web.setup import FIELDS, FormError, SetUp
+from aceirl.web.together import Together
+from aceirl.web.view import about, answers, like, tag, view
 
 
-class Conductor:
-    """Keeps an interview going: the agent walks between questions, and a reward is inferred, while the page is free.
-
-    Everything that changes the interview runs on the event loop's own thread, in pieces of some milliseconds; only
-    inference and films run in threads of their own, on copies.
-    """
-
-    def __init__(self, interview: Interview) -> None:
-        self.interview = interview
-        self.thinking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
-        self.filming = ThreadPoolExecutor(max_workers=1, thread_name_prefix="film")
-        self._walking: asyncio.Task[None] | None = None
-        self._learning: asyncio.Task[None] | None = None
-
-    def carry_on(self) -> None:
-        """Do at once what can be done at once, and see that the rest gets done."""
-        try:
-            self.interview.walk_on(AT_ONCE)
-        except DiskError:
-            pass  # the page says so, and it is tried again
-        except Exception as error:
-            self._show(error)
-            return
-        self._walking = self._going(self._walking, self._walk)
-        self._learning = self._going(self._learning, self._learn)
-
-    def _going(
-        self, task: asyncio.Task[None] | None, work: Callable[[], Coroutine[Any, Any, None]]
-    ) -> asyncio.Task[None]:
-        """The task if it goes on, or else a new one."""
-        if task is None or task.done():
-            task = asyncio.create_task(work())
-            task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._show(error)
-
-    def _show(self, error: BaseException) -> None:
-        """What cannot be tried again is said on the page; how it came about, in the terminal."""
-        traceback.print_exception(error)
-        name = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        self.interview.trouble = f"The interview cannot go on: {name}{error}"
-
-    async def stop(self) -> None:
-        """Give up whatever is under way; the log has all that matters."""
-        for task in (self._walking, self._learning):
-            if task is not None:
-                task.cancel()
-        self.thinking.shutdown(wait=False, cancel_futures=True)
-        self.filming.shutdown(wait=False, cancel_futures=True)
-
-    async def _walk(self) -> None:
-        while self.interview.phase == "walking":
-            try:
-                self.interview.walk_on(IN_BETWEEN)
-            except DiskError:
-                await asyncio.sleep(RETRY)
-            await asyncio.sleep(0)
-        self._learning = self._going(self._learning, self._learn)
-
-    async def _learn(self) -> None:
-        """Infer again for as long as there is something new to infer from."""
-        loop = asyncio.get_running_loop()
-        while self._has_news():
-            # Whoever is answering quickly is not to be held up; there will be a pause.
-            turn = self.interview.turn
-            await asyncio.sleep(REFLECTION)
-            if turn != self.interview.turn:
-                continue
-            version, glance = self.interview.version, self.interview.glance()
-            await loop.run_in_executor(self.thinking, work_out, glance)
-            if self.interview.phase == "done":
-                await loop.run_in_executor(self.thinking, consider_alternatives, glance)
-            while not self._adopted(glance, version):
-                await asyncio.sleep(RETRY)
-
-    def _adopted(self, turn: Turn, version: tuple[int, int]) -> bool:
-        try:
-            self.interview.adopt(turn, version)
-        except DiskError:
-            return False
-        return True
-
-    def _has_news(self) -> bool:
-        interview = self.interview
-        if interview.phase == "done":
-            return interview.kept_version != interview.version
-        return interview.history.answers > 0 and interview.learned_version[0] != interview.turn
-
-    async def replay(self) -> list[dict[str, Any]]:
-        """The episode up to now, picture by picture."""
-        interview, walk = self.interview, self.interview.history.walk
-        if walk is None:
-            return []
-        rng, actions = Streams.of(interview.source.seed, walk.number).environment, walk.actions
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.filming, replay, interview.source, rng, actions)
-
-    async def film(self, number: int) -> list[dict[str, Any]]:
-        """An episode of what was learnt; another one for each number."""
-        interview, learned = self.interview, self.interview.learned
-        if learned is None:
-            return []
-        rng = interview.generator(FILM, number)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.filming, film, interview.source, rng, learned.policy, learned.names)
-
-    async def maps(self) -> list[dict[str, Any]]:
-        """The map panels, with the environment's own pictures."""
-        interview, learned = self.interview, self.interview.learned
-        if learned is None:
-            return []
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.filming, maps, interview.source, learned.names)
-
-
-def work_out(turn: Turn) -> None:
-    """Infer the reward, the policy and the numbers of a turn, which keeps them."""
-    _ = turn.mean_reward, turn.record
-
-
-def consider_alternatives(turn: Turn) -> None:
-    """Find out what else the answers may mean, for the last screen; the turn keeps it."""
-    if turn.alternatives is not None:
-        _ = turn.alternatives.goals, turn.alternatives.undetermined
-
-
-def prepare() -> None:
-    """Work out a tiny problem, so that all compiled parts are ready before somebody waits for them."""
-    problem = make("gridworld", seed=0, horizon=2)
-    settings = Settings(strategy="advice", max_samples=4, epsilon=1e-9)
-    for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
-        work_out(turn)
-
-
-def application(interview: Interview, token: str, port: int, *, public: bool = False) -> Guard:
-    """The page and its requests, behind the guard."""
-    conductor = Conductor(interview)
+def application(served: People | SetUp, reach: Reach) -> Guard:
+    """The interviews of people, or the page that sets them up, behind the guard."""
+    site = Site(reach)
+    if isinstance(served, People):
+        site.welcome(served)
+    else:
+        site.tokens.add(served.token, _SetUpPages(site, served).app)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(on_loop_error)
-        conductor.carry_on()
+        if isinstance(served, People):
+            site.pages[served.owner.token].wake()
         yield
-        await conductor.stop()
+        for conductor in site.conductors.values():
+            await conductor.stop()
 
-    pages = _Pages(conductor)
-    routes = [
-        Route("/", pages.page),
-        Route("/view", pages.view),
-        Route("/replay", pages.replay),
-        Route("/film", pages.film),
-        Route("/maps", pages.maps),
-        Route("/everything.zip", pages.everything),
-        *(Route(f"/{name}", pages.change(name), methods=["POST"]) for name in ("answer", "skip", "undo", "correct")),
-    ]
-    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, public=public)
+    return Guard(site.tokens, reach, Starlette(lifespan=lifespan))
+
+
+class Site:
+    """What each token opens, and who keeps each interview going; more of both come while it is served."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach, self.tokens = reach, Tokens()
+        self.conductors: dict[str, Conductor] = {}
+        self.pages: dict[str, _Pages] = {}
+
+    def welcome(self, people: People) -> None:
+        """Serve the interviews of people, and let others join."""
+        together = Together(people, self.conductors, self.reach)
+        for person in people.everybody:
+            self.admit(person, together)
+        self.tokens.add(people.invitation, _JoinPages(self, together).app)
+
+    def admit(self, person: Person, together: Together) -> None:
+        """Serve the interview of one person. Nothing is computed before they come."""
+        conductor = self.conductors[person.token] = Conductor(person.interview)
+        pages = self.pages[person.token] = _Pages(person, conductor, together)
+        self.tokens.add(person.token, pages.app)
 
 
 class _Pages:
-    """What each address answers."""
+    """What the addresses of one person answer."""
 
-    def __init__(self, conductor: Conductor) -> None:
-        self.conductor, self.interview = conductor, conductor.interview
+    def __init__(self, person: Person, conductor: Conductor, together: Together) -> None:
+        self.person, self.conductor, self.together = person, conductor, together
+        self.interview, self._come = person.interview, False
+        self.app = Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/view", self.view),
+                Route("/replay", self.replay),
+                Route("/film", self.film),
+                Route("/maps", self.maps),
+                Route("/everything.zip", self.everything),
+                Route("/answers", self.answers),
+                Route("/like", self.like),
+                *(Route(f"/{name}", self.change(kind), methods=["POST"]) for name, kind in CHANGES.items()),
+                Route("/people", self.everybody),
+                Route("/people.json", self.people),
+                Route("/name", self.rename, methods=["POST"]),
+            ]
+        )
 
     async def page(self, request: Request) -> Response:
-        nonce = secrets.token_urlsafe(16)
-        content = _template().render(
-            nonce=nonce,
-            style=_text("page.css"),
-            script=_text("page.js"),
-            about=about(self.interview),
-            view=self._shown(),
-        )
-        policy = (
-            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
-            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-        return HTMLResponse(content, headers={"content-security-policy": policy})
+        return page("page", about=about(self.interview), view=self._shown())
 
     async def view(self, request: Request) -> Response:
+        self.wake()
         if request.query_params.get("have") == tag(self.interview):
             return Response(status_code=204)
         return JSONResponse(self._shown())
 
     async def replay(self, request: Request) -> Response:
-        return JSONResponse({"frames": await self.conductor.replay()})
+        return await self._frames(request, "episode", self.conductor.replay)
 
     async def film(self, request: Request) -> Response:
-        number = request.query_params.get("number", "0")
+        return await self._frames(request, "number", self.conductor.film)
+
+    async def _frames(
+        self, request: Request, name: str, made: Callable[[int], Awaitable[list[dict[str, Any]]]]
+    ) -> Response:
+        number = request.query_params.get(name, "0")
         if not re.fullmatch("[0-9]{1,6}", number):
-            return JSONResponse({"error": "number must be a whole number"}, status_code=422)
-        return JSONResponse({"frames": await self.conductor.film(int(number))})
+            return JSONResponse({"error": f"{name} must be a whole number"}, status_code=422)
+        return JSONResponse({"frames": await made(int(number))})
+
+    async def answers(self, request: Request) -> Response:
+        return JSONResponse({"answers": answers(self.interview)})
+
+    async def like(self, request: Request) -> Response:
+        try:
+            return JSONResponse(like(self.interview, dict(request.query_params)))
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
 
     async def maps(self, request: Request) -> Response:
         return JSONResponse({"panels": await self.conductor.maps()})
@@ -259,20 +139,26 @@ class _Pages:
         headers = {"content-disposition": 'attachment; filename="interview.zip"'}
         return Response(packed.getvalue(), media_type="application/zip", headers=headers)
 
-    def change(self, name: str) -> Callable[[Request], Any]:
+    async def everybody(self, request: Request) -> Response:
+        return page("people", about=about(self.interview), people=self.together.shown(self.person))
+
+    async def people(self, request: Request) -> Response:
+        return JSONResponse(self.together.shown(self.person))
+
+    async def rename(self, request: Request) -> Response:
+        try:
+            (name,) = await _texts(request, ("name",))
+            self.together.people.rename(self.person, name)
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
+        return JSONResponse(self.together.shown(self.person))
+
+    def change(self, kind: type[Change]) -> Callable[[Request], Any]:
         """The request that lets the person do one thing; the answer is what the page shows next."""
-        fields = {"answer": ("turn", "action"), "correct": ("turn", "state", "action")}.get(name, ("turn",))
 
         async def changed(request: Request) -> Response:
             try:
-                sent = json.loads(await request.body())
-                values = [sent[field] for field in fields]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                return JSONResponse({"error": f"{name} needs {' and '.join(fields)}"}, status_code=422)
-            if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-                return JSONResponse({"error": f"{' and '.join(fields)} must be whole numbers"}, status_code=422)
-            try:
-                getattr(self.interview, name)(*values)
+                kind.read(await request.body()).apply(self.interview)
             except StaleError:
                 return JSONResponse(self._shown(), status_code=409)
             except InputError as error:
@@ -284,20 +170,105 @@ class _Pages:
 
     def _shown(self) -> dict[str, Any]:
         """What the page shows; from now on the person has the question before them."""
+        self.wake()
         shown = view(self.interview)
         self.interview.question_shown()
         return shown
 
+    def wake(self) -> None:
+        """When a person comes for the first time, the agent begins to walk."""
+        if not self._come:
+            self._come = True
+            self.conductor.carry_on()
 
-@cache
-def _text(name: str) -> str:
-    return (files("aceirl.web") / "templates" / name).read_text(encoding="utf-8")
+
+class _JoinPages:
+    """What the invitation answers."""
+
+    def __init__(self, site: Site, together: Together) -> None:
+        self.site, self.together, self.people = site, together, together.people
+        self._joining = asyncio.Lock()
+        self.app = Starlette(routes=[Route("/", self.page), Route("/join", self.join, methods=["POST"])])
+
+    async def page(self, request: Request) -> Response:
+        return page("join", about=about(self.people.owner.interview))
+
+    async def join(self, request: Request) -> Response:
+        try:
+            (name,) = await _texts(request, ("name",))
+            async with self._joining:
+                person = await asyncio.to_thread(self.people.join, name)
+                self.site.admit(person, self.together)
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
+        return JSONResponse({"name": person.name, "address": f"/{person.token}/"})
 
 
-@cache
-def _template() -> jinja2.Template:
-    # tojson escapes <, > and & so that no name of an environment can end the script it stands in.
-    return jinja2.Environment(autoescape=True).from_string(_text("page.html"))
+class _SetUpPages:
+    """What the address answers as long as there is no interview."""
+
+    def __init__(self, site: Site, form: SetUp) -> None:
+        self.site, self.form = site, form
+        self._starting = asyncio.Lock()
+        self.app = Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/environment", self.environment),
+                Route("/start", self.start, methods=["POST"]),
+            ]
+        )
+
+    async def page(self, request: Request) -> Response:
+        return page("setup", form=await asyncio.to_thread(self.form.shown))
+
+    async def environment(self, request: Request) -> Response:
+        try:
+            found = await asyncio.to_thread(self.form.offer, request.query_params.get("name", ""))
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, status_code=422)
+        return JSONResponse(found)
+
+    async def start(self, request: Request) -> Response:
+        try:
+            values = dict(zip(FIELDS, await _texts(request, FIELDS), strict=True))
+            async with self._starting:
+                if self.form.people is None:
+                    people = await asyncio.to_thread(self.form.start, values)
+                    self._show(people)
+        except FormError as error:
+            return JSONResponse({"error": str(error), "field": error.field}, status_code=422)
+        except InputError as error:
+            return JSONResponse({"error": str(error), "field": None}, status_code=422)
+        assert self.form.people is not None
+        return JSONResponse({"address": f"/{self.form.people.owner.token}/"})
+
+    def _show(self, people: People) -> None:
+        """The interview takes the place of this page; one that was begun before has an address of its own."""
+        address = f"/{people.owner.token}/"
+
+        async def moved(request: Request) -> Response:
+            return RedirectResponse(address, status_code=307)
+
+        self.site.tokens.add(self.form.token, Starlette(routes=[Route("/", moved)]))
+        self.site.welcome(people)
+        self.site.pages[people.owner.token].wake()
+
+
+async def _texts(request: Request, fields: Sequence[str]) -> list[str]:
+    """The texts that were sent by these names; it is an error if one is missing, or is none."""
+    try:
+        sent = json.loads(await request.body())
+        values = [sent[field] for field in fields]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        values = [None]
+    if not all(isinstance(value, str) and _is_unicode(value) for value in values):
+        raise InputError(f"{' and '.join(fields)} must be sent, as text")
+    return values
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written down; JSON can hold halves of characters, which cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def listening_socket(host: str, port: int | None, preferred: int) -> socket.socket:
@@ -325,7 +296,7 @@ def serve(app: Guard, listening: socket.socket) -> None:
     # Inference computes in a thread of its own; it has to give way at once when an answer comes.
     sys.setswitchinterval(0.00005)
     config = uvicorn.Config(
-        app, http=door(app.token, refusal()), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
+        app, http=door(app.tokens, refusal()), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=2,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from dataclasses import replace as changed
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from aceirl.collect import Answers, Episode, Reply
+from aceirl.collect import Answers, Episode, Guess, Reply
 from aceirl.counts import ExpertKind
 from aceirl.engine import Engine
+from aceirl.envs import ENVIRONMENTS
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.files import DiskError, Event, Log, disk, replace
+from aceirl.goal import YOU, goal_in_words
+from aceirl.preferences import Preference
 from aceirl.protocols import Question
 from aceirl.runs import CONFIGURATION as RUN
 from aceirl.runs import HERE, RECORDS, STATE, Run
@@ -27,20 +31,28 @@ from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Turn
 from aceirl.web.answer_errors import answer_errors
+from aceirl.web.conduct import MOST_GUESSES, guess, is_worth_showing, next_conduct, wants_repeat
 from aceirl.web.environment_view import open_view
-from aceirl.web.history import USER_ACTIONS, History, effective, last_user_action
+from aceirl.web.history import (
+    USER_ACTIONS,
+    Conduct,
+    History,
+    Mode,
+    Reviewed,
+    Rule,
+    Walk,
+    effective,
+    last_said,
+    taken_back,
+)
+from aceirl.web.pairs import enough_episodes, next_pair
+from aceirl.web.scope import Scope
 
 CONFIGURATION, ANSWERS, RESULT = "interview.json", "answers.jsonl", "result.json"
 
 # What is there when the interview is over; without the first of them the folder is not yet a run, or not any more.
 RESULTS = (RUN, RECORDS, STATE, DEMONSTRATIONS, RESULT)
-FORMAT = 2
-
-# The first question that comes twice comes after so many answers, and the next ones after some number in the range.
-FIRST_REPEAT, LATER_REPEATS = 6, (9, 15)
-
-# A question is not repeated before so many others were answered. It comes a third time if two answers differ.
-REST, MAX_VOTES = 4, 3
+FORMAT = 3
 
 # So many episodes in a row without a question, and nothing is left to ask.
 QUIET_EPISODES = 300
@@ -48,8 +60,14 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a glance.
 INFER_AFTER_GROWTH = 0.25
 
-# A stream of randomness of the interview's own: when a question comes twice.
-REPEAT = 2
+# Streams of randomness of the interview's own: when a question comes twice, what the agent does when nobody tells it,
+# and what is drawn anew when the person starts again.
+REPEAT, WANDER, AGAIN = 2, 4, 5
+
+# How often the agent does what it thinks best where episodes are to be compared; else it does anything.
+AT_ITS_BEST = 0.5
+
+STRATEGIES: dict[Conduct, str] = {"asked": "guided", "shown": "advice", "alone": "probe"}
 
 PERSON = ExpertKind(deterministic=True, stationary=True)
 
@@ -85,17 +103,10 @@ class Interview:
     """
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
-        self.folder, self.source, self.accuracy = folder, source, accuracy
+        self.folder, self.begun_with = folder, (source, accuracy)
+        self.source, self.accuracy = source, accuracy
         self.view = open_view(source)
         self.environment = self.view.environment
-        self.settings = Settings(
-            strategy="guided",
-            epsilon=accuracy.epsilon * self.environment.horizon,
-            delta=accuracy.delta,
-            max_samples=10**9,
-            infer_after_growth=INFER_AFTER_GROWTH,
-            seed=source.seed,
-        )
         self.log = Log(folder / ANSWERS)
         self.trouble: str | None = None
         self.learned: Turn | None = None
@@ -103,8 +114,12 @@ class Interview:
         self.kept_version: tuple[int, int] | None = None
         self._step: Question | Turn | None = None
         self._question: Question | None = None
-        self._reopened: Question | None = None
+        self._reopened: Event | None = None
         self._shown: tuple[int, float] | None = None
+        self._guessed: dict[int, Reviewed] = {}
+        self._noted = 0
+        self._moved: tuple[int, int, int] | None = None
+        self._pair: tuple[int, int] | None = None
         try:
             self._rebuild()
         except BaseException:
@@ -136,34 +151,93 @@ class Interview:
         """Nothing more is written."""
         self.log.close()
 
-    # What the person does
+    # What the person says
 
-    def answer(self, turn: int, action: int) -> None:
-        """What the person would do in the current situation."""
+    def answer(self, turn: int, action: int, relations: Mapping[str, str] | None = None) -> None:
+        """What the person would do in the current situation and, with relations, in all that are like it.
+
+        `relations` say how the features of the others relate to those of this one; see `Scope`.
+        """
         question = self._asked(turn)
+        if not isinstance(question, Question):
+            raise StaleError
         self._check_action(action)
         event: Event = {"event": "answer", "state": question.state, "step": question.step, "action": action}
-        if self._do(event | self._names(question.state, action) | self._seconds()) or self._reopened is not None:
+        if not question.again and self._reopened is None:
+            event["guess"] = guess(self.learned, question.state)
+        also: list[int] = []
+        if relations is not None:
+            scope = Scope.like(self.view.features(question.state), relations)
+            also = [state for state in self.like(scope) if state != question.state]
+            event |= {"scope": [list(one) for one in scope.conditions], "also": also, "turn": self.turn}
+        event |= self._names(question.state, action) | self._seconds()
+        changed = self._do(event)
+        walk = self.history.walk
+        self._moved = None if walk is None or self.reopened else (walk.number, question.step, action)
+        if changed or self.reopened:
             self._rebuild()
-        else:
-            standing = self.history.standing(question.state)
-            assert standing is not None
-            self.engine.tell(standing)
-        self._reopened = self._question = None
+            return
+        self.engine.tell(Guess(action) if question.again else action)
+        if also:
+            self.engine.note([(question.step, state, action) for state in also])
+        self._question = None
+
+    def like(self, scope: Scope) -> list[int]:
+        """The states known so far that a scope covers, in which the person might act and has not said how."""
+        over, known = self.engine.access.terminal, self.history.known()
+        return [
+            state
+            for state in range(self.environment.n_states)
+            if state not in over and state not in known and scope.covers(self.view.features(state))
+        ]
 
     def skip(self, turn: int) -> None:
         """The person does not know; the agent does something, and goes on."""
         question = self._asked(turn)
+        if isinstance(question, Walk):
+            self._do_review(question, [], None)
+            return
+        if not isinstance(question, Question):
+            self._do({"event": "prefer", "pair": list(question), "better": None, "unknown": True})
+            self._rebuild()
+            return
         event: Event = {"event": "skip", "state": question.state, "step": question.step}
         self._do(event | self._names(question.state) | self._seconds())
-        if self._reopened is not None:
+        if self.reopened:
             self._rebuild()
         else:
             self.engine.tell(Reply.SKIP)
             self._question = None
 
+    def review(self, turn: int, step: int | None = None, action: int | None = None) -> None:
+        """The person has seen an episode: it did as well as they would have, up to a step where they would do something
+        else; to its end, if they name none."""
+        walk = self._asked(turn)
+        if not isinstance(walk, Walk):
+            raise StaleError
+        if step is None or action is None:
+            self._do_review(walk, walk.guessed, None)
+            return
+        self._check_action(action)
+        found = next((one for one in walk.guessed if one[0] == step), None)
+        if found is None:
+            raise InputError(f"step {step} was no guess; the guesses were at {[one[0] for one in walk.guessed]}")
+        if found[2] == action:
+            raise InputError(f"that is what the agent did at step {step}")
+        self._do_review(walk, [one for one in walk.guessed if one[0] < step], (step, found[1], action))
+
+    def prefer(self, turn: int, better: int | None) -> None:
+        """Which of the two episodes the person likes better: 0, 1, or None if both alike."""
+        pair = self._asked(turn)
+        if not isinstance(pair, tuple):
+            raise StaleError
+        if better not in (0, 1, None):
+            raise InputError(f"better must be 0, 1 or null, got {better!r}")
+        self._do({"event": "prefer", "pair": list(pair), "better": better} | self._seconds())
+        self._rebuild()
+
     def correct(self, turn: int, state: int, action: int) -> None:
-        """What the person really would do in a state about which they said different things."""
+        """What the person really would do in a state that has an answer."""
         self._check_turn(turn)
         self._check_action(action)
         if self.history.standing(state) is None:
@@ -173,18 +247,69 @@ class Interview:
         self._rebuild()
 
     def undo(self, turn: int) -> None:
-        """Take back the last thing the person did, and ask about it once more; the episodes stay as they were.
+        """Take back the last thing the person said, and ask about it once more; the episodes stay as they were.
 
         To play an episode again that had a surprise in it would make the promise unsound.
         """
         self._check_turn(turn)
-        taken_back = last_user_action(self.log)
-        if taken_back is None:
+        if last_said(self.log) is None:
             raise InputError("there is no answer to take back")
         self._keep({"event": "undo"})
         self._rebuild()
-        if taken_back["event"] != "correct":
-            self._reopened = Question(taken_back["step"], taken_back["state"], (), np.random.default_rng(0))
+
+    # What the person decides
+
+    def finish(self, turn: int) -> None:
+        """End here, with what there is."""
+        self._decide(turn, {"event": "finish"})
+
+    def go_on(self, turn: int) -> None:
+        """Go on after having finished."""
+        self._decide(turn, {"event": "go on"})
+
+    def start_again(self, turn: int) -> None:
+        """Forget everything that was said and seen, and begin anew; the log keeps it."""
+        self._check_turn(turn)
+        self._step = None
+        self._decide(turn, {"event": "start again"})
+        self.learned, self.learned_version = None, (0, 0)
+
+    def change_mode(self, turn: int, mode: Mode) -> None:
+        """From now on be asked, play, or compare."""
+        self._decide(turn, {"event": "mode", "mode": mode})
+
+    def adjust(self, turn: int, epsilon: float, delta: float, horizon: int) -> None:
+        """Ask for another accuracy, error rate or length of episodes; the evidence for a promise is gathered anew.
+
+        Answers and episodes stay. Only what is wagered from now on can be about the new aim.
+        """
+        Accuracy(epsilon, delta)
+        if horizon < 1:
+            raise InputError(f"horizon must be a whole number of at least 1, got {horizon}")
+        if horizon != self.environment.horizon:
+            open_view(_with_horizon(self.source, horizon))
+        self._decide(turn, {"event": "adjust", "epsilon": epsilon, "delta": delta, "horizon": horizon})
+
+    def _decide(self, turn: int, event: Event) -> None:
+        self._check_turn(turn)
+        self._keep(event)
+        self._rebuild()
+
+    def _do_review(self, walk: Walk, approved: list[Reviewed], instead: Reviewed | None) -> None:
+        news = [*approved, *([] if instead is None else [instead])]
+        news = [one for one in news if self.history.standing(one[1]) is None]
+        event: Event = {
+            "event": "review",
+            "episode": walk.number,
+            "approved": [list(one) for one in approved],
+            "instead": None if instead is None else list(instead),
+            "names": [self._names(state, action) for _, state, action in news],
+        }
+        self._do(event | self._seconds())
+        if self.reopened:
+            self._rebuild()
+        elif news:
+            self.engine.note(news)
 
     def question_shown(self) -> None:
         """The person has the current question before them; how long they take is counted from the first time."""
@@ -194,9 +319,22 @@ class Interview:
     # What the agent does
 
     @property
-    def question(self) -> Question | None:
-        """What the person is asked now; one that was taken back comes before all others."""
-        return self._reopened or self._question
+    def asked(self) -> Question | Walk | tuple[int, int] | None:
+        """What the person is asked now: about a situation, about an episode that they are shown, or about a pair of
+        episodes, by their numbers. What was taken back comes before all others."""
+        again, history = self._reopened, self.history
+        if again is not None:
+            match again["event"]:
+                case "review":
+                    return history.walks[again["episode"]]
+                case "prefer":
+                    first, second = again["pair"]
+                    return first, second
+                case _:
+                    return Question(again["step"], again["state"], (), np.random.default_rng(0))
+        if history.to_review is not None:
+            return history.to_review
+        return self._pair if history.mode == "compare" else self._question
 
     @property
     def reopened(self) -> bool:
@@ -206,21 +344,111 @@ class Interview:
     @property
     def phase(self) -> Phase:
         """Whether the person is asked, the agent acts on its own, or the interview is over."""
+        history = self.history
         if self._reopened is not None:
             return "asking"
+        if history.finished:
+            return "done"
         if self._step is not None:
             return "walking"
-        if self.engine.belief.certified("policy") or self.history.episodes_since_user_action >= QUIET_EPISODES:
+        if history.mode == "compare":
+            if not enough_episodes(history) or self.learned_version != self.version:
+                return "walking"
+            return "done" if self._pair is None else "asking"
+        if self.engine.belief.certified("policy") or history.episodes_since_user_action >= QUIET_EPISODES:
             return "done"
-        return "asking" if self._question is not None else "walking"
+        return "asking" if self.asked is not None else "walking"
+
+    @property
+    def ponders(self) -> bool:
+        """Whether the next step is to work out what is known, which whoever drives the interview has to do."""
+        return self.history.mode == "compare" and enough_episodes(self.history) and self._step is None
 
     def walk_on(self, seconds: float) -> None:
         """Let the agent act on its own until the person is needed, all is done, or the time is up."""
         deadline = time.perf_counter() + seconds
-        while self.phase == "walking" and time.perf_counter() < deadline:
+        while self.phase == "walking" and not self.ponders and time.perf_counter() < deadline:
             if self._step is None:
-                self._step = self.engine.ask()
+                self._step = self._next_step()
             self._keep_step()
+
+    def _next_step(self) -> Question | Turn:
+        """Walk until the person is needed, or the episode is over."""
+        walk = self.history.walk
+        if walk is None or walk.over:
+            can_guess = self.learned is not None and self.learned.explanation is not None
+            self.conduct: Conduct = next_conduct(self.history, can_guess=can_guess)
+            self._use_settings()
+        step = self.engine.ask()
+        while isinstance(step, Question) and (reply := self._reply(step)) is not None:
+            self.engine.tell(reply)
+            step = self.engine.ask()
+        return step
+
+    def _use_settings(self) -> None:
+        """An episode that the person plays, or may be shown, does what they would do throughout; one without them tries
+        what they would not."""
+        conduct: Conduct = "shown" if self.history.mode == "play" else self.conduct
+        self.engine.settings = self._settings_by_conduct[conduct]
+
+    def _reply(self, question: Question) -> int | Guess | None:
+        """What the agent does without the person: what follows from what they said, or a guess; None if it asks."""
+        history, state, step = self.history, question.state, question.step
+        walk = history.walk
+        if walk is not None and self._moved is not None and self._moved[:2] == (walk.number, step) and not walk.over:
+            return Guess(self._moved[2])  # the person moved, and then the engine was built again
+        standing = history.standing(state)
+        if standing is not None and not question.again:
+            return Guess(standing)
+        if history.mode == "compare":
+            return Guess(self._wander(question))
+        if standing is None:
+            rule = self._rule(state)
+            if rule is not None:
+                self._note(Episode(question.walk[0][1] if question.walk else state, tuple(question.walk)))
+                self._apply([(rule, step, state)])
+                return rule.action
+        if self.conduct != "shown" or standing is not None:
+            return None
+        found = self._guessed[state][2] if state in self._guessed else guess(self.learned, state)
+        if found is not None and len(self._guessed) < MOST_GUESSES:
+            self._guessed.setdefault(state, (step, state, found))
+        return None if found is None else Guess(found)
+
+    def _rule(self, state: int) -> Rule | None:
+        """The first answer for many situations that holds for this one too; None if there is none."""
+        rules = self.history.rules
+        features = self.view.features(state) if rules else {}
+        return next((rule for rule in rules if rule.scope.covers(features)), None)
+
+    def _apply_rules(self) -> None:
+        """Answers for many situations hold for those too that were met when nobody was asked."""
+        if not self.history.rules:
+            return
+        known, over = self.history.known(), self.engine.access.terminal
+        new = sorted(set(self.history.met) - set(known) - over)
+        found = [(rule, 0, state) for state in new if (rule := self._rule(state)) is not None]
+        if found:
+            self._apply(found)
+            self.engine.note([(step, state, rule.action) for rule, step, state in found])
+
+    def _apply(self, found: list[tuple[Rule, int, int]]) -> None:
+        """Log that answers for many situations hold for these steps and states."""
+        events: list[Event] = [
+            {"event": "applied", "state": state, "step": step, "action": rule.action, "rule": rule.number}
+            | self._names(state, rule.action)
+            for rule, step, state in found
+        ]
+        with self._writing():
+            self.log.append(events, wait=False)
+        for event in events:
+            self.history.apply(event)
+
+    def _wander(self, question: Question) -> int:
+        """What the agent thinks best, or anything: episodes to compare should differ."""
+        rng = self.generator(WANDER, self.history.samples + len(question.walk), self.history.episodes)
+        best, anything = guess(self.learned, question.state), int(rng.integers(self.environment.n_actions))
+        return best if best is not None and rng.random() < AT_ITS_BEST else anything
 
     # What is known
 
@@ -255,12 +483,14 @@ class Interview:
         if walk is None or walk.over:
             turn = self.engine.last_turn
         else:
-            turn = self.engine.glance(self.history.recorded()[-1].episode)
+            turn = self.engine.glance(self.history.recorded(self.environment.horizon)[-1].episode)
         return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
     def adopt(self, turn: Turn, version: tuple[int, int]) -> None:
         """Take over what was worked out, and leave it in the folder if it is the last word."""
         self.learned, self.learned_version = turn, version
+        if self.ponders and version == self.version:
+            self._pair = next_pair(self.history, turn)
         if self.phase == "done" and version == self.version:
             result = json.dumps(self.summary(), indent=2, ensure_ascii=False).encode()
             lines = "".join(json.dumps(line) + "\n" for line in self.demonstrations())
@@ -278,11 +508,15 @@ class Interview:
 
     def demonstrations(self) -> list[dict[str, Any]]:
         """The answers that stand, as `DemonstrationExpert` reads them: with names, and when each was last given."""
-        given = {
-            (event["state"], event["action"]): event
-            for event in effective(self.log)
-            if event["event"] in ("answer", "correct")
-        }
+        given: dict[tuple[int, int], Event] = {}
+        for event in effective(self.log):
+            match event["event"]:
+                case "answer" | "correct" | "applied":
+                    states = [event["state"], *event.get("also", ())]
+                    given |= {(state, event["action"]): event for state in states}
+                case "review":
+                    said = [*event["approved"], *([event["instead"]] if event["instead"] else [])]
+                    given |= {(state, action): event for _, state, action in said}
         lines = []
         for state, action in sorted(self.history.known().items()):
             observation, does = self.view.demonstrated(state, action)
@@ -292,14 +526,19 @@ class Interview:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values."""
-        history = self.history
+        history, learned = self.history, self.learned
+        names = [self.view.name(state) for state in range(self.environment.n_states)]
+        actions = [action.name for action in self.view.actions]
         return {
             "environment": self.source.environment,
+            "goal": [] if learned is None else goal_in_words(learned, names, actions, YOU),
             "certified": self.certified,
             "certified_loss_share": self.certified_share,
             "asked_loss_share": self.accuracy.epsilon,
             "confidence": 1 - self.accuracy.delta,
             "answers": history.answers,
+            "situations": len(history.known()),
+            "comparisons": len(history.compared),
             "skipped": history.skips,
             "episodes": history.episodes,
             "steps": history.samples,
@@ -321,11 +560,11 @@ class Interview:
         if turn != self.turn:
             raise StaleError
 
-    def _asked(self, turn: int) -> Question:
+    def _asked(self, turn: int) -> Question | Walk | tuple[int, int]:
         self._check_turn(turn)
-        if self.phase != "asking" or self.question is None:
+        if self.phase != "asking" or self.asked is None:
             raise StaleError
-        return self.question
+        return self.asked
 
     def _check_action(self, action: int) -> None:
         if not 0 <= action < self.environment.n_actions:
@@ -358,13 +597,15 @@ class Interview:
 
     def _keep_step(self) -> None:
         """Log what the agent did last, and take it in."""
-        step = self._step
+        step, over = self._step, isinstance(self._step, Turn)
         if isinstance(step, Question):
             self._note(Episode(step.walk[0][1] if step.walk else step.state, tuple(step.walk)))
             self._question = step
         elif step is not None:
             self._note(step.episodes[0], over=True)
         self._step = None
+        if over:
+            self._apply_rules()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -391,8 +632,13 @@ class Interview:
         event: Event = {"event": "walk", "episode": number, "step": first, "path": path}
         if begins:
             event["stakes"] = {kind: wager.stake for kind, wager in self.engine.wagers.items()}
+            event["conduct"], self._noted = self.conduct, 0
+        guessed = list(self._guessed.values())[self._noted :]
+        if guessed:
+            event["guessed"] = [list(one) for one in guessed]
         if over:
             event["over"] = True
+            event["offered"] = self.conduct == "shown" and is_worth_showing(history, len(self._guessed))
         names = self.engine.access.names
         if len(names) > len(history.names):
             event["names"] = list(names[len(history.names) :])
@@ -400,21 +646,22 @@ class Interview:
             with self._writing():
                 self.log.append([event], wait=False)
             history.apply(event)
+            self._noted += len(guessed)
+        if over:
+            self._guessed, self._noted = {}, 0
 
     def _wanted(self, step: int, state: int, answered: bool) -> bool:
-        """Whether the person shall be asked, perhaps once more, to see how often they err."""
+        """Whether the person may be asked about a state, perhaps once more."""
         history = self.history
+        if history.mode == "compare":
+            return True
+        if self.conduct == "alone":
+            return False
         if not answered:
             return history.may_ask(state)
-        votes = history.votes[state]
-        if votes.settled or len(votes.votes) >= MAX_VOTES or history.answers - votes.last_answer < REST:
-            return False
-        if len(votes.votes) > 1:
-            return votes.tied
-        low, high = LATER_REPEATS
-        number = history.repeats
-        gap = FIRST_REPEAT if number == 0 else int(self.generator(REPEAT, number).integers(low, high + 1))
-        return history.answers - history.last_repeat >= gap
+        if history.mode == "play":
+            return True
+        return self.conduct == "asked" and wants_repeat(history, state, partial(self.generator, REPEAT))
 
     def _rebuild(self) -> None:
         """Compute everything from the log again, and bring the environment back to where the log ends."""
@@ -423,18 +670,61 @@ class Interview:
             self.history = History.of(events)
         except InputError as error:
             raise InputError(f"{self.log.path}, {error}") from error.__cause__
-        self.turn = sum(event["event"] in (*USER_ACTIONS, "undo") for event in events)
-        recorded = self.history.recorded()
+        self.turn = sum(event["event"] in USER_ACTIONS for event in events)
+        self._set_up(sum(event["event"] == "start again" for event in events))
+        recorded = self.history.recorded(self.environment.horizon)
         self.engine = Engine(self.environment, Answers(PERSON, wanted=self._wanted), self.settings)
         self.engine.access.recall(tuple(self.history.names))
         self._check_log()
-        under_way = self.history.walk is not None and not self.history.walk.over
+        walk = self.history.walk
+        under_way = walk is not None and not walk.over and walk.step < self.environment.horizon
         self.engine.take(recorded[:-1] if under_way else recorded, tuple(self.history.names))
-        if under_way:
+        if self.history.compared:
+            self.engine.prefer(*self._preferences())
+        self.conduct, self._guessed = "asked", {}
+        if walk is not None and under_way:
             self.engine.take_up(recorded[-1])
-        self._step = self._question = self._reopened = None
+            self.conduct, self._guessed = walk.conduct, {one[1]: one for one in walk.guessed}
+        self._noted = len(self._guessed)
+        self._use_settings()
+        self._step = self._question = self._pair = None
+        self._reopened = taken_back(events)
         if self.phase != "done":
             self._drop_result()
+
+    def _set_up(self, times_begun: int) -> None:
+        """The settings that hold now: those the interview was begun with, or as the person has adjusted them."""
+        (self.source, self.accuracy), adjusted = self.begun_with, self.history.adjusted
+        if adjusted is not None:
+            self.accuracy = Accuracy(adjusted.epsilon, adjusted.delta)
+            if adjusted.horizon != self.environment.horizon or self.source.horizon != self.begun_with[0].horizon:
+                self.source = _with_horizon(self.source, adjusted.horizon)
+        if adjusted is not None and adjusted.horizon != self.environment.horizon:
+            self.view = open_view(self.source)
+            self.environment = self.view.environment
+        # Who starts again meets new chances: to see the same episodes once more would make the promise unsound.
+        seed = self.begun_with[0].seed
+        self.seed = seed if not times_begun else int(self.generator(AGAIN, times_begun).integers(2**31))
+        self.settings = Settings(
+            strategy="guided",
+            epsilon=self.accuracy.epsilon * self.environment.horizon,
+            delta=self.accuracy.delta,
+            max_samples=10**9,
+            infer_after_growth=INFER_AFTER_GROWTH,
+            seed=self.seed,
+        )
+        self._settings_by_conduct: dict[Conduct, Settings] = {
+            conduct: Settings(**(self.settings.model_dump() | {"strategy": strategy}))
+            for conduct, strategy in STRATEGIES.items()
+        }
+
+    def _preferences(self) -> Iterator[Preference]:
+        """What the person said of pairs of episodes that differ."""
+        for one in (one for one in self.history.compared if one.known):
+            first, second = (tuple(self.history.walks[number].moves[: self.environment.horizon]) for number in one.pair)
+            if first and second:
+                better, other = (second, first) if one.better == 1 else (first, second)
+                yield Preference(better, other, equal=one.better is None)
 
     def _check_log(self) -> None:
         """The states, actions and steps in a log must be those of this environment."""
@@ -444,6 +734,8 @@ class Interview:
         actions = {action for walk in history.walks for action in walk.actions}
         actions |= {vote for votes in history.votes.values() for vote in votes.votes}
         steps = {walk.step - 1 for walk in history.walks} | {votes.since[1] for votes in history.votes.values()}
+        if history.adjusted is not None:  # episodes may have been longer
+            steps = set()
         for found, size in ((states, n_states), (actions, n_actions), (steps, horizon)):
             if max(found, default=0) >= size:
                 raise InputError(f"{self.log.path} is of another environment")
@@ -457,7 +749,14 @@ class Interview:
     @property
     def can_undo(self) -> bool:
         """Whether there is anything to take back."""
-        return self.history.answers + self.history.skips > 0 or any(v.settled for v in self.history.votes.values())
+        return self.history.said > 0
+
+
+def _with_horizon(source: Source, horizon: int) -> Source:
+    """The same environment with longer or shorter episodes."""
+    if source.environment in ENVIRONMENTS:
+        return changed(source, parameters=source.parameters | {"horizon": horizon})
+    return changed(source, horizon=horizon)
 
 
 def _configuration(path: Path) -> Any:

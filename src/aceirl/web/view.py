@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from typing import Any
 
 from aceirl.envs import ENVIRONMENTS
+from aceirl.errors import InputError
 from aceirl.goal import YOU, explained_answers, goal_of, listed
 from aceirl.protocols import Question
 from aceirl.web.answer_errors import AnswerErrors, answer_errors
 from aceirl.web.environment_view import EnvironmentView
-from aceirl.web.history import Walk
+from aceirl.web.history import Walk, effective
+from aceirl.web.scope import Scope
 from aceirl.web.session import Accuracy, Interview
 
 # How many of the steps before a question are told in words.
@@ -21,13 +22,12 @@ NARRATED_STEPS = 4
 
 
 def about(interview: Interview) -> dict[str, Any]:
-    """What never changes: the environment, its actions and their keys."""
+    """What hardly ever changes: the environment, its actions and their keys."""
     shown = interview.view
     return {
         "environment": interview.source.environment,
         "brief": shown.brief,
         "shape": shown.shape,
-        "horizon": interview.environment.horizon,
         "actions": [{"name": a.name, "direction": a.direction, "key": a.key} for a in shown.actions],
     }
 
@@ -42,12 +42,13 @@ def tag(interview: Interview) -> str:
 def view(interview: Interview) -> dict[str, Any]:
     """All that the page shows now."""
     phase: str = interview.phase
-    if phase == "done" and interview.kept_version != interview.version:
+    if (phase == "done" and interview.kept_version != interview.version) or (phase == "walking" and interview.ponders):
         phase = "thinking"
     return {
         "tag": tag(interview),
         "turn": interview.turn,
         "phase": phase,
+        "mode": interview.history.mode,
         "question": _question(interview) if phase == "asking" else None,
         "progress": _progress(interview),
         "gauge": _gauge(interview),
@@ -55,24 +56,115 @@ def view(interview: Interview) -> dict[str, Any]:
         "belief": _belief(interview),
         "contradictions": _contradictions(interview),
         "can_undo": interview.can_undo,
+        "finished": interview.history.finished,
+        "settings": {
+            "epsilon": interview.accuracy.epsilon,
+            "delta": interview.accuracy.delta,
+            "horizon": interview.environment.horizon,
+        },
         "trouble": interview.trouble,
         "outcome": _outcome(interview) if phase == "done" else None,
     }
 
 
-def _question(interview: Interview) -> dict[str, Any]:
-    question, walk, shown = interview.question, interview.history.walk, interview.view
-    assert question is not None
-    assert walk is not None
-    name = shown.name(question.state)
+def answers(interview: Interview) -> list[dict[str, Any]]:
+    """What the person is taken to do, situation by situation, in the order in which they said so, and how they did."""
+    how: dict[int, str] = {}
+    for event in effective(interview.log):
+        match event["event"]:
+            case "answer" if "scope" in event:
+                words = f"as everywhere with {Scope.read(event['scope']).words}"
+                how |= {state: words for state in (event["state"], *event["also"]) if state not in how}
+            case "applied":
+                how.setdefault(event["state"], "as everywhere like that")
+            case "answer":
+                how.setdefault(event["state"], "")
+            case "correct":
+                how[event["state"]] = "put right"
+            case "review":
+                how |= {state: "you saw it" for _, state, _ in event["approved"] if state not in how}
+                how |= {one[1]: "you saw it" for one in [event["instead"]] if one and one[1] not in how}
+    known, shown = interview.history.known(), interview.view
+    return [
+        {"state": state, "name": shown.name(state), "action": known[state], "how": words}
+        for state, words in how.items()
+        if state in known
+    ]
+
+
+def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
+    """How many situations an answer to the current question would hold for, in words."""
+    question = interview.asked
+    if not isinstance(question, Question):
+        raise InputError("nobody is asked about a situation now")
+    scope = Scope.like(interview.view.features(question.state), relations)
+    known, over = interview.history.known(), interview.engine.access.terminal
+    features = interview.view.features
+    others = [s for s in range(interview.environment.n_states) if s not in over and s != question.state]
+    kept = sum(scope.covers(features(s)) for s in others if s in known)
+    count = 1 + len([s for s in interview.like(scope) if s != question.state])
+    words = f"Holds in {counted(count, 'situation')} known so far, and in all like it that are met later"
     return {
+        "count": count,
+        "words": f"{words}; {kept} you spoke about before stay as they are." if kept else f"{words}.",
+    }
+
+
+def _question(interview: Interview) -> dict[str, Any]:
+    asked = interview.asked
+    assert asked is not None
+    if isinstance(asked, Question):
+        return _situation(interview, asked)
+    return _episode(interview, asked) if isinstance(asked, Walk) else _pair(interview, asked)
+
+
+def _situation(interview: Interview, question: Question) -> dict[str, Any]:
+    walk, shown = interview.history.walk, interview.view
+    name = shown.name(question.state)
+    now = walk is not None and not interview.reopened
+    return {
+        "kind": "situation",
         "state": question.state,
         "where": name[0].upper() + name[1:],
         "step": question.step,
-        "path": walk.states if not interview.reopened else [question.state],
-        "narrative": [] if interview.reopened else narrative(shown, walk),
+        "episode": None if walk is None or not now else walk.number,
+        "path": walk.states if walk is not None and now else [question.state],
+        "narrative": narrative(shown, walk) if walk is not None and now else [],
         "why": _why(interview, question),
-        "picture": None if interview.reopened else shown.picture(),
+        "features": [] if question.again else _features(interview, question.state),
+        "picture": shown.picture() if now else None,
+    }
+
+
+def _features(interview: Interview, state: int) -> list[dict[str, Any]]:
+    found = interview.view.features(state)
+    return [{"name": name, "value": value, "ordered": not isinstance(value, str)} for name, value in found.items()]
+
+
+def _episode(interview: Interview, walk: Walk) -> dict[str, Any]:
+    """An episode that was walked on guesses: those are listed, for the person to say where they would do otherwise."""
+    shown = interview.view
+    steps = [
+        {"step": step, "name": shown.name(state), "action": action, "words": shown.actions[action].name}
+        for step, state, action in walk.guessed
+    ]
+    return {
+        "kind": "episode",
+        "where": "The agent did this on its own",
+        "episode": walk.number,
+        "steps": steps,
+        "why": f"It guessed what you would do in {counted(len(steps), 'situation')} that you have not spoken about.",
+    }
+
+
+def _pair(interview: Interview, pair: tuple[int, int]) -> dict[str, Any]:
+    compared = len(interview.history.compared)
+    why = "What the agent did in both was partly chance; look at what happens."
+    return {
+        "kind": "pair",
+        "where": "Which of the two do you like better",
+        "pair": list(pair),
+        "why": why if compared else f"{why} It asks about the two that tell it most about what you want.",
     }
 
 
@@ -81,17 +173,19 @@ def _why(interview: Interview, question: Question) -> str:
     history, votes = interview.history, interview.history.votes.get(question.state)
     if interview.reopened:
         return "You took your answer back. The agent has walked on meanwhile, and goes on from where it is."
+    if history.mode == "play":
+        return f"You play: step {question.step + 1} of {interview.environment.horizon}."
     if votes is not None and votes.contradictory:
         return "You gave two different answers here, so it comes once more."
     if votes is not None and votes.standing is not None:
         return "You were asked this before: a few questions come twice on purpose."
     if votes is not None:
         return "You did not know before; perhaps you do now."
-    if history.episodes_since_user_action > 1:
-        walked = counted(history.episodes_since_user_action, "episode")
-        return f"The agent has finished {walked} since you last said something. Here it met something it does not know."
-    number = history.episodes + 1
-    return f"Episode {number}, step {question.step + 1} of {interview.environment.horizon}."
+    walked = history.episodes_since_user_action
+    before = f"It walked {counted(walked, 'episode')} without you. " if walked > 1 else ""
+    often = history.met[question.state]
+    came = f"came up in {often} of {counted(history.episodes, 'episode')}" if often else "comes up for the first time"
+    return f"{before}You have not spoken about this situation; it {came}."
 
 
 def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
@@ -106,22 +200,19 @@ def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
 
 def _progress(interview: Interview) -> dict[str, Any]:
     history, access = interview.history, interview.engine.access
-    possible = access.shape[1] if access.possible_states is None else access.possible_states
-    left = None if math.isinf(possible) else int(possible) - len(access.terminal) - len(history.known())
-    expected = history.expected_questions()
+    possible = access.shape[1] if access.possible_states is None else (access.possible_states - 1) / 2
+    left = history.answers_left(possible)
     if interview.phase == "done":
         words = "No more questions come."
-    elif expected is not None:
-        expected = expected if left is None else min(expected, left)
-        words = (
-            f"About {counted(expected, 'more situation')} expected." if expected else "Hardly any more are expected."
-        )
+    elif history.mode == "compare":
+        words = "Finish whenever you like."
     elif left is None:
         words = "Too early to say how many more."
     else:
-        words = f"At most {counted(left, 'situation')} left to ask about, usually far fewer."
+        words = f"About {_roughly(left)} more expected." if left else "Few more are expected."
     return {
         "answers": history.answers,
+        "situations": len(history.known()),
         "skipped": history.skips,
         "episodes": history.episodes,
         "steps": history.samples,
@@ -129,7 +220,13 @@ def _progress(interview: Interview) -> dict[str, Any]:
     }
 
 
+def _roughly(number: int) -> int:
+    """With one digit, from ten on."""
+    return number if number < 10 else round(number, 1 - len(str(number)))
+
+
 def _gauge(interview: Interview) -> dict[str, Any]:
+    """How much of what is met the person has spoken about, and what can be promised by now."""
     share, asked, over = interview.certified_share, interview.accuracy, interview.phase == "done"
     confidence = _percent(1 - asked.delta)
     loses = f"acting on what it learnt loses at most {_percent(share)} of the most an episode can be worth"
@@ -145,7 +242,7 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     else:
         words = f"With {confidence} confidence: compared with you, {loses}."
         words += "" if over else f" It stops at {_percent(asked.epsilon)}."
-    return {"sure": 1 - share, "target": 1 - asked.epsilon, "reached": interview.certified, "words": words}
+    return {"covered": interview.history.coverage, "reached": interview.certified, "words": words}
 
 
 def _contradicted(interview: Interview) -> str:
@@ -182,7 +279,8 @@ def _belief(interview: Interview) -> dict[str, Any]:
     shown, walk, learned = interview.view, interview.history.walk, interview.learned
     here = None
     if walk is not None:
-        met = [walk.states[-1], *reversed(walk.states)] if interview.question is None else [interview.question.state]
+        asked = interview.asked
+        met = [asked.state] if isinstance(asked, Question) else [walk.states[-1], *reversed(walk.states)]
         here = next((cell for state in met if (cell := shown.map_cell(state))), None)
     states = []
     for state in range(interview.environment.n_states):
@@ -253,6 +351,9 @@ def _outcome(interview: Interview) -> dict[str, Any]:
     wish = [] if found is None else [found.wish, *found.reasons, *found.errors]
     answers = counted(history.answers, "answer")
     worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
+    known = len(history.known())
+    if known > history.answers:
+        worked += f", which say what you would do in {counted(known, 'situation')}"
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
     lines = [*wish, f"{worked}; the agent walked {episodes}, {steps} in all."]
     if not interview.certified and not history.contradictory():
@@ -324,7 +425,7 @@ env = RecoveredReward(gymnasium.make({source.environment!r}{made}), wanted)  # p
 
 def _same_command(interview: Interview) -> str:
     """The command that opens this interview again."""
-    source, asked, usual = interview.source, interview.accuracy, Accuracy()
+    (source, asked), usual = interview.begun_with, Accuracy()
     words = ["aceirl", "interview", source.environment, "--out", str(interview.folder)]
     for name, value in source.parameters.items():
         words += ["--set", f"{name}={json.dumps(value)}"]
@@ -341,6 +442,10 @@ def _same_command(interview: Interview) -> str:
 
 def _why_not_more(interview: Interview) -> str:
     history = interview.history
+    if history.finished:
+        return "You finished before more could be promised."
+    if history.mode == "compare":
+        return "Comparing episodes tells what you want, and not what you would do, so nothing is promised about that."
     if any(votes.standing is None for votes in history.votes.values()):
         return "More could not be promised: in some situations you did not say what you would do."
     walked = counted(history.episodes_since_user_action, "episode")

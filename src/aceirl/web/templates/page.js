@@ -5,6 +5,7 @@
   let now = JSON.parse($("first").textContent);
   let busy = false;
   let replaying = 0;
+  let refused = "";
   // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
   const problems = new Map();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -19,6 +20,7 @@
     };
     const kind = body === undefined ? path.split("?")[0] : "change";
     let sent = null;
+    refused = "";
     try {
       const response = await fetch(path, { ...options, cache: "no-store" });
       problems.delete("server");
@@ -26,7 +28,10 @@
       if (response.ok || response.status === 409) {
         problems.delete(kind);
         sent = content;
-      } else problems.set(kind, content.error);
+      } else {
+        problems.set(kind, content.error);
+        refused = content.error;
+      }
     } catch {
       problems.set("server", "The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
     }
@@ -232,31 +237,130 @@
     $("asking").hidden = done;
     $("done").hidden = !done;
     $("brief").hidden = done;
+    for (const radio of $("modes").querySelectorAll("input")) radio.checked = radio.value === now.mode;
+    $("modes").hidden = $("finish").hidden = done;
     if (done) showEnd(before);
     else showQuestion(before);
+    Object.assign(document.body.dataset, { turn: next.turn, phase: next.phase });
   }
 
   function showQuestion(before) {
-    const question = now.question;
-    if (!question || before.turn !== now.turn) replaying += 1;
-    if (question) {
-      $("where").textContent = `${question.where}. What would you do?`;
-      $("why").textContent = question.why;
-      drawNow();
-      $("narrative").replaceChildren(...question.narrative.map((words) => {
-        const item = document.createElement("li");
-        item.textContent = words;
-        return item;
-      }));
-      if (before.turn !== now.turn || before.phase !== now.phase) announce($("where").textContent);
-    } else {
-      $("where").textContent = now.trouble ? "It cannot go on at present." : now.phase === "thinking" ? "Putting it all together …" : "The agent is walking on your answers …";
-      $("why").textContent = now.trouble ? "" : `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It comes back when it meets something it does not know."}`;
-      $("narrative").replaceChildren();
+    const question = now.question, kind = question ? question.kind : "none";
+    const fresh = before.turn !== now.turn || before.phase !== now.phase || before === now;
+    if (!question || fresh) replaying += 1;
+    $("where").textContent = question ? question.where + ASKING[kind] : waiting();
+    $("why").textContent = question ? question.why : whileWaiting();
+    $("scene").parentElement.hidden = kind === "episode" || kind === "pair";
+    $("actions").hidden = kind === "episode" || kind === "pair";
+    $("episode").hidden = $("verdict").hidden = kind !== "episode";
+    $("pair").hidden = $("choice").hidden = kind !== "pair";
+    $("question").classList.toggle("wide-stage", kind === "pair");
+    $("replay").hidden = kind !== "situation" && kind !== "none";
+    document.querySelector(".narrative").hidden = kind !== "situation";
+    $("narrative").replaceChildren(...(question && question.narrative || []).map(item));
+    if (kind === "situation") drawNow();
+    if (fresh) {
+      showSame(question);
+      if (kind === "episode") showEpisode(question);
+      if (kind === "pair") showPair(question);
+      if (question) announce($("where").textContent);
     }
     for (const button of [...$("actions").children, $("skip"), $("replay")]) button.disabled = !question;
     $("undo").disabled = !now.can_undo;
     showSide();
+  }
+
+  const ASKING = { situation: ". What would you do?", episode: ". Would you do as well?", pair: "?" };
+
+  function waiting() {
+    if (now.trouble) return "It cannot go on at present.";
+    if (now.phase === "thinking") return now.mode === "compare" ? "Choosing what to compare …" : "Putting it all together …";
+    return now.progress.answers ? "The agent is walking on your answers …" : "The agent is looking around …";
+  }
+
+  function whileWaiting() {
+    if (now.trouble) return "";
+    return `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It comes back when it meets something it does not know."}`;
+  }
+
+  function item(words) {
+    const line = document.createElement("li");
+    line.textContent = words;
+    return line;
+  }
+
+  // The same everywhere like this: how other situations relate to this one, feature by feature.
+  function showSame(question) {
+    const features = question && question.features || [];
+    $("same").hidden = !features.length || now.mode === "play";
+    $("same").open = false;
+    $("same-words").textContent = "";
+    $("features").replaceChildren(...features.map(({ name, value, ordered }) => {
+      const label = document.createElement("label"), select = document.createElement("select");
+      select.dataset.feature = name;
+      select.append(new Option(`${value}, as here`, "same"), new Option("anything", ""));
+      if (ordered) select.append(new Option(`${value} or less`, "at most"), new Option(`${value} or more`, "at least"));
+      select.addEventListener("change", showScope);
+      label.append(name, select);
+      return label;
+    }));
+  }
+
+  function scope() {
+    if (!$("same").open) return null;
+    const chosen = [...$("features").querySelectorAll("select")];
+    if (chosen.every((select) => select.value === "same")) return null;
+    return Object.fromEntries(chosen.filter((select) => select.value).map((select) => [select.dataset.feature, select.value]));
+  }
+
+  async function showScope() {
+    const relations = scope(), turn = now.turn;
+    if (!relations) return void ($("same-words").textContent = "Holds here only.");
+    const sent = await ask(`like?${new URLSearchParams(relations)}`);
+    if (sent && turn === now.turn) $("same-words").textContent = sent.words;
+  }
+
+  // An episode that the agent walked on its guesses
+  async function showEpisode(question) {
+    $("guesses").replaceChildren(...question.steps.map((guess) => {
+      const line = document.createElement("li"), button = document.createElement("button");
+      button.type = "button";
+      button.className = "guess";
+      button.setAttribute("aria-expanded", "false");
+      button.append(strong(guess.words), ` in ${guess.name}`);
+      const instead = document.createElement("div");
+      instead.className = "choices";
+      instead.hidden = true;
+      instead.setAttribute("role", "group");
+      instead.setAttribute("aria-label", `What you would do in ${guess.name}`);
+      instead.append("I would rather:", ...about.actions.map((action, number) => {
+        const other = document.createElement("button");
+        other.type = "button";
+        other.textContent = action.name;
+        other.disabled = number === guess.action;
+        other.addEventListener("click", () => act("review", { step: guess.step, action: number }));
+        return other;
+      }));
+      button.addEventListener("click", () => {
+        instead.hidden = !instead.hidden;
+        button.setAttribute("aria-expanded", String(!instead.hidden));
+        shown.stopAt(guess.step);
+      });
+      line.append(button, instead);
+      return line;
+    }));
+    await shown.load(`replay?episode=${question.episode}`);
+  }
+
+  function strong(words) {
+    const made = document.createElement("strong");
+    made.textContent = words;
+    return made;
+  }
+
+  async function showPair(question) {
+    await left.load(`replay?episode=${question.pair[0]}`);
+    await right.load(`replay?episode=${question.pair[1]}`);
   }
 
   function drawNow() {
@@ -268,23 +372,18 @@
 
   function showSide() {
     const { gauge, progress } = now;
-    const percent = Math.round(100 * gauge.sure);
+    $("gauge").closest(".card").hidden = now.mode === "compare";
+    const percent = Math.round(100 * gauge.covered);
     $("gauge").setAttribute("aria-valuenow", percent);
-    $("gauge").setAttribute("aria-valuetext", gauge.words);
+    $("gauge").setAttribute("aria-valuetext", `${percent} % of what it meets is familiar. ${gauge.words}`);
     $("gauge").classList.toggle("reached", gauge.reached);
     $("fill").style.strokeDasharray = `${Math.max(percent, 0.01)} 200`;
     $("fill").style.opacity = percent ? 1 : 0;
     $("percent").textContent = `${percent} %`;
-    const angle = Math.PI * (1 - gauge.target);
-    $("goal").setAttribute("x", 100 + 99 * Math.cos(angle));
-    $("goal").setAttribute("y", 96 - 99 * Math.sin(angle));
-    for (const [end, radius] of [["1", 72], ["2", 96]]) {
-      $("mark").setAttribute(`x${end}`, 100 + radius * Math.cos(angle));
-      $("mark").setAttribute(`y${end}`, 100 - radius * Math.sin(angle));
-    }
     $("promise").textContent = gauge.words;
     $("answers").textContent = progress.answers;
     $("expected").textContent = progress.words;
+    $("covers").textContent = progress.situations > progress.answers ? `They say what you would do in ${plural(progress.situations, "situation")}.` : "";
     const skipped = progress.skipped ? `, and ${plural(progress.skipped, "time")} you did not know` : "";
     $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
     $("answer-errors").textContent = now.answer_errors;
@@ -312,11 +411,12 @@
     showNext();
     showContradictions();
     if (before.tag !== now.tag || !atlas.panels) atlas.load();
-    if (before.phase !== "done" || !player.frames.length) {
+    $("go-on").hidden = !now.finished;
+    if (before.phase !== "done" || !film.frames.length) {
       announce(`That is all. Thank you! ${wish}`);
       $("done-title").focus({ preventScroll: true });
       scrollTo(0, 0);
-      player.load();
+      film.load(`film?number=${film.number}`);
     }
   }
 
@@ -400,45 +500,131 @@
     }));
   }
 
-  const player = {
-    frames: [], at: 0, playing: false, number: 0,
-    async load() {
-      const sent = await ask(`film?number=${this.number}`);
-      if (!sent || !sent.frames.length) return;
+  // A film with its picture, words, button and slider, all found in one element.
+  class Player {
+    constructor(root) {
+      const find = (name) => root.querySelector(`.${name}`);
+      [this.scene, this.words, this.button, this.seek] = ["scene", "film-words", "play", "seek"].map(find);
+      Object.assign(this, { frames: [], at: 0, playing: false, number: 0, loading: 0 });
+      this.button.addEventListener("click", () => {
+        if (!this.frames.length) return;
+        if (!this.playing && this.at + 1 >= this.frames.length) this.go(0);
+        this.playing = !this.playing;
+        this.tick();
+      });
+      this.seek.addEventListener("input", () => this.stop(Number(this.seek.value)));
+    }
+    async load(path) {
+      const mine = this.loading += 1;
+      this.frames = [];
+      const sent = await ask(path);
+      if (mine !== this.loading || !sent || !sent.frames.length) return;
       this.frames = sent.frames;
-      $("seek").max = this.frames.length - 1;
-      $("ending").textContent = this.frames.at(-1).ending;
+      this.seek.max = this.frames.length - 1;
+      if (this.frames.at(-1).ending) $("ending").textContent = this.frames.at(-1).ending;
       this.go(0);
       this.playing = !calm.matches;
       this.tick();
-    },
+    }
+    stop(at) {
+      this.playing = false;
+      this.tick();
+      this.go(at);
+    }
+    stopAt(step) {
+      const at = this.frames.findIndex((frame) => frame.step >= step);
+      if (at >= 0) this.stop(at);
+    }
     go(at) {
       this.at = at;
       const frame = this.frames[at];
-      $("seek").value = at;
-      $("seek").setAttribute("aria-valuetext", `Step ${frame.step}: ${frame.words}`);
-      $("film-words").textContent = `Step ${frame.step}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
-      if (frame.picture) drawPicture($("film"), frame.picture, frame.words);
-      else if (frame.x !== null) drawScene($("film"), this.frames.slice(0, at + 1));
-    },
+      this.seek.value = at;
+      this.seek.setAttribute("aria-valuetext", `Step ${frame.step}: ${frame.words}`);
+      this.words.textContent = `Step ${frame.step}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
+      if (frame.picture) drawPicture(this.scene, frame.picture, frame.words);
+      else if (frame.x !== null) drawScene(this.scene, this.frames.slice(0, at + 1));
+    }
     tick() {
       clearTimeout(this.timer);
-      $("play").textContent = this.playing ? "Pause" : "Play";
+      this.button.textContent = this.playing ? "Pause" : "Play";
       if (!this.playing) return;
       this.timer = setTimeout(() => {
         if (this.at + 1 >= this.frames.length) this.playing = false;
         else this.go(this.at + 1);
         this.tick();
       }, 420);
-    },
-  };
+    }
+  }
+
+  const film = new Player($("film")), shown = new Player($("episode"));
+  const [left, right] = [...$("pair").children].map((side) => new Player(side));
+
+  // What the person decides
+
+  async function listAnswers() {
+    const sent = await ask("answers");
+    if (!sent) return;
+    $("answers-none").hidden = sent.answers.length > 0;
+    $("answers-table").hidden = !sent.answers.length;
+    $("answers-table").tBodies[0].replaceChildren(...sent.answers.map((row) => {
+      const line = document.createElement("tr"), name = document.createElement("th"), choice = document.createElement("td");
+      name.scope = "row";
+      name.textContent = row.name;
+      if (row.how) name.append(note(row.how));
+      const select = document.createElement("select");
+      select.setAttribute("aria-label", `What you would do in ${row.name}`);
+      select.append(...about.actions.map((action, number) => new Option(action.name, number, false, number === row.action)));
+      select.addEventListener("change", () => putRight(row.state, select));
+      choice.append(select);
+      line.append(name, choice);
+      return line;
+    }));
+    if (!$("answers-dialog").open) $("answers-dialog").showModal();
+  }
+
+  // The list keeps what holds, also if the change could not be made.
+  async function putRight(state, select) {
+    await act("correct", { state, action: Number(select.value) });
+    const sent = await ask("answers");
+    const row = sent && sent.answers.find((one) => one.state === state);
+    if (!row) return;
+    select.value = row.action;
+    const how = select.closest("tr").querySelector(".quiet");
+    if (how) how.textContent = row.how;
+    else if (row.how) select.closest("tr").firstChild.append(note(row.how));
+  }
+
+  // Whoever chose with the pointer answers by keys next: the arrows are to be theirs, not the choice's.
+  function changeMode(radio) {
+    act("mode", { mode: radio.value });
+    if (!radio.matches(":focus-visible")) setTimeout(() => $("question").focus({ preventScroll: true }));
+  }
+
+  function askAim() {
+    $("epsilon").value = +(100 * now.settings.epsilon).toPrecision(6);
+    $("delta").value = +(100 * now.settings.delta).toPrecision(6);
+    $("horizon").value = now.settings.horizon;
+    $("aim-wrong").hidden = true;
+    $("aim-dialog").showModal();
+  }
+
+  async function setAim(event) {
+    event.preventDefault();
+    const [epsilon, delta, horizon] = ["epsilon", "delta", "horizon"].map((name) => Number($(name).value));
+    await act("adjust", { epsilon: epsilon / 100, delta: delta / 100, horizon });
+    $("aim-wrong").textContent = refused;
+    $("aim-wrong").hidden = !refused;
+    if (refused) problems.delete("change");
+    else $("aim-dialog").close();
+    showTrouble();
+  }
 
   // Replaying the episode so far, in the place of the situation
 
   async function replay() {
-    if (!now.question) return;
+    if (!now.question || now.question.episode === null) return;
     const mine = replaying += 1;
-    const sent = await ask("replay");
+    const sent = await ask(`replay?episode=${now.question.episode}`);
     if (!sent) return;
     for (const [number, frame] of sent.frames.entries()) {
       if (mine !== replaying) return;
@@ -467,31 +653,49 @@
         button.append(key);
         button.setAttribute("aria-keyshortcuts", action.key.length === 1 ? action.key.toUpperCase() : action.key);
       }
-      button.addEventListener("click", () => act("answer", { action: number }));
+      button.addEventListener("click", () => {
+        const like = scope();
+        act("answer", like ? { action: number, like } : { action: number });
+      });
       $("actions").append(button);
     });
     $("skip").addEventListener("click", () => act("skip", {}));
     $("undo").addEventListener("click", () => act("undo", {}));
     $("final-undo").addEventListener("click", () => act("undo", {}));
     $("replay").addEventListener("click", replay);
-    $("play").addEventListener("click", () => {
-      if (!player.frames.length) return;
-      if (!player.playing && player.at + 1 >= player.frames.length) player.go(0);
-      player.playing = !player.playing;
-      player.tick();
+    $("approve").addEventListener("click", () => act("review", {}));
+    $("left-better").addEventListener("click", () => act("prefer", { better: 0 }));
+    $("right-better").addEventListener("click", () => act("prefer", { better: 1 }));
+    $("both-alike").addEventListener("click", () => act("prefer", { better: null }));
+    $("same").addEventListener("toggle", showScope);
+    for (const radio of $("modes").querySelectorAll("input")) radio.addEventListener("change", () => changeMode(radio));
+    $("finish").addEventListener("click", () => act("finish", {}));
+    $("go-on").addEventListener("click", () => act("go_on", {}));
+    $("list-answers").addEventListener("click", listAnswers);
+    $("set-aim").addEventListener("click", askAim);
+    $("aim").addEventListener("submit", setAim);
+    $("again").addEventListener("click", () => {
+      // Escape leaves the value of the time before.
+      $("again-dialog").returnValue = "";
+      $("again-dialog").showModal();
     });
+    $("again-dialog").addEventListener("close", () => { if ($("again-dialog").returnValue === "again") act("start_again", {}); });
     $("panel").addEventListener("change", () => atlas.show());
-    $("another").addEventListener("click", () => { player.number += 1; player.load(); });
-    $("seek").addEventListener("input", (event) => { player.playing = false; player.tick(); player.go(Number(event.target.value)); });
+    $("another").addEventListener("click", () => { film.number += 1; film.load(`film?number=${film.number}`); });
     addEventListener("keydown", onKey);
   }
 
   function onKey(event) {
+    if (event.target.matches("input[type=radio]") && event.key.startsWith("Arrow")) return;
     if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || !$("shortcuts").checked) return;
-    if (now.phase === "done" || event.target.matches("input:not([type=checkbox]), select, textarea")) return;
+    if (now.phase === "done" || document.querySelector("dialog[open]")) return;
+    if (event.target.matches("input:not([type=checkbox]):not([type=radio]), select, textarea")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const number = about.actions.findIndex((action) => action.key === key);
-    const button = number >= 0 ? $("actions").children[number] : { "?": $("skip"), u: $("undo"), r: $("replay") }[key];
+    const kind = now.question ? now.question.kind : "none";
+    const own = { situation: {}, none: {}, episode: { y: $("approve") }, pair: { ArrowLeft: $("left-better"), ArrowRight: $("right-better"), "=": $("both-alike") } }[kind];
+    const usual = { "?": $("skip"), u: $("undo"), r: $("replay") };
+    const button = own[key] || (kind === "situation" && number >= 0 ? $("actions").children[number] : usual[key]);
     if (!button) return;
     event.preventDefault();
     if (button.disabled) return;

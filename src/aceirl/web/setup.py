@@ -1,0 +1,188 @@
+"""What to interview about, as it is chosen on a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aceirl.envs import ENVIRONMENTS
+from aceirl.errors import InputError
+from aceirl.sources import Source, offer, offered, read_parameters
+from aceirl.web.environment_view import open_view
+from aceirl.web.people import People, checked_name
+from aceirl.web.session import CONFIGURATION, Accuracy
+
+FIELDS = ("environment", "horizon", "epsilon", "delta", "seed", "parameters", "name", "folder")
+
+CONTINUOUS = "its observations are continuous; only discrete ones can be asked about"
+NO_LIMIT = "needed: the environment does not say how long an episode is"
+
+
+class FormError(InputError):
+    """What is wrong with one of the fields."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def usual_folder(environment: str) -> Path:
+    """Where the interview about an environment is kept, if nothing else is said."""
+    return Path("runs") / f"interview-{environment.replace('/', '-').replace(':', '-')}"
+
+
+class SetUp:
+    """The form, and the people once it is filled in.
+
+    `first` is what the fields hold at first, `out` the folder if one was given, and `token` opens the page. `started`
+    is called with the people as soon as there are any.
+    """
+
+    def __init__(self, token: str, out: Path | None, first: dict[str, str], started: Callable[[People], None]) -> None:
+        self.token, self.out, self.started = token, out, started
+        self.first = dict.fromkeys(FIELDS, "") | first | _kept(out)
+        self.people: People | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """The environments to choose from, and what the fields hold at first."""
+        return {
+            "environments": [asdict(one) for one in offered()],
+            "values": self.first,
+            "folder": None if self.out is None else str(self.out),
+        }
+
+    def offer(self, name: str) -> dict[str, Any]:
+        """What there is to say of an environment whose name was typed in."""
+        try:
+            return asdict(offer(_plain_name(name)))
+        except Exception as error:
+            raise FormError("environment", _in_words(error)) from error
+
+    def start(self, values: dict[str, str]) -> People:
+        """Begin the interview that the form describes, or go on with it."""
+        given = {field: value.strip() for field, value in values.items()}
+        source, accuracy = _source(given), _accuracy(given)
+        name = _in_field("name", checked_name, given["name"]) if given["name"] else None
+        _check_environment(source)
+        folder = self._folder(given["folder"], source.environment)
+        people: People = _in_field("folder", People.open, folder, source, accuracy, self.token)
+        try:
+            if name is not None:
+                _in_field("name", people.rename, people.owner, name)
+        except BaseException:
+            people.close()
+            raise
+        self.people = people
+        self.started(people)
+        return people
+
+    def _folder(self, name: str, environment: str) -> Path:
+        usual = self.out or usual_folder(environment)
+        if not name:
+            return usual
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,79}", name):
+            raise FormError("folder", "a folder's name has letters, digits, dots, dashes and nothing else here")
+        return usual.parent / name
+
+    def close(self) -> None:
+        """Close the interviews, if there are any."""
+        if self.people is not None:
+            self.people.close()
+
+
+def _source(given: dict[str, str]) -> Source:
+    environment = _plain_name(given["environment"])
+    lines = [line for line in given["parameters"].splitlines() if line.strip()]
+    parameters = _in_field("parameters", read_parameters, lines, "each line")
+    horizon = None if not given["horizon"] else _whole_number("horizon", given["horizon"], least=1)
+    if horizon is not None and environment in ENVIRONMENTS:
+        raise FormError("horizon", f"{environment} has its own; write horizon={horizon} under parameters instead")
+    seed = _whole_number("seed", given["seed"], least=0)
+    return Source(environment, parameters, seed, stationary_expert=True, horizon=horizon)
+
+
+def _plain_name(name: str) -> str:
+    """The name of an environment; on a page nobody can have code imported by its name."""
+    name = name.strip()
+    if not name:
+        raise FormError("environment", "choose an environment")
+    if ":" in name or len(name) > 200:
+        raise FormError(
+            "environment", "here only ids of Gymnasium can be typed; for a function, start: aceirl interview FUNCTION"
+        )
+    return name
+
+
+def _accuracy(given: dict[str, str]) -> Accuracy:
+    values = {}
+    for field in ("epsilon", "delta"):
+        try:
+            values[field] = float(given[field].removesuffix("%").rstrip()) / (100 if given[field].endswith("%") else 1)
+        except ValueError:
+            raise FormError(field, f"{given[field]!r} is not a number") from None
+        if not 0 < values[field] < 1:
+            raise FormError(field, f"this must be between 0 and 1, got {given[field]}")
+    return Accuracy(**values)
+
+
+def _whole_number(field: str, text: str, least: int) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+        raise FormError(field, f"this must be a whole number of at least {least}, got {text!r}")
+    return int(text)
+
+
+def _check_environment(source: Source) -> None:
+    """Make the environment once, to say next to which field what is wrong with it."""
+    try:
+        open_view(source)
+    except Exception as error:
+        message = _in_words(error)
+        if message.startswith("horizon"):
+            raise FormError("horizon", message if source.horizon else NO_LIMIT) from error
+        field = "parameters" if source.parameters and _is_made_without(source) else "environment"
+        raise FormError(field, message) from error
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with an environment; here nobody can have its observations cut into bins."""
+    if not isinstance(error, InputError):
+        return f"{type(error).__name__}: {error}"
+    return CONTINUOUS if str(error).startswith("observations are continuous") else str(error)
+
+
+def _is_made_without(source: Source) -> bool:
+    try:
+        offer(source.environment)
+    except Exception:
+        return False
+    return True
+
+
+def _in_field(field: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function whose errors belong to a field."""
+    try:
+        return function(*arguments)
+    except InputError as error:
+        raise FormError(field, str(error)) from error
+
+
+def _kept(folder: Path | None) -> dict[str, str]:
+    """The fields of an interview that is there already."""
+    try:
+        found = json.loads(((folder or Path()) / CONFIGURATION).read_text())
+        source, accuracy = found["source"], found["accuracy"]
+        lines = [f"{name}={json.dumps(value)}" for name, value in source["parameters"].items()]
+        return {
+            "environment": str(source["environment"]),
+            "horizon": "" if source["horizon"] is None else str(source["horizon"]),
+            "seed": str(source["seed"]),
+            "epsilon": str(accuracy["epsilon"]),
+            "delta": str(accuracy["delta"]),
+            "parameters": "\n".join(lines),
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -1,0 +1,264 @@
+"""Advice on an environment: what it is, what fits, what it costs, and a command that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium_environments import Corridor
+from typer.testing import CliRunner
+
+import aceirl.choosing
+from aceirl.certificates.e_process import EProcess, Wager, Watched
+from aceirl.choosing import MEASURED, Advice, advise, cost_in_words, least_episodes, look, wander
+from aceirl.cli import app
+from aceirl.envs import ENVIRONMENTS, make
+from aceirl.envs.discretise import Bins
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.settings import Settings
+from aceirl.sources import Source
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _briefly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 0.5)
+
+
+def advice_on(environment: str, **options: Any) -> Advice:
+    return advise(Source(environment, options.pop("parameters", {}), options.pop("seed", 0), **options))
+
+
+def chosen(advice: Advice) -> dict[str, str]:
+    return {choice.setting: choice.value for choice in advice.choices}
+
+
+def runs(command: str, *more: str) -> Any:
+    """What a run that was advised says of itself."""
+    program, *words = shlex.split(command)
+    assert program == "aceirl"
+    ran = CliRunner().invoke(app, [*words, *more, "--out", "r", "--json"])
+    assert ran.exit_code == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_one_of_ours_is_described_and_its_run_rehearsed(name: str) -> None:
+    advice = advice_on(name)
+    mdp = make(name, 0).mdp
+    facts = advice.facts
+    assert (facts.states, facts.actions, facts.horizon) == (mdp.n_states, mdp.n_actions, mdp.horizon)
+    assert facts.exact
+    assert chosen(advice) == {
+        "strategy": "guided",
+        "reward": "auto",
+        "certify": "policy",
+        "episodes_per_iteration": "1",
+        "confidence": "kl",
+    }
+    assert advice.command == f"aceirl run {name}"
+    assert advice.cost is not None
+    assert advice.cost.least_episodes is not None
+    if advice.cost.samples is not None:
+        assert advice.cost.samples >= advice.cost.least_episodes * mdp.horizon
+    assert len(advice.in_words().splitlines()) <= 12
+
+
+@pytest.mark.parametrize("name", ["gridworld", "chain", "double-chain"])
+def test_what_is_foretold_is_about_what_the_advised_run_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 600.0)  # as many episodes on a slow machine
+    advice = advice_on(name)
+    assert advice.cost is not None
+    assert advice.cost.samples is not None
+    assert advice.cost.source.startswith("a rehearsal of")
+    took = runs(advice.command)
+    assert took["stopped"] == "certificate"
+    assert 1 / 3 < advice.cost.samples / took["samples"] < 3
+    assert advice.cost.answers is not None
+    assert 1 / 3 < advice.cost.answers / took["answers"] < 3
+
+
+@pytest.mark.parametrize(
+    ("horizon", "known"), [(1, True), (2, False), (10, True), (10, False), (20, True), (200, False)]
+)
+def test_no_fewer_episodes_than_the_least_can_certify(horizon: int, known: bool) -> None:
+    """Played out with the largest stake that there is: episodes of which none ever leaves what is known."""
+    settings = Settings()
+    target = settings.target(horizon)
+    losses = np.minimum(target.losses(horizon), target.losses(horizon)[1]) if known else target.losses(horizon)
+    simulator = Simulator(make("gridworld", 0, horizon=horizon).mdp) if known else None
+    least = least_episodes(settings, simulator, horizon=horizon)
+    process, stays = EProcess.started(target.share(horizon)), np.eye(horizon + 1, dtype=int)[-1]
+    for episode in range(1, least + 1):
+        assert process.certified(settings.delta) > target.share(horizon) * (1 + 1e-9), episode
+        process = process.after(Wager(0.98), Watched(stays, losses))
+    assert process.certified(settings.delta) <= target.share(horizon) * (1 + 1e-9)
+    if horizon in (10, 20) and known:  # docs/certificates.md
+        assert least == {10: 20, 20: 22}[horizon]
+
+
+def test_frozen_lake_has_a_model_so_its_best_policy_is_asked() -> None:
+    advice = advice_on("FrozenLake-v1")
+    assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (16, 4, 100)
+    assert advice.facts.exact
+    assert advice.command == "aceirl run FrozenLake-v1 --expert optimal --stationary-expert"
+    assert any("give your own with --expert" in note for note in advice.notes)
+    assert runs(advice.command, "--max-samples", "50")["samples"] >= 50
+
+
+def test_taxi_takes_too_long_to_foretell_and_then_it_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 0.0)  # too little on any machine
+    advice = advice_on("Taxi-v4")
+    assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (500, 6, 200)
+    assert advice.cost is not None
+    assert advice.cost.seconds is not None
+    assert advice.cost.samples == MEASURED["Taxi-v4"][0]
+    assert "docs/rewards.md" in advice.cost.source
+    other = advice_on("Taxi-v4", horizon=50)  # nobody has measured that
+    assert other.cost is not None
+    assert other.cost.samples != MEASURED["Taxi-v4"][0]
+    assert other.command == "aceirl run Taxi-v4 --expert optimal --horizon 50 --stationary-expert"
+
+
+def test_what_is_said_to_be_measured_stands_in_the_docs() -> None:
+    page = (DOCS / "rewards.md").read_text(encoding="utf-8")
+    ours, gym = (page.split(f"<!-- table: {table} -->")[1].split("<!-- end -->")[0] for table in ("goals", "gym-goals"))
+    for name, (samples, runs) in MEASURED.items():
+        (row,) = (
+            line for line in (ours if name in ENVIRONMENTS else gym).splitlines() if line.startswith(f"| {name} |")
+        )
+        assert f"| {samples:,} |" in row
+        assert (f"{runs} of {runs}" in row) or (name not in ENVIRONMENTS and re.search(rf": {runs}|of {runs} \|", row))
+
+
+def test_cart_pole_is_continuous_and_needs_bins_which_have_a_price() -> None:
+    advice = advice_on("CartPole-v1")
+    assert advice.facts.continuous == "continuous, 4 numbers"
+    assert advice.cost is None
+    assert not advice.choices
+    said = " ".join(advice.missing)
+    assert "--discretise" in said
+    page = (DOCS / "certificates.md").read_text(encoding="utf-8")
+    (rule,) = (line for line in page.splitlines() if line.startswith("| CartPole, along its rule | asked everywhere"))
+    (car,) = (line for line in page.splitlines() if line.startswith("| MountainCar, 10×10 | asked everywhere"))
+    for row, figure in ((rule, "2,752"), (car, "11,689")):
+        assert f"| {figure} |" in row
+        assert figure in said
+    program, *words = shlex.split(advice.command)
+    assert (program, words[:2]) == ("aceirl", ["advise", "CartPole-v1"])
+    (bins,) = (word.removeprefix("--discretise=") for word in words[2:])
+    cut = Bins.of(bins, gymnasium.make("CartPole-v1").observation_space)
+    assert all(low < 0 < high for low, high in zip(cut.low, cut.high, strict=True))
+
+
+def balance(observation: Any) -> int:
+    """Push to the side to which the pole falls."""
+    return int(observation[2] + observation[3] > 0)
+
+
+def test_with_bins_and_an_expert_cart_pole_is_rehearsed() -> None:
+    bins = "-2.4:2.4:1,-3:3:1,-0.21:0.21:2,-3:3:2"
+    advice = advice_on("CartPole-v1", discretise=bins, expert="test_advise:balance", horizon=50)
+    assert advice.facts.binned
+    assert advice.facts.states == 4
+    assert not advice.facts.exact
+    assert any(note.startswith("States are bins") for note in advice.notes)
+    assert advice.cost is not None
+    assert "rehearsal" in advice.cost.source
+    assert runs(advice.command, "--max-samples", "100")["samples"] >= 100
+
+
+def test_an_environment_without_a_time_limit_is_asked_for_a_horizon() -> None:
+    """Gymnasium's cliff never ends by itself; a corridor of one's own does."""
+    cliff = advice_on("CliffWalking-v1")
+    assert cliff.facts.horizon is None
+    assert cliff.cost is None
+    assert "give --horizon" in cliff.missing[0]
+    corridor = advice_on("gymnasium_environments:Corridor", parameters={"rooms": 3})
+    assert "give --horizon" in corridor.missing[0]
+    assert "20 of 20 random episodes ended" in corridor.missing[0]
+    _, verb, _, *words = shlex.split(corridor.command)
+    assert verb == "advise"
+    assert words[:3] == ["--set", "rooms=3", "--horizon"]
+    again = advice_on("gymnasium_environments:Corridor", parameters={"rooms": 3}, horizon=int(words[3]))
+    assert not again.missing
+
+
+def test_without_an_expert_only_the_least_is_said() -> None:
+    advice = advice_on("gymnasium_environments:Corridor", horizon=10)
+    assert advice.cost is not None
+    assert advice.cost.samples is None
+    assert advice.cost.least_episodes == least_episodes(Settings(), horizon=10)
+    assert advice.command == "aceirl run gymnasium_environments:Corridor --expert package.module:function --horizon 10"
+    assert "cannot be said yet" in cost_in_words(advice.cost)[1]
+    assert any("Say whom to ask" in note for note in advice.notes)
+
+
+def test_a_person_is_not_asked_for_a_rehearsal() -> None:
+    advice = advice_on("FrozenLake-v1", expert="terminal")
+    assert advice.cost is not None
+    assert advice.cost.samples is None
+    assert "without the expert" in advice.cost.source
+
+
+def onward(observation: Any, rng: np.random.Generator) -> int:
+    """Nearly always on."""
+    return int(rng.random() < 0.9)
+
+
+def test_a_stochastic_expert_gets_no_certificate() -> None:
+    options = {"expert": "test_advise:onward", "stochastic_expert": True, "horizon": 8}
+    advice = advice_on("gymnasium_environments:Corridor", **options)
+    assert chosen(advice)["certify"] == "none"
+    assert advice.cost is not None
+    assert advice.cost.least_episodes is None
+    assert "100,000 samples" in cost_in_words(advice.cost)[0]
+    assert runs(advice.command, "--max-samples", "40")["samples"] >= 40
+
+
+class Slow(Corridor):
+    """A corridor whose steps take their time."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(0.003)
+        return super().step(action)
+
+
+def test_slow_steps_are_better_played_side_by_side() -> None:
+    slow = advice_on("test_advise:Slow", horizon=5)
+    assert chosen(slow)["num_envs"] == "8"
+    assert slow.command.endswith("--num-envs 8")
+
+
+def test_random_episodes_are_counted_as_they_are() -> None:
+    wandered = wander(Simulator(make("gridworld", 0).mdp), seed=0)
+    assert (wandered.episodes, wandered.steps, wandered.ended) == (20, 200, 0)
+    assert 1 < wandered.states <= 9
+
+
+def test_what_nothing_can_be_learnt_in_is_refused() -> None:
+    with pytest.raises(InputError, match="actions must be Discrete"):
+        look(Source("Pendulum-v1", {}, 0))
+    with pytest.raises(InputError, match="did you mean 'gridworld'"):
+        advice_on("gridwrld")
+
+
+def test_the_command_says_it_in_words_and_in_json() -> None:
+    said = CliRunner().invoke(app, ["advise", "gridworld"])
+    assert said.exit_code == 0, said.stderr
+    assert said.stdout.splitlines()[-1] == "Next: aceirl run gridworld"
+    plain = CliRunner().invoke(app, ["advise", "gridworld", "--json"])
+    told = json.loads(plain.stdout)
+    assert told["facts"]["states"] == 9
+    assert told["command"] == "aceirl run gridworld"
+    assert {choice["setting"] for choice in told["choices"]} >= {"strategy", "reward", "certify", "confidence"}

@@ -1,0 +1,457 @@
+"""Several people in one interview: names, folders, addresses, who agrees with whom; and who is let in."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interviews import DOWN, FOUR_PATHS, GRIDWORLD, UP, wants_the_end_of
+from replies import reply
+from scipy.stats import beta, binom
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from aceirl.cli import app
+from aceirl.errors import InputError
+from aceirl.sources import Source
+from aceirl.web import people as people_module
+from aceirl.web.agreement import agreement, interval
+from aceirl.web.people import HOST, People, checked_name, slug_of
+from aceirl.web.security import Reach, origin_of
+from aceirl.web.server import application
+from aceirl.web.session import Accuracy
+
+PORT = 8472
+JSON = {"content-type": "application/json"}
+
+
+@contextmanager
+def opened(folder: Path, source: Source = FOUR_PATHS) -> Iterator[People]:
+    people = People.open(folder, source, Accuracy())
+    try:
+        yield people
+    finally:
+        people.close()
+
+
+@contextmanager
+def served(people: People, **reach: Any) -> Iterator[TestClient]:
+    with TestClient(application(people, Reach(PORT, **reach)), base_url=f"http://127.0.0.1:{PORT}") as client:
+        yield client
+
+
+def post(client: TestClient, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
+    return client.post(path, headers=JSON | (headers or {}), content=json.dumps(body))
+
+
+def join(client: TestClient, people: People, name: str) -> str:
+    """The address of a new person."""
+    response = post(client, f"/{people.invitation}/join", name=name)
+    assert response.status_code == 200, response.text
+    return str(response.json()["address"])
+
+
+def answer_all(client: TestClient, address: str, arm: int) -> dict[str, Any]:
+    """Be somebody who wants the end of one arm, to the last screen."""
+    person = wants_the_end_of(arm)
+    for _ in range(2000):
+        shown: dict[str, Any] = client.get(f"{address}view").json()
+        if shown["phase"] == "asking":
+            name, body = reply(shown, person)
+            assert post(client, f"{address}{name}", **body).status_code in (200, 409)
+        elif shown["phase"] == "done":
+            return shown
+        time.sleep(0.03)
+    raise AssertionError("the interview does not come to an end")
+
+
+# Names and folders
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 41, "a\x00b", "a\u202eb", "a\x7f"])
+def test_what_cannot_be_a_name(name: str) -> None:
+    with pytest.raises(InputError, match="name"):
+        checked_name(name)
+
+
+def test_what_can_be_a_name() -> None:
+    assert checked_name("  Anna   Bee\n") == "Anna Bee"
+    assert checked_name("x" * 40) == "x" * 40
+    assert checked_name("李雷") == "李雷"
+    assert checked_name("e\u0301") == "\u00e9"
+
+
+@given(st.text())
+def test_a_folder_has_a_plain_name_whatever_a_person_is_called(name: str) -> None:
+    assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", slug_of(name))
+
+
+def test_each_person_has_a_folder_that_is_theirs_alone(tmp_path: Path) -> None:
+    with opened(tmp_path) as people:
+        anna = people.join("Anna")
+        other = people.join("Ánna!")
+        assert anna.interview.folder == tmp_path / "people" / "anna"
+        assert other.interview.folder == tmp_path / "people" / "anna-2"
+        assert len({person.token for person in people.everybody} | {people.invitation}) == 4
+        for folder in (tmp_path, tmp_path / "people", anna.interview.folder):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        for name in ("name", "token", "interview.json", "answers.jsonl"):
+            assert stat.S_IMODE((anna.interview.folder / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "invitation").stat().st_mode) == 0o600
+        with pytest.raises(InputError, match="in use"):
+            People.open(anna.interview.folder, FOUR_PATHS, Accuracy())
+
+
+@pytest.mark.parametrize("name", ["Anna", "ANNA", " anna ", "ａnna"])
+def test_names_are_distinct(tmp_path: Path, name: str) -> None:
+    with opened(tmp_path) as people:
+        people.join("Anna")
+        with pytest.raises(InputError, match="is here already"):
+            people.join(name)
+        with pytest.raises(InputError, match="is here already"):
+            people.rename(people.owner, name)
+        people.rename(people.everybody[1], "anna")
+        assert [person.name for person in people.everybody] == [HOST, "anna"]
+
+
+def test_there_is_an_end_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people_module, "MOST_PEOPLE", 3)
+    with opened(tmp_path, GRIDWORLD) as people:
+        people.join("Anna")
+        people.join("Ben")
+        with pytest.raises(InputError, match="no room"):
+            people.join("Cem")
+        assert not (tmp_path / "people" / "cem").exists()
+
+
+def test_everybody_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path) as people:
+        people.rename(people.owner, "Olga")
+        people.join("Zoe")
+        anna = people.join("Anna")
+        anna.interview.walk_on(10)
+        anna.interview.answer(0, UP)
+        people.rename(people.everybody[1], "Zoé")
+        before = [(person.name, person.token) for person in people.everybody], people.invitation
+    with opened(tmp_path) as people:
+        assert ([(person.name, person.token) for person in people.everybody], people.invitation) == before
+        assert [person.name for person in people.everybody] == ["Olga", "Zoé", "Anna"]
+        assert people.everybody[2].interview.history.answers == 1
+
+
+def test_a_person_who_could_not_be_written_down_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full_disk(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with opened(tmp_path) as people:
+        with monkeypatch.context() as patched:
+            patched.setattr(people_module, "replace", full_disk)
+            with pytest.raises(InputError, match="No space left"):
+                people.join("Anna")
+        assert [person.name for person in people.everybody] == [HOST]
+        assert people.join("Anna").interview.folder == tmp_path / "people" / "anna"
+
+
+def test_other_settings_are_refused_in_words(tmp_path: Path) -> None:
+    with opened(tmp_path) as people:
+        anna = people.join("Anna")
+        anna.interview.walk_on(10)
+        anna.interview.answer(0, UP)
+    with pytest.raises(InputError, match=r"people/anna holds an interview with other settings"):
+        People.open(tmp_path, GRIDWORLD, Accuracy())
+    with opened(tmp_path):
+        pass  # nothing is left locked
+
+
+# Agreement
+
+ANSWERS = {
+    "Olga": {"a": 0, "b": 1, "c": 2},
+    "Anna": {"c": 2, "b": 3, "d": 0},
+    "Ben": {"b": 1},
+    "Cem": {},
+}
+
+
+def test_people_are_compared_over_what_both_have_answered() -> None:
+    found = agreement(ANSWERS)
+    counted = {pair.people: (pair.equal, pair.common) for pair in found.pairs}
+    assert counted == {
+        ("Olga", "Anna"): (1, 2),
+        ("Olga", "Ben"): (1, 1),
+        ("Olga", "Cem"): (0, 0),
+        ("Anna", "Ben"): (0, 1),
+        ("Anna", "Cem"): (0, 0),
+        ("Ben", "Cem"): (0, 0),
+    }
+    assert found.common == 2, "b and c"
+    (differ,) = found.disagreements
+    assert differ.situation == "b"
+    assert differ.answers == {"Olga": 1, "Anna": 3, "Ben": 1}
+
+
+@pytest.mark.parametrize(("equal", "common"), [(0, 1), (1, 1), (3, 7), (7, 7), (0, 40), (39, 40), (100, 365)])
+def test_the_interval_is_clopper_and_pearsons(equal: int, common: int) -> None:
+    low, high = interval(equal, common)
+    assert low == pytest.approx(beta.ppf(0.05, equal, common - equal + 1) if equal else 0, abs=1e-6)
+    assert high == pytest.approx(beta.ppf(0.95, equal + 1, common - equal) if equal < common else 1, abs=1e-6)
+    # Its own meaning: at either end what was seen, or more extreme, has a probability of 5 %.
+    if equal:
+        assert binom.sf(equal - 1, common, low) == pytest.approx(0.05, abs=1e-5)
+    if equal < common:
+        assert binom.cdf(equal, common, high) == pytest.approx(0.05, abs=1e-5)
+
+
+def test_of_nothing_nothing_is_known() -> None:
+    assert interval(0, 0) == (0.0, 1.0)
+
+
+# The server
+
+
+def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        mine = f"/{people.owner.token}/"
+        alone = client.get(f"{mine}people.json").json()
+        assert alone["invitation"]["path"] == f"/{people.invitation}/"
+        assert alone["agreement"]["words"] == "Nobody else is here yet."
+
+        hers = join(client, people, "Anna")
+        answer_all(client, mine, UP)
+        ending = answer_all(client, hers, DOWN)
+        assert "lower corridor" in ending["outcome"]["lines"][0]
+
+        shown = wait_for_goals(client, hers)
+        assert shown["me"] == "Anna"
+        assert shown["invitation"] is None, "only the owner invites"
+        assert people.invitation not in client.get(f"{hers}people").text
+        assert people.owner.token not in client.get(f"{hers}people").text
+        assert [person["name"] for person in shown["people"]] == [HOST, "Anna"]
+        goals = [person["goal"] for person in shown["people"]]
+        assert goals[0].startswith("Host wants to be in the upper corridor, cell ")
+        assert goals[1].startswith("Anna wants to be in the lower corridor, cell ")
+        (pair,) = shown["agreement"]["pairs"]
+        both = [person.interview.history.known() for person in people.everybody]
+        common = both[0].keys() & both[1].keys()
+        assert pair["common"] == len(common) > 0
+        assert pair["equal"] == sum(both[0][state] == both[1][state] for state in common)
+        middle = {
+            "situation": "the middle",
+            "answers": [{"name": HOST, "action": "up"}, {"name": "Anna", "action": "down"}],
+        }
+        assert middle in shown["agreement"]["disagreements"]
+
+    # Each folder is a run of its own, and says what its person wants.
+    for folder, corridor in ((tmp_path, "upper"), (tmp_path / "people" / "anna", "down")):
+        for command in (["show", str(folder)], ["transfer", str(folder), "--start", "uniform"]):
+            result = CliRunner().invoke(app, command)
+            assert result.exit_code == 0, result.output
+            assert re.search(rf"\b{corridor[0]}(9|10)\b", result.stdout), "the end of the corridor"
+
+
+def wait_for_goals(client: TestClient, address: str) -> dict[str, Any]:
+    for _ in range(200):
+        shown: dict[str, Any] = client.get(f"{address}people.json").json()
+        if all(person["goal"] for person in shown["people"]):
+            return shown
+        time.sleep(0.05)
+    raise AssertionError(f"no goals: {shown['people']}")
+
+
+def test_what_one_person_wants_is_known_again_after_a_restart_though_they_are_not_there(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        answer_all(client, join(client, people, "Anna"), DOWN)
+    with opened(tmp_path) as people, served(people) as client:
+        for _ in range(200):
+            found = client.get(f"/{people.owner.token}/people.json").json()["people"][1]
+            if found["goal"]:
+                break
+            time.sleep(0.05)
+        assert found["goal"].startswith("Anna wants to be in the lower corridor, cell ")
+
+
+def test_nothing_is_computed_for_who_has_not_come(tmp_path: Path) -> None:
+    with opened(tmp_path) as people:
+        anna = people.join("Anna")
+        with served(people) as client:
+            time.sleep(0.3)
+            assert anna.interview.history.samples == 0
+            assert anna.interview.history.walk is None
+            client.get(f"/{anna.token}/view")
+            assert anna.interview.history.walk is not None
+
+
+def test_people_do_not_see_each_others_interviews(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        address = join(client, people, "Anna")
+        turn = client.get(f"{address}view").json()["turn"]
+        assert post(client, f"{address}answer", turn=turn, action=UP).status_code == 200
+        assert people.owner.interview.history.answers == 0
+        assert people.everybody[1].interview.history.answers == 1
+        for path in ("view", "people", "answer", "everything.zip"):
+            assert client.get(f"/{people.invitation}/{path}").status_code == 404
+        assert client.get(f"/{people.invitation}").url.path == f"/{people.invitation}/"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 41, "a\x00b", "host"])
+def test_a_wrong_name_is_refused_in_words(tmp_path: Path, name: str) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        response = post(client, f"/{people.invitation}/join", name=name)
+        assert response.status_code == 422
+        assert "name" in response.json()["error"]
+        assert len(people.everybody) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"name": 3}', b'{"name": null}', b"[" * 4000, b'{"name": "\\ud800"}']
+)
+def test_what_is_no_name_is_refused_in_words(tmp_path: Path, body: bytes) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        for path in (f"/{people.invitation}/join", f"/{people.owner.token}/name"):
+            response = client.post(path, headers=JSON, content=body)
+            assert response.status_code == 422
+            assert "name must be sent" in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"host": f"evil.example:{PORT}"}, 421),
+    ],
+)
+def test_nobody_can_be_made_to_join_by_another_page(tmp_path: Path, headers: dict[str, str], code: int) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        assert post(client, f"/{people.invitation}/join", headers, name="Anna").status_code == code
+        assert client.post(f"/{people.invitation}/join", headers=JSON, content=b"x" * 5000).status_code == 413
+        assert client.get(f"/{people.invitation}/join").status_code == 405
+        assert len(people.everybody) == 1
+
+
+def test_a_person_may_change_their_name(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        address = join(client, people, "Anna")
+        assert post(client, f"{address}name", name="Hannah").json()["me"] == "Hannah"
+        assert post(client, f"{address}name", name="HOST").status_code == 422
+        assert [person.name for person in people.everybody] == [HOST, "Hannah"]
+
+
+@pytest.mark.parametrize("path", ["people", ""])
+def test_a_name_cannot_end_the_script_it_stands_in(tmp_path: Path, path: str) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        address = join(client, people, "</script><b>")
+        page = client.get(f"{address}{path}")
+        assert "</script><b>" not in page.text
+        nonce = re.search(r"'nonce-([\w-]+)'", page.headers["content-security-policy"])
+        assert nonce is not None
+        assert page.text.count("<script") == page.text.count(f'nonce="{nonce[1]}">') - 1, "the style has one too"
+
+
+def test_through_a_tunnel_people_share_an_address_but_not_their_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aceirl.web.security.monotonic", lambda: 1000.0)
+    with opened(tmp_path) as people, served(people) as client:
+        address = join(client, people, "Anna")
+        codes = [client.get(f"{address}people.json").status_code for _ in range(130)]
+        assert (codes[0], codes[-1]) == (200, 429)
+        assert client.get(f"/{people.owner.token}/people.json").status_code == 200
+
+
+# The address by which people come
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://Name.Example", "https://name.example"),
+        ("https://name.example/", "https://name.example"),
+        ("https://name.example:443", "https://name.example"),
+        ("http://name.example:80/", "http://name.example"),
+        ("http://localhost:9000", "http://localhost:9000"),
+        ("http://[::1]:9000", "http://[::1]:9000"),
+    ],
+)
+def test_an_address_is_brought_into_the_form_that_browsers_use(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "name.example", "ftp://name.example", "https://", "https://name.example/path", "https://name.example?x=1",
+        "https://name.example/#x", "https://me@name.example", "http://name:port", "https://na me", "", "//name",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_of_a_server_is_refused_in_words(url: str) -> None:
+    with pytest.raises(InputError, match="--url"):
+        origin_of(url)
+
+
+@pytest.mark.parametrize("host", ["tunnel.example", "TUNNEL.example", "tunnel.example:443"])
+def test_a_tunnel_is_let_through_with_its_own_origin_only(tmp_path: Path, host: str) -> None:
+    with opened(tmp_path) as people, served(people, url="https://tunnel.example") as client:
+        path = f"/{people.owner.token}/name"
+        assert client.get(f"/{people.owner.token}/view", headers={"host": host}).status_code == 200
+
+        def code(origin: str, host: str = host) -> int:
+            return int(post(client, path, {"host": host, "origin": origin}, name="Olga").status_code)
+
+        assert code("https://tunnel.example") == 200
+        assert code(f"http://{host}") == 403, "the page without encryption is another one"
+        assert code("https://evil.example") == 403
+        assert code("https://tunnel.example:8443") == 403
+        assert code("https://tunnel.example", host=f"127.0.0.1:{PORT}") == 200, "a tunnel that changes the host"
+        assert code(f"http://127.0.0.1:{PORT}", host=f"127.0.0.1:{PORT}") == 200
+
+
+@pytest.mark.parametrize("host", ["tunnel.example:80", f"tunnel.example:{PORT}", "evil.example", "xtunnel.example", ""])
+def test_other_hosts_are_still_refused(tmp_path: Path, host: str) -> None:
+    with opened(tmp_path) as people, served(people, url="https://tunnel.example") as client:
+        response = client.get(f"/{people.owner.token}/view", headers={"host": host})
+        assert response.status_code == 421
+        assert "--url" in response.json()["error"]
+
+
+def test_the_owner_is_told_whether_others_can_come(tmp_path: Path) -> None:
+    with opened(tmp_path) as people:
+        for reach, base, told in (
+            ({}, None, True),
+            ({"public": True}, None, False),
+            ({"url": "https://tunnel.example"}, "https://tunnel.example", False),
+        ):
+            with served(people, **reach) as client:
+                invitation = client.get(f"/{people.owner.token}/people.json").json()["invitation"]
+            assert invitation["base"] == base
+            assert (invitation["note"] is not None) == told
+
+
+@pytest.mark.parametrize(
+    ("option", "refused"), [("https://tunnel.example", ""), ("https://t.example/x", "--url must have")]
+)
+def test_the_command_prints_the_address_by_which_people_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, refused: str
+) -> None:
+    monkeypatch.setattr("aceirl.web.server.serve", lambda app, listening: listening.close())
+    arguments = ["interview", "gridworld", "--out", str(tmp_path), "--port", "0", "--url", option, "--name", "Olga"]
+    result = CliRunner().invoke(app, arguments)
+    if refused:
+        assert result.exit_code == 2
+        assert refused in result.stderr
+        return
+    assert result.exit_code == 0, result.output
+    for secret in ("token", "invitation"):
+        assert f"  {option}/{(tmp_path / secret).read_text()}/\n" in result.stdout
+    assert (tmp_path / "name").read_text() == "Olga"
+    assert "listens on 127.0.0.1" in result.stdout
