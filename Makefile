@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo interview test test-old-gymnasium test-sb3 lint lock clean
+.PHONY: help demo interview test test-old-gymnasium test-sb3 release-check lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -31,6 +31,7 @@ help:
 	@echo "make interview ENV=FrozenLake-v1   be the expert yourself, in a web page"
 	@echo "make test    style, types and tests"
 	@echo "make test-sb3  agents of Stable-Baselines3 as experts and as pupils, in an environment of their own"
+	@echo "make release-check  wheel and sdist in empty environments, on Python 3.11 to 3.14 (PYTHONS=\"3.12 /path/to/python\")"
 	@echo "make lint    style and types only"
 	@echo "make lock    resolve the dependencies again (uv.lock)"
 	@echo "make clean   remove environments, caches and build results"
@@ -71,6 +72,10 @@ test-sb3: $(UV_READY)
 	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-deps imitation==1.0.1
 	$(TOOLS)/sb3/bin/python -m pytest -q tests/test_gym_outputs.py -k imitation
 	OMP_NUM_THREADS=1 $(TOOLS)/sb3/bin/python benchmarks/agents.py
+
+# Slow, and not part of CI: what a package index would hand out, with the lowest and the newest dependencies.
+release-check: $(UV_READY)
+	.ci/release-check
 
 lint: $(UV_READY)
 	$(RUN_ALL) ruff check

@@ -9,6 +9,7 @@ episodes. `OUT` has `reward_k [S]`. Nothing of this package is used here.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 from imitation.algorithms.mce_irl import MCEIRL
@@ -37,14 +38,14 @@ def reward_of(transitions: np.ndarray, initial: np.ndarray, states: np.ndarray) 
     walks = [Trajectory(obs=walk, acts=np.zeros(horizon, dtype=int), infos=None, terminal=True) for walk in states]
     MCEIRL(walks, env, net, rng=np.random.default_rng(0), log_interval=None).train()
     with torch.no_grad():
-        return net(torch.as_tensor(seen), None, None, None).numpy().ravel()
+        return np.asarray(net(torch.as_tensor(seen), None, None, None)).ravel()
 
 
 def main() -> None:
     """All problems of a file."""
     problems = np.load(sys.argv[1])
     count = sum(name.startswith("states_") for name in problems)
-    found = {
+    found: dict[str, Any] = {
         f"reward_{k}": reward_of(problems[f"transitions_{k}"], problems[f"initial_{k}"], problems[f"states_{k}"])
         for k in range(count)
     }

@@ -19,6 +19,7 @@ from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import ObservationExpert
 from aceirl.loop import learn
 from aceirl.mdp import IntArray
+from aceirl.protocols import Question
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_source
 from aceirl.turns import Turn

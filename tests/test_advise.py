@@ -15,9 +15,9 @@ import pytest
 from gymnasium_environments import Corridor
 from typer.testing import CliRunner
 
-import aceirl.choosing
 from aceirl.certificates.e_process import EProcess, Wager, Watched
-from aceirl.choosing import MEASURED, Advice, advise, cost_in_words, least_episodes, look, wander
+from aceirl.choosing import Advice, advise, least_episodes, look, trials, wander
+from aceirl.choosing.advised import MEASURED, cost_in_words
 from aceirl.cli import app
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.discretise import Bins
@@ -32,7 +32,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 @pytest.fixture(autouse=True)
 def _briefly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 0.5)
+    monkeypatch.setattr(trials, "REHEARSED_SECONDS", 0.5)
 
 
 def advice_on(environment: str, **options: Any) -> Advice:
@@ -76,7 +76,7 @@ def test_one_of_ours_is_described_and_its_run_rehearsed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gridworld", "chain", "double-chain"])
 def test_what_is_foretold_is_about_what_the_advised_run_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 600.0)  # as many episodes on a slow machine
+    monkeypatch.setattr(trials, "REHEARSED_SECONDS", 600.0)  # as many episodes on a slow machine
     advice = advice_on(name)
     assert advice.cost is not None
     assert advice.cost.samples is not None
@@ -117,7 +117,7 @@ def test_frozen_lake_has_a_model_so_its_best_policy_is_asked() -> None:
 
 
 def test_taxi_takes_too_long_to_foretell_and_then_it_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aceirl.choosing, "REHEARSED_SECONDS", 0.0)  # too little on any machine
+    monkeypatch.setattr(trials, "REHEARSED_SECONDS", 0.0)  # too little on any machine
     advice = advice_on("Taxi-v4")
     assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (500, 6, 200)
     assert advice.cost is not None
@@ -172,7 +172,7 @@ def test_with_bins_and_an_expert_cart_pole_is_rehearsed() -> None:
     assert advice.facts.binned
     assert advice.facts.states == 4
     assert not advice.facts.exact
-    assert any(note.startswith("States are bins") for note in advice.notes)
+    assert any("bins" in note for note in advice.notes)
     assert advice.cost is not None
     assert "rehearsal" in advice.cost.source
     assert runs(advice.command, "--max-samples", "100")["samples"] >= 100
@@ -187,6 +187,9 @@ def test_an_environment_without_a_time_limit_is_asked_for_a_horizon() -> None:
     corridor = advice_on("gymnasium_environments:Corridor", parameters={"rooms": 3})
     assert "give --horizon" in corridor.missing[0]
     assert "20 of 20 random episodes ended" in corridor.missing[0]
+    grid = advice_on("MiniGrid-Empty-5x5-v0")  # its limit is in its own rules
+    assert "It truncates episodes after 100 steps" in grid.missing[0]
+    assert grid.command == "aceirl advise MiniGrid-Empty-5x5-v0 --horizon 100"
     _, verb, _, *words = shlex.split(corridor.command)
     assert verb == "advise"
     assert words[:3] == ["--set", "rooms=3", "--horizon"]
@@ -226,6 +229,20 @@ def test_a_stochastic_expert_gets_no_certificate() -> None:
     assert runs(advice.command, "--max-samples", "40")["samples"] >= 40
 
 
+def test_an_expert_who_sees_more_than_the_learner_is_found_out() -> None:
+    """Whatever is seen is one bin, and the expert pushes now to one side, now to the other."""
+    bins = "-2.4:2.4:1,-3:3:1,-0.21:0.21:1,-3:3:1"
+    advice = advice_on("CartPole-v1", discretise=bins, expert="test_advise:balance", horizon=50)
+    assert any(note.startswith("The expert contradicted itself in 1 bin:") for note in advice.notes)
+    frank = advice_on("gymnasium_environments:Corridor", expert="test_advise:on", horizon=8)
+    assert not any("contradicted" in note for note in frank.notes)
+
+
+def on(observation: Any) -> int:
+    """Always on."""
+    return 1
+
+
 class Slow(Corridor):
     """A corridor whose steps take their time."""
 
@@ -243,6 +260,7 @@ def test_slow_steps_are_better_played_side_by_side() -> None:
 def test_random_episodes_are_counted_as_they_are() -> None:
     wandered = wander(Simulator(make("gridworld", 0).mdp), seed=0)
     assert (wandered.episodes, wandered.steps, wandered.ended) == (20, 200, 0)
+    assert wandered.states is not None
     assert 1 < wandered.states <= 9
 
 

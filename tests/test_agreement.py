@@ -238,7 +238,7 @@ def test_repeats_survive_an_interruption(tmp_path: Path) -> None:
     for _ in range(7):
         next(turns)
     assert isinstance(turns, Iterator)
-    turns.close()  # type: ignore[attr-defined]
+    turns.close()
     *_, _ = Run.open(tmp_path / "broken").resume(environment, ObservationExpert(above, environment))
     first, second = whole.state(), broken.state()
     assert first is not None

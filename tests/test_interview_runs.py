@@ -24,6 +24,7 @@ from aceirl.runs import Run
 from aceirl.show.opened import opened
 from aceirl.sources import Source, open_task
 from aceirl.web import session
+from aceirl.web.outcome import summary
 from aceirl.web.session import ANSWERS, Interview
 from aceirl.web.view import view
 
@@ -159,7 +160,7 @@ def test_the_person_can_be_the_expert_of_another_run(interview: Interview, tmp_p
     with opened(Run.open(tmp_path / "again")) as found:
         assert found.task is not None
         assert found.task.expert.stationary
-        known = dict(interview.summary()["answers_by_state"])
+        known = dict(summary(interview)["answers_by_state"])
         answered = np.flatnonzero(found.turn.counts.answers.any(axis=(0, 2)))
         assert 0 < len(answered) <= len(known), "where the person said nothing, the expert says nothing"
         if own:

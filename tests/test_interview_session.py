@@ -278,7 +278,7 @@ def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:
     skipped: list[tuple[int, int]] = []
     while interview.phase != "done":
         question = interview.asked
-        assert question is not None
+        assert isinstance(question, Question)
         if question.again:
             assert question.state not in [state for state, _ in skipped]
             known = interview.history.standing(question.state)
@@ -299,7 +299,7 @@ def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:
 
 def test_taking_back_a_repeated_answer_asks_again(tmp_path: Path) -> None:
     interview = begin(tmp_path, Source("four-paths", {"max_failure": 1.0}, seed=3, stationary_expert=True))
-    while not (interview.asked and interview.asked.again):
+    while not (isinstance(interview.asked, Question) and interview.asked.again):
         answer(interview, UPWARD)
     state = answer(interview, lambda state: (UPWARD(state) + 1) % 4)
     assert not interview.certified

@@ -34,12 +34,16 @@ def parts() -> tuple[Simulator, PolicyExpert, Truth]:
     return Simulator(problem.mdp), expert, Truth(problem.mdp, problem.reward)
 
 
-def test_the_first_example_does_what_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_example_does_what_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert block is not None
     exec(block.group(1), {})
     goal, *_, words, regret = capsys.readouterr().out.strip().splitlines()
-    assert goal.startswith("The expert wants to be in d10 (explains ")
+    assert goal.startswith("The expert wants to be in state d10 (explains ")
+    assert (tmp_path / "runs" / "readme" / "run.json").exists()
     assert words.startswith("Certified with 90 % confidence")
     assert float(regret) < 0.1
 

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium_environments import Corridor
 from typer.testing import CliRunner
 
 from aceirl import ActiveIRL
@@ -28,7 +29,6 @@ from aceirl.show import in_words
 from aceirl.sources import Recording, read_recording
 from aceirl.support import AHEAD, explained_set, support_of, worth
 from aceirl.transfer import KnownProcess
-from tests.gymnasium_environments import Corridor
 
 Step = tuple[Any, int, float, Any, bool, bool]
 

@@ -95,7 +95,7 @@ class Engine:
             return turn
 
     def tell(self, reply: int | Guess | Reply) -> None:
-        """Answer the question: an action, a guess of it, that the expert has nothing to say, or that nobody is there."""
+        """Answer the question: an action, what to do without one, that nothing is known, or that nobody is there."""
         if self._question is None:
             raise InputError("nothing was asked, so there is nothing to tell; call ask first")
         n_actions, question = self.access.environment.n_actions, self._question

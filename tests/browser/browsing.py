@@ -69,7 +69,7 @@ def visited(chrome: Browser, url: str, **options: Any) -> Iterator[Page]:
     page.goto(url)
     yield page
     context.close()
-    assert not complaints
+    assert not complaints, "\n".join(complaints)
 
 
 def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def inferred(page: Page, patience: float = 60) -> dict[str, Any]:
     raise AssertionError(f"nothing inferred after {patience} seconds")
 
 
-def changed(page: Page, act: Callable[[], None]) -> dict[str, Any]:
+def changed(page: Page, act: Callable[[], Any]) -> dict[str, Any]:
     """Do something that changes the interview, and wait for what comes next."""
     turn = moment(page)["turn"]
     act()

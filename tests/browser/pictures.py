@@ -1,61 +1,164 @@
-"""The pictures of the interview in the documentation: `PYTHONPATH=. python tests/browser/pictures.py docs/images`."""
+"""The pictures of the interview in the documentation: `PYTHONPATH=. python tests/browser/pictures.py docs/images`.
+
+With `--all` every moment is taken at both widths, light and dark, to look at them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import signal
-import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from browsing import browser, next_question, press
-from playwright.sync_api import Browser
+from browsing import (
+    SCHEMES,
+    browser,
+    changed,
+    inferred,
+    keys,
+    next_question,
+    reply,
+    start_again,
+    to_the_flag,
+    visited,
+)
+from playwright.sync_api import Browser, Page
+from test_taxi_browser import TAXI, driver, say
 
 from studies.serving import Server
 
-# Someone who likes the right-hand way around the holes of FrozenLake.
-ACTIONS = {"1,1": "Down", "2,1": "Down", "3,1": "Right", "3,2": "Down", "4,2": "Right", "4,3": "Right", "3,3": "Down"}
-HALF_WAY = 6
+# The moments that the documentation shows, and their files; `--all` has every moment at every width and scheme.
+KEPT = {
+    "middle-1280-light": "interview",
+    "episode-1280-light": "interview-episode",
+    "ending-1280-light": "interview-ending",
+    "middle-390-dark": "interview-phone",
+    "set-up-1280-light": "interview-set-up",
+    "two-people-1280-light": "interview-two-people",
+}
+SIZES = {1280: 800, 390: 844}
+HALF_WAY = 8
 
 
-def take(chrome: Browser, url: str, name: str, folder: Path) -> None:
-    """One moment at both widths, light and dark."""
-    for width, height in ((1280, 800), (390, 844)):
-        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-        for scheme in schemes:
-            context = chrome.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,
-                reduced_motion="reduce",
-            )
-            page = context.new_page()
-            page.goto(url)
-            shown = next_question(page)
-            if shown["progress"]["answers"]:
-                page.wait_for_selector("#belief .w8, #final-belief .w8", state="attached")
-            page.wait_for_timeout(600)
-            page.screenshot(path=str(folder / f"interview-{name}-{width}-{scheme}.png"), full_page=True)
-            context.close()
+class Camera:
+    """Takes pictures of a page into a folder, of all moments or of those that are kept."""
+
+    def __init__(self, chrome: Browser, folder: Path, *, everything: bool) -> None:
+        self.chrome, self.folder, self.everything = chrome, folder, everything
+
+    def take(self, url: str, name: str, ready: Callable[[Page], None] = lambda page: None) -> None:
+        """One moment at both widths, light and dark, each in a new page that `ready` makes ready."""
+        for width, height in SIZES.items():
+            for scheme in SCHEMES:
+                taken = f"{name}-{width}-{scheme}"
+                file = taken if self.everything else KEPT.get(taken)
+                if file is None:
+                    continue
+                with visited(
+                    self.chrome, url, viewport={"width": width, "height": height}, color_scheme=scheme
+                ) as page:
+                    ready(page)
+                    page.wait_for_timeout(600)
+                    page.screenshot(path=str(self.folder / f"{file}.png"), full_page=True)
 
 
-def main(folder: Path) -> None:
-    """First question, half-way, last screen."""
-    with tempfile.TemporaryDirectory() as run, browser() as chrome:
-        server = Server("FrozenLake-v1", Path(run))
-        page = chrome.new_page()
-        page.goto(server.url)
-        shown = next_question(page)
-        take(chrome, server.url, "first", folder)
-        answers = 0
-        while shown["phase"] == "asking":
-            row, column = (part.split()[-1] for part in shown["question"]["where"].split(", "))
-            shown = press(page, f"Arrow{ACTIONS.get(f'{row},{column}', 'Left')}")
-            answers += 1
-            if answers == HALF_WAY:
-                take(chrome, server.url, "half-way", folder)
-        take(chrome, server.url, "last", folder)
+@contextmanager
+def served(environment: str | None, *options: str) -> Iterator[Server]:
+    """A server in a folder of its own, with a short name."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        server = Server(environment, Path("runs/mine"), *options)
+        yield server
         server.stop(signal.SIGKILL)
 
 
+def asked(page: Page) -> None:
+    """A question."""
+    next_question(page)
+
+
+def with_map(page: Page) -> None:
+    """The question or the ending, with its map."""
+    next_question(page)
+    page.wait_for_selector("#belief .w8, #final-belief .w8", state="attached")
+
+
+def half_way_through(selector: str) -> Callable[[Page], None]:
+    """Films at a step in the middle."""
+
+    def ready(page: Page) -> None:
+        next_question(page)
+        for film in page.locator(selector).all():
+            page.wait_for_function("(seek) => seek.max > 0", arg=film.locator(".seek").element_handle())
+            film.locator(".seek").evaluate(
+                "(seek) => { seek.value = Math.ceil(seek.max * 0.7); seek.dispatchEvent(new Event('input')); }"
+            )
+            page.wait_for_function("(scene) => scene.childElementCount", arg=film.locator(".scene").element_handle())
+
+    return ready
+
+
+def lake(camera: Camera) -> None:
+    """FrozenLake for somebody who wants the flag: first question, half-way, comparison, ending, and two people."""
+    with served("FrozenLake-v1", "--name", "Olga") as server, visited(camera.chrome, server.url) as page:
+        shown = next_question(page)
+        camera.take(server.url, "question", asked)
+        if camera.everything:
+            changed(page, page.get_by_text("I compare", exact=True).click)
+            camera.take(server.url, "comparison", half_way_through("#pair > section"))
+            changed(page, page.get_by_text("Ask me", exact=True).click)
+            shown = start_again(page)
+        while shown["phase"] == "asking":
+            shown = reply(page, shown, to_the_flag)
+            if shown["phase"] == "asking" and shown["progress"]["answers"] == HALF_WAY:
+                inferred(page)
+                camera.take(server.url, "middle", with_map)
+        camera.take(server.url, "ending", with_map)
+        two_people(camera, server, page)
+
+
+def two_people(camera: Camera, server: Server, page: Page) -> None:
+    """And somebody else who wants to stay at the upper edge."""
+    page.goto(f"{server.url}people")
+    with visited(camera.chrome, page.locator("#link").input_value()) as other:
+        other.locator("#name").fill("Anna")
+        other.keyboard.press("Enter")
+        other.wait_for_selector("#actions button")
+        while (shown := next_question(other))["phase"] == "asking":
+            reply(other, shown, lambda name: "up")
+    camera.take(f"{server.url}people", "two-people", lambda page: page.wait_for_timeout(2000))
+
+
+def taxi(camera: Camera) -> None:
+    """Taxi, when the agent shows an episode that it walked on guesses."""
+    with served(TAXI, "--horizon", "30") as server, visited(camera.chrome, server.url) as page:
+        person, shown = driver(list(keys(page))), next_question(page)
+        while shown["question"]["kind"] != "episode":
+            shown = say(page, inferred(page) if shown["progress"]["answers"] > 20 else shown, person)
+        camera.take(server.url, "episode", half_way_through("#episode"))
+
+
+def set_up(camera: Camera) -> None:
+    """The page on which an interview is set up."""
+    with served(None) as server:
+        camera.take(server.url, "set-up", lambda page: page.wait_for_timeout(500))
+
+
+def main(options: argparse.Namespace) -> None:
+    """All pictures."""
+    with browser() as chrome:
+        camera = Camera(chrome, options.folder.resolve(), everything=options.all)
+        parts: dict[str, Callable[[Camera], Any]] = {"lake": lake, "taxi": taxi, "set-up": set_up}
+        for name, part in parts.items():
+            if options.only in (None, name):
+                part(camera)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", choices=("lake", "taxi", "set-up"))
+    main(parser.parse_args())

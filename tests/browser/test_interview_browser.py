@@ -154,7 +154,7 @@ def test_the_address_without_its_last_slash_works(page: Page, server: Server) ->
 
 
 def test_nothing_is_promised_until_contradictions_are_put_right(chrome: Browser, tmp_path: Path) -> None:
-    server = Server("four-paths", tmp_path)
+    server = Server("four-paths", tmp_path, "--epsilon", "0.5")
     try:
         with opened(chrome, server) as page:
             while (shown := next_question(page))["phase"] == "asking":

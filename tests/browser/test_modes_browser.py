@@ -96,7 +96,7 @@ def test_comparisons_alone_tell_that_it_is_the_flag(page: Page) -> None:
     assert shown["question"]["kind"] == "pair"
     assert_accessible_and_fits(page)
     page.set_viewport_size({"width": 1280, "height": 800})
-    said = []
+    said: list[str] = []
     while shown["phase"] == "asking" and len([key for key in said if key != "="]) < 5:
         said.append(better(page, shown))
         shown = press(page, said[-1])

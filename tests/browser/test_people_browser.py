@@ -8,9 +8,8 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -18,13 +17,13 @@ from playwright.sync_api import Browser, Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import AXE, browser, next_question, press
+from browsing import assert_accessible_and_fits, browser, next_question, press
+from browsing import visited as person
 from interviews import DOWN, UP, wants_the_end_of
 from replies import reply
 
 from studies.serving import Server
 
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KEYS = ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown")
 
 
@@ -74,20 +73,6 @@ def chrome() -> Iterator[Browser]:
         yield opened
 
 
-@contextmanager
-def person(chrome: Browser, url: str, **options: Any) -> Iterator[Page]:
-    """A browser of one's own."""
-    context = chrome.new_context(reduced_motion="reduce", **options)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
-    page.goto(url)
-    yield page
-    context.close()
-    assert not complaints
-
-
 def answer_all(page: Page, arm: int) -> None:
     """Situations by key; the other questions have tests of their own."""
     wants = wants_the_end_of(arm)
@@ -103,20 +88,6 @@ def answer_all(page: Page, arm: int) -> None:
             [name, body],
         )
         assert code == 200
-
-
-def assert_accessible_and_fits(page: Page) -> None:
-    """At both widths, light and dark: no serious finding of axe-core, and nothing sticks out."""
-    assert AXE.exists(), "axe-core is missing; run npm ci"
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 844})
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            page.evaluate(AXE.read_text(encoding="utf-8") + ";undefined")
-            found = page.evaluate("axe.run(document).then((result) => result.violations)")
-            serious = [one for one in found if one["impact"] in ("serious", "critical")]
-            assert not [f"{one['id']}: {one['nodes'][0]['html']}" for one in serious]
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_two_people_through_a_mapped_port(chrome: Browser, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import browser, next_question, press
-from test_people_browser import assert_accessible_and_fits, person
+from browsing import assert_accessible_and_fits, browser, next_question, press
+from browsing import visited as person
 
 from studies.serving import Server
 

@@ -106,9 +106,9 @@ class EnvironmentDescription:
 
     An environment of your own takes part if its class has one as its attribute `description`. All functions are given
     the unwrapped environment: `words` and `map_cell` an observation too, `end_words` one with which an episode ended
-    (None: as any other), `features` says what an observation consists of, `pose` puts the environment where that observation is made, so that it can be rendered there,
-    and `frame` is given the shape of the rendering. Where a wrapper changes the observations nothing is known of them,
-    unless the functions understand wrapped ones too.
+    (None: as any other), `features` says what an observation consists of, `pose` puts the environment where that
+    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. Where a
+    wrapper changes the observations nothing is known of them, unless the functions understand wrapped ones too.
     """
 
     actions: tuple[str, ...] = ()

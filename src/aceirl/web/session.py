@@ -22,7 +22,6 @@ from aceirl.envs import ENVIRONMENTS
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.files import DiskError, Event, Log, disk, replace
-from aceirl.goal import YOU, goal_in_words
 from aceirl.preferences import Preference
 from aceirl.protocols import Question
 from aceirl.runs import CONFIGURATION as RUN
@@ -30,7 +29,6 @@ from aceirl.runs import HERE, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.sources import Source
 from aceirl.turns import Turn
-from aceirl.web.answer_errors import answer_errors
 from aceirl.web.conduct import MOST_GUESSES, guess, is_worth_showing, next_conduct, wants_repeat
 from aceirl.web.environment_view import open_view
 from aceirl.web.history import (
@@ -41,10 +39,10 @@ from aceirl.web.history import (
     Reviewed,
     Rule,
     Walk,
-    effective,
     last_said,
     taken_back,
 )
+from aceirl.web.outcome import demonstrations, summary
 from aceirl.web.pairs import enough_episodes, next_pair
 from aceirl.web.scope import Scope
 
@@ -170,7 +168,7 @@ class Interview:
             scope = Scope.like(self.view.features(question.state), relations)
             also = [state for state in self.like(scope) if state != question.state]
             event |= {"scope": [list(one) for one in scope.conditions], "also": also, "turn": self.turn}
-        event |= self._names(question.state, action) | self._seconds()
+        event |= self.named(question.state, action) | self._seconds()
         changed = self._do(event)
         walk = self.history.walk
         self._moved = None if walk is None or self.reopened else (walk.number, question.step, action)
@@ -202,7 +200,7 @@ class Interview:
             self._rebuild()
             return
         event: Event = {"event": "skip", "state": question.state, "step": question.step}
-        self._do(event | self._names(question.state) | self._seconds())
+        self._do(event | self.named(question.state) | self._seconds())
         if self.reopened:
             self._rebuild()
         else:
@@ -243,7 +241,7 @@ class Interview:
         if self.history.standing(state) is None:
             raise InputError(f"state {state} was never answered, so there is nothing to put right")
         event: Event = {"event": "correct", "state": state, "action": action}
-        self._do(event | self._names(state, action) | {"seconds": None})
+        self._do(event | self.named(state, action) | {"seconds": None})
         self._rebuild()
 
     def undo(self, turn: int) -> None:
@@ -303,7 +301,7 @@ class Interview:
             "episode": walk.number,
             "approved": [list(one) for one in approved],
             "instead": None if instead is None else list(instead),
-            "names": [self._names(state, action) for _, state, action in news],
+            "names": [self.named(state, action) for _, state, action in news],
         }
         self._do(event | self._seconds())
         if self.reopened:
@@ -436,7 +434,7 @@ class Interview:
         """Log that answers for many situations hold for these steps and states."""
         events: list[Event] = [
             {"event": "applied", "state": state, "step": step, "action": rule.action, "rule": rule.number}
-            | self._names(state, rule.action)
+            | self.named(state, rule.action)
             for rule, step, state in found
         ]
         with self._writing():
@@ -492,8 +490,8 @@ class Interview:
         if self.ponders and version == self.version:
             self._pair = next_pair(self.history, turn)
         if self.phase == "done" and version == self.version:
-            result = json.dumps(self.summary(), indent=2, ensure_ascii=False).encode()
-            lines = "".join(json.dumps(line) + "\n" for line in self.demonstrations())
+            result = json.dumps(summary(self), indent=2, ensure_ascii=False).encode()
+            lines = "".join(json.dumps(line) + "\n" for line in demonstrations(self))
             with self._writing(), disk(self.folder):
                 replace(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
                 Run.written(self.folder, self.settings, changed(self.source, expert=HERE), turn, "questions")
@@ -505,52 +503,6 @@ class Interview:
         """The files for the person: the log, and the result if it is the present one."""
         results = RESULTS if self.kept_version == self.version else ()
         return [self.folder / name for name in (CONFIGURATION, ANSWERS, *results)]
-
-    def demonstrations(self) -> list[dict[str, Any]]:
-        """The answers that stand, as `DemonstrationExpert` reads them: with names, and when each was last given."""
-        given: dict[tuple[int, int], Event] = {}
-        for event in effective(self.log):
-            match event["event"]:
-                case "answer" | "correct" | "applied":
-                    states = [event["state"], *event.get("also", ())]
-                    given |= {(state, event["action"]): event for state in states}
-                case "review":
-                    said = [*event["approved"], *([event["instead"]] if event["instead"] else [])]
-                    given |= {(state, action): event for _, state, action in said}
-        lines = []
-        for state, action in sorted(self.history.known().items()):
-            observation, does = self.view.demonstrated(state, action)
-            line = {"observation": observation, "action": does} | self._names(state, action)
-            lines.append(line | {key: given[state, action].get(key) for key in ("time", "seconds")})
-        return lines
-
-    def summary(self) -> dict[str, Any]:
-        """The outcome in plain values."""
-        history, learned = self.history, self.learned
-        names = [self.view.name(state) for state in range(self.environment.n_states)]
-        actions = [action.name for action in self.view.actions]
-        return {
-            "environment": self.source.environment,
-            "goal": [] if learned is None else goal_in_words(learned, names, actions, YOU),
-            "certified": self.certified,
-            "certified_loss_share": self.certified_share,
-            "asked_loss_share": self.accuracy.epsilon,
-            "confidence": 1 - self.accuracy.delta,
-            "answers": history.answers,
-            "situations": len(history.known()),
-            "comparisons": len(history.compared),
-            "skipped": history.skips,
-            "episodes": history.episodes,
-            "steps": history.samples,
-            "answer_errors": asdict(answer_errors(history.repeats, history.contradictions)),
-            "answers_by_state": {
-                self.view.name(state): self.view.actions[action].name for state, action in history.known().items()
-            },
-            "contradictions": {
-                self.view.name(state): [self.view.actions[vote].name for vote in votes.votes]
-                for state, votes in history.contradictory().items()
-            },
-        }
 
     def generator(self, *name: int) -> np.random.Generator:
         """A stream of randomness of that name; the same whenever it is asked for."""
@@ -570,7 +522,7 @@ class Interview:
         if not 0 <= action < self.environment.n_actions:
             raise InputError(f"action {action} is not one of 0 to {self.environment.n_actions - 1}")
 
-    def _names(self, state: int, action: int | None = None) -> Event:
+    def named(self, state: int, action: int | None = None) -> Event:
         """A state and an action in words."""
         named = {"state_name": self.view.name(state)}
         return named if action is None else named | {"action_name": self.view.actions[action].name}

@@ -258,6 +258,8 @@ def _answer_errors_in_words(interview: Interview) -> str:
         return "No question came twice, so there is no telling how many of your answers may be errors."
     if not found.repeated:
         return "Everybody errs now and then, so a few questions may come twice on purpose."
+    if found.high == 1 and not found.low:
+        return f"{_times(found)}. That is too few to say how many of your answers may be errors."
     range_ = f"{_percent(found.low)} to {_percent(found.high)}" if found.low else f"at most {_percent(found.high)}"
     return (
         f"{_times(found)}. About {_percent(found.guess)} of your answers may be errors "
@@ -280,7 +282,9 @@ def _belief(interview: Interview) -> dict[str, Any]:
     here = None
     if walk is not None:
         asked = interview.asked
-        met = [asked.state] if isinstance(asked, Question) else [walk.states[-1], *reversed(walk.states)]
+        over = interview.engine.access.terminal
+        on_the_way = [state for state in reversed(walk.states) if state not in over]
+        met = [asked.state] if isinstance(asked, Question) else [*on_the_way, walk.states[-1]]
         here = next((cell for state in met if (cell := shown.map_cell(state))), None)
     states = []
     for state in range(interview.environment.n_states):
@@ -405,14 +409,11 @@ def next_steps(interview: Interview) -> list[dict[str, str]]:
     if source.environment in ENVIRONMENTS:
         return steps
     made = "".join(f", {name}={value!r}" for name, value in source.parameters.items())
-    program = f"""import gymnasium
-from aceirl.outputs import GymResult, RecoveredReward
-from aceirl.runs import Run
-from aceirl.show.opened import opened
+    program = f"""import aceirl
+import gymnasium
 
-with opened(Run.open({folder!r})) as run:
-    wanted = GymResult.of(run.turn, run.task.environment)
-env = RecoveredReward(gymnasium.make({source.environment!r}{made}), wanted)  # pays what you want"""
+wanted = aceirl.load({folder!r})
+env = wanted.wrapper(gymnasium.make({source.environment!r}{made}))  # pays what you want"""
     return [
         {"title": "Train any agent on it, in Python", "code": program},
         {

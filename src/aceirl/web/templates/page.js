@@ -127,7 +127,11 @@
     let guesses = false;
     for (const state of states) {
       const level = ready && state.reward ? Math.round(8 * state.reward / most) : 0;
-      svg.append(cell(state, `cell w${level}`));
+      svg.append(cell(state, `cell w${level}${state.end ? " end" : ""}`));
+      if (state.end) {
+        svg.append(endLabel(state, level));
+        continue;
+      }
       const action = state.said ?? (ready ? state.guess : undefined);
       if (action === undefined || (state.said === undefined && !state.reward)) continue;
       const guess = state.said === undefined;
@@ -138,7 +142,7 @@
     const best = [...states].sort((a, b) => (b.reward || 0) - (a.reward || 0))[0];
     target.setAttribute("aria-label", ready && best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards.");
     target.removeAttribute("aria-labelledby");
-    legend.replaceChildren(title ? `${title}: less` : "Less", ramp(), explained(guesses));
+    legend.replaceChildren(title ? `${title}: less` : "Less", ramp(), explained(guesses), states.some((s) => s.end) ? DASHED : "");
   }
 
   function ramp() {
@@ -152,6 +156,7 @@
     return all;
   }
 
+  const DASHED = " Dashed: where an episode ends.";
   const explained = (guesses) => `more reward. Arrows: what you said${guesses ? "; faint ones: what it would do where you gave no answer" : ""}.`;
 
   // A map panel of the last screen: what each place is worth, over the environment's own picture.
@@ -166,17 +171,19 @@
       svg = shape("svg", { viewBox: `${left} ${-high} ${right - left} ${high - low}`, "aria-hidden": "true" });
       if (panel.picture) svg.append(shape("image", { ...frame, href: panel.picture, preserveAspectRatio: "none" }));
     }
+    // Where most is open, the words beside the map say so.
+    const fewOpen = 2 * states.filter((s) => s.open).length <= states.length;
     let guesses = false, open = false;
     for (const state of states) {
       const level = Math.round(8 * (state.reward || 0) / most);
       const ink = level > 4 ? "on-bright" : "on-dark";
       svg.append(cell(state, `cell w${level}${state.end ? " end" : ""}${panel.picture ? " over" : ""}`));
-      if (state.end) svg.append(shape("text", { class: `end-label ${ink}`, x: state.x, y: -state.y + 0.34 }, state.end.slice(0, 9)));
+      if (state.end) svg.append(endLabel(state, level));
       else if (state.said !== undefined || state.reward) {
         guesses = guesses || state.said === undefined;
         svg.append(mark(state, about.actions[state.said ?? state.guess], level, state.said === undefined));
       }
-      if (state.open && level < 8) {
+      if (state.open && level < 8 && fewOpen) {
         open = true;
         svg.append(shape("text", { class: `open ${ink}`, x: state.x + 0.32, y: -state.y - 0.3 }, "?"));
       }
@@ -185,8 +192,10 @@
     const best = states.reduce((a, b) => ((b.reward || 0) > (a.reward || 0) ? b : a));
     target.setAttribute("aria-label", best.reward ? `A map. Most reward: ${best.name}.` : "A map without rewards.");
     target.removeAttribute("aria-labelledby");
-    legend.replaceChildren("Less", ramp(), explained(guesses), states.some((s) => s.end) ? " Dashed: where an episode ends." : "", open ? " “?”: your answers leave it open." : "");
+    legend.replaceChildren("Less", ramp(), explained(guesses), states.some((s) => s.end) ? DASHED : "", open ? " “?”: your answers leave it open." : "");
   }
+
+  const endLabel = (state, level) => shape("text", { class: `end-label ${level > 4 ? "on-bright" : "on-dark"}`, x: state.x, y: -state.y + 0.34 }, state.end.slice(0, 9));
 
   function mark(state, action, level, guess) {
     const [ax, ay] = state.ahead, [right, up] = action.direction;
@@ -386,7 +395,7 @@
     $("covers").textContent = progress.situations > progress.answers ? `They say what you would do in ${plural(progress.situations, "situation")}.` : "";
     const skipped = progress.skipped ? `, and ${plural(progress.skipped, "time")} you did not know` : "";
     $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
-    $("answer-errors").textContent = now.answer_errors;
+    $("answer-errors").textContent = now.mode === "ask" ? now.answer_errors : "";
     drawBelief($("belief"), $("legend"));
   }
 
@@ -517,6 +526,11 @@
     async load(path) {
       const mine = this.loading += 1;
       this.frames = [];
+      // Nobody is to judge by the film of the question before.
+      clearTimeout(this.timer);
+      this.scene.replaceChildren();
+      this.words.textContent = "";
+      this.seek.max = this.seek.value = 0;
       const sent = await ask(path);
       if (mine !== this.loading || !sent || !sent.frames.length) return;
       this.frames = sent.frames;
@@ -536,8 +550,9 @@
       if (at >= 0) this.stop(at);
     }
     go(at) {
-      this.at = at;
       const frame = this.frames[at];
+      if (!frame) return;
+      this.at = at;
       this.seek.value = at;
       this.seek.setAttribute("aria-valuetext", `Step ${frame.step}: ${frame.words}`);
       this.words.textContent = `Step ${frame.step}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;

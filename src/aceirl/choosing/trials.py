@@ -1,0 +1,187 @@
+"""Random episodes, and the beginning of a run: how long things take, and how many it will be."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aceirl.certificates.e_process import Forecast, kelly_wager
+from aceirl.collect import Streams
+from aceirl.envs import ENVIRONMENTS, make
+from aceirl.envs.simulator import Simulator
+from aceirl.loop import learn
+from aceirl.protocols import Environment
+from aceirl.settings import Settings
+from aceirl.sources import Source, Task, gym_env
+from aceirl.sources.gymnasium import adapted
+from aceirl.turns import Turn
+
+RANDOM_EPISODES, RANDOM_SECONDS, LONGEST_EPISODE = 20, 5.0, 1_000
+
+REHEARSED_EPISODES, REHEARSED_SECONDS = 40, 10.0
+"""A rehearsal ends with its certificate, or when it can foretell one after so many episodes, or after so long."""
+
+
+@dataclass(frozen=True)
+class Wandering:
+    """What random episodes showed: how many there were, their steps in all, and how many ended by themselves.
+
+    `seconds_per_step` is the median, of the environment alone; `states` are those met. Where little is known yet:
+    `longest` is the longest that ended, `limit` the shortest that was truncated, and `ranges` are the lowest and
+    highest value of each number in a continuous observation.
+    """
+
+    episodes: int
+    steps: int
+    seconds_per_step: float
+    ended: int
+    states: int | None = None
+    longest: int | None = None
+    limit: int | None = None
+    ranges: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the first episodes of the run showed, with its expert.
+
+    `more_samples` is what the certificate expects to need still, 0 if it holds and None if it cannot say; the two rates
+    are those of the second half of the rehearsal. `contradicted` are the states in which the expert, asked again, said
+    something else.
+    """
+
+    episodes: int
+    samples: int
+    answers: int
+    seconds: float
+    certified: bool
+    more_samples: int | None
+    answers_per_sample: float
+    seconds_per_sample: float
+    contradicted: int
+
+
+@contextmanager
+def environment_of(source: Source) -> Iterator[Environment]:
+    """The environment of a source, without an expert."""
+    if source.environment in ENVIRONMENTS:
+        yield Simulator(make(source.environment, source.seed, **source.parameters).mdp)
+        return
+    with closing(gym_env(source)) as env:
+        yield adapted(source, env)
+
+
+def wander(environment: Environment, seed: int) -> Wandering:
+    """Random episodes, `RANDOM_EPISODES` of them or fewer if they take long."""
+    rng = Streams.of(seed, 0).ties
+    lengths: list[int] = []
+    seconds: list[float] = []
+    ended, met, began = 0, set(), time.perf_counter()
+    while len(lengths) < RANDOM_EPISODES and (not lengths or time.perf_counter() - began < RANDOM_SECONDS):
+        met.add(environment.reset(rng))
+        for step in range(1, environment.horizon + 1):
+            action, before = int(rng.integers(environment.n_actions)), time.perf_counter()
+            state = environment.step(action)
+            seconds.append(time.perf_counter() - before)
+            met.add(state)
+            over = state in getattr(environment, "terminal", ())
+            if over or step == environment.horizon:
+                ended += over
+                lengths.append(step)
+                break
+    return Wandering(len(lengths), sum(lengths), float(np.median(seconds)), ended, len(met))
+
+
+def wander_unlimited(env: Any, seed: int) -> Wandering:
+    """The same in a Gymnasium environment whose episodes or observations the learner cannot take yet."""
+    env.action_space.seed(seed)
+    lengths: list[int] = []
+    seconds: list[float] = []
+    observations: list[Any] = []
+    outcomes: list[tuple[bool, bool]] = []
+    began = time.perf_counter()
+    while len(lengths) < RANDOM_EPISODES and (not lengths or time.perf_counter() - began < RANDOM_SECONDS):
+        env.reset(seed=seed + len(lengths))
+        for step in range(1, LONGEST_EPISODE + 1):
+            action, before = env.action_space.sample(), time.perf_counter()
+            observation, _, terminated, truncated, _ = env.step(action)
+            seconds.append(time.perf_counter() - before)
+            observations.append(observation)
+            if terminated or truncated or step == LONGEST_EPISODE:
+                outcomes.append((bool(terminated), bool(truncated)))
+                lengths.append(step)
+                break
+    over = [length for length, (terminated, _) in zip(lengths, outcomes, strict=True) if terminated]
+    cut = [length for length, (terminated, truncated) in zip(lengths, outcomes, strict=True) if truncated > terminated]
+    return Wandering(
+        len(lengths),
+        sum(lengths),
+        float(np.median(seconds)),
+        len(over),
+        longest=max(over, default=None),
+        limit=min(cut, default=None),
+        ranges=_ranges(observations),
+    )
+
+
+def _ranges(observations: Sequence[Any]) -> tuple[tuple[float, float], ...]:
+    """The lowest and the highest of each number; none, if observations are not flat rows of numbers."""
+    first = np.asarray(observations[0]) if observations and not isinstance(observations[0], dict | tuple) else None
+    if first is None or first.ndim != 1 or first.dtype.kind != "f":
+        return ()
+    rows = np.asarray(observations, dtype=np.float64)
+    return tuple(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))
+
+
+def rehearse(task: Task, settings: Settings) -> Rehearsal:
+    """Begin the run, and stop when it is seen what it will take."""
+    began, seconds, turns = time.perf_counter(), [], []
+    with closing(learn(task.environment, task.expert, settings)) as steps:
+        for turn in steps:
+            turns.append(turn)
+            seconds.append(time.perf_counter() - began)
+            late = turn.record.episodes >= REHEARSED_EPISODES and turn.iteration % 10 == 0
+            if turn.record.stopped or seconds[-1] > REHEARSED_SECONDS or (late and _foretold(turn) is not None):
+                break
+    # The first turns compile and meet everything for the first time; what comes is like the second half.
+    last, half = turns[-1].record, turns[(len(turns) - 1) // 2].record
+    grown = max(1, last.samples - half.samples)
+    elapsed = seconds[-1] - seconds[(len(turns) - 1) // 2]
+    return Rehearsal(
+        last.episodes,
+        last.samples,
+        last.answers,
+        seconds[-1],
+        last.stopped == "certificate",
+        _foretold(turns[-1]),
+        (last.answers - half.answers) / grown,
+        elapsed / grown,
+        int(np.count_nonzero(turns[-1].counts.contradicted)),
+    )
+
+
+def _foretold(turn: Turn) -> int | None:
+    """How many more samples the certificate expects to need."""
+    kind = turn.settings.certify
+    if kind is None:
+        return None
+    found = turn.certificate(kind.name)
+    return 0 if found.holds else found.more_samples
+
+
+def least_episodes(settings: Settings, environment: Environment | None = None, *, horizon: int = 1) -> int:
+    """How many episodes the `policy` certificate takes if none of them ever leaves what is known."""
+    steps = horizon if environment is None else environment.horizon
+    target = settings.target(steps)
+    losses = target.losses(steps)
+    if environment is not None and environment.initial is not None:
+        losses = np.minimum(losses, losses[1])  # every start is known, and the expert is taken at its word
+    share = target.share(steps)
+    growth = kelly_wager(Forecast(np.zeros((steps, 1)), np.eye(steps + 1)[-1], losses), share).growth
+    return math.ceil(math.log(1 / settings.delta) / growth) if growth > 0 else 1
