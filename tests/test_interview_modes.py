@@ -26,6 +26,7 @@ from interviews import (
     work_out,
 )
 
+from aceirl import files
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.files import Event
@@ -124,7 +125,7 @@ def test_an_answer_can_hold_everywhere_like_this(tmp_path: Path) -> None:
     interview.walk_on(10)
     assert here(interview) not in range(11, 21), "nobody is asked about what was said"
     again = assert_same_when_opened_again(interview)
-    assert {row["how"] for row in answers(again)} == {"", "as everywhere with corridor upper"}
+    assert {row["how"] for row in answers(again)} == {"", "the same: corridor upper"}
 
     again.undo(again.turn)
     assert again.history.known() == {0: UP}
@@ -507,3 +508,40 @@ def test_the_agent_looks_around_before_it_asks_and_not_for_ever(
     asked = begin(tmp_path / "asked", LAKE)
     finish(asked, flag_seeker(asked))
     assert interview.history.answers <= asked.history.answers
+
+
+def test_an_answer_that_comes_back_by_undoing_stands_only_since_then(tmp_path: Path) -> None:
+    """Episodes in between were walked on another one, whatever is said afterwards."""
+    interview = begin(tmp_path, GRIDWORLD)
+    for _ in range(4):
+        answer(interview, lambda state: RIGHT)
+    state, action = next(iter(interview.history.known().items()))
+    interview.correct(interview.turn, state, (action + 1) % 4)
+    while interview.asked is None or interview.history.walk is None:
+        interview.walk_on(10)
+    answer(interview, lambda state: RIGHT)
+    now = interview.history.walk.number
+    interview.undo(interview.turn)
+    interview.undo(interview.turn)
+    assert interview.history.standing(state) == action
+    assert interview.history.votes[state].since[0] >= now
+
+
+def test_starting_again_on_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interview = begin(tmp_path, LAKE)
+    for _ in range(3):
+        answer(interview, lambda state: RIGHT)
+    interview.answer(interview.turn, RIGHT)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "_write_all", full)
+        for change in (lambda: interview.walk_on(5), lambda: interview.start_again(interview.turn)):
+            with pytest.raises(InputError, match="No space left"):
+                change()
+    interview.walk_on(10)
+    assert interview.history.answers == 4
+    assert interview.engine.belief.iteration == interview.history.episodes
+    assert_same_when_opened_again(interview)

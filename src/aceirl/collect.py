@@ -247,7 +247,7 @@ class _Questions:
             self.left = 0
             return action, trusted
         if isinstance(reply, Guess):
-            return reply.action, trusted and (not again or reply.action == action)
+            return reply.action, trusted
         if isinstance(reply, Reply):
             if not again and self.kind.deterministic:
                 self.memory[key] = None

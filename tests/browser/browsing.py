@@ -100,12 +100,12 @@ def inferred(page: Page, patience: float = 60) -> dict[str, Any]:
     raise AssertionError(f"nothing inferred after {patience} seconds")
 
 
-def changed(page: Page, act: Callable[[], Any]) -> dict[str, Any]:
+def changed(page: Page, act: Callable[[], Any], patience: float = 60) -> dict[str, Any]:
     """Do something that changes the interview, and wait for what comes next."""
     turn = moment(page)["turn"]
     act()
     page.wait_for_function("(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)", arg=turn)
-    return next_question(page)
+    return next_question(page, patience)
 
 
 def press(page: Page, key: str) -> dict[str, Any]:

@@ -95,6 +95,9 @@ def test_comparisons_alone_tell_that_it_is_the_flag(page: Page) -> None:
     shown = choose(page, "I compare")
     assert shown["question"]["kind"] == "pair"
     assert_accessible_and_fits(page)
+    right = page.locator("#right-better").bounding_box()
+    assert right is not None
+    assert right["y"] + right["height"] <= 844, "on a phone one can choose without scrolling"
     page.set_viewport_size({"width": 1280, "height": 800})
     said: list[str] = []
     while shown["phase"] == "asking" and len([key for key in said if key != "="]) < 5:
@@ -109,6 +112,9 @@ def test_comparisons_alone_tell_that_it_is_the_flag(page: Page) -> None:
     click(page, "#finish")
     expect(page.locator("#wish")).to_have_text(WISH)
     expect(page.locator("#lines")).to_contain_text(f"You gave {len(said)} answers")
+    expect(page.locator("#explained-words")).to_have_text("You did not say of any situation what you would do.")
+    page.locator("#list-answers").click()
+    expect(page.locator("#answers-none")).to_contain_text("You compared episodes")
 
 
 def test_arrows_answer_after_the_mode_was_chosen_with_the_pointer(page: Page) -> None:

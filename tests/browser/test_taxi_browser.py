@@ -34,7 +34,7 @@ from studies.serving import Server
 TAXI = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"
 COLOURS = ("red", "green", "yellow", "blue")
 # So many answers at most, and after how many of them they wait until the agent has thought about it.
-MOST, LOOK_UP = 60, 6
+MOST, LOOK_UP = 60, 10
 
 
 def driver(names: list[str]) -> Person:
@@ -87,14 +87,13 @@ def test_a_driver_is_understood_after_a_few_answers_for_many_situations(tmp_path
             assert reviewed, "it has shown what it would do"
             progress = shown["progress"]
             assert progress["situations"] > 2 * progress["answers"]
-            changed(page, page.locator("#finish").click)
+            changed(page, page.locator("#finish").click, patience=180)
             check_the_ending(page, progress["answers"])
     finally:
         server.stop(signal.SIGKILL)
 
 
 def check_the_ending(page: Page, answers: int) -> None:
-    next_question(page, patience=120)
     expect(page.locator("#wish")).to_contain_text("You seem to want to reach the passenger delivered at the ")
     expect(page.locator("#lines")).to_contain_text(f"You gave {answers} answers, which say what you would do in ")
     expect(page.locator("#panels")).to_be_visible()

@@ -283,9 +283,14 @@ class History:
                 self.finished, self.episodes_since_user_action = event["event"] == "finish", 0
             case "adjust":
                 (horizon,) = _numbers(event["horizon"])
+                if self.walk is not None:
+                    self.walk.over = True  # it was another kind of episode
                 self.adjusted = Adjusted(float(event["epsilon"]), float(event["delta"]), horizon, len(self.walks))
                 self.finished, self.episodes_since_user_action = False, 0
-            case "undo" | "undone" | "start again":
+            case "undo":
+                for state in event.get("states", ()):
+                    self.votes.get(state, Votes()).since = (self.walk.number if self.walk else 0, 0)
+            case "undone" | "start again":
                 pass
             case unknown:
                 raise ValueError(unknown)
@@ -428,7 +433,8 @@ class History:
 def effective(events: Iterable[Event]) -> list[Event]:
     """The events since the person last started again, with what was undone left blank.
 
-    What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back.
+    What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back. An
+    undoing names the states of what it took back: what is said of them stands only since then.
     """
     kept: list[Event] = []
     said: list[int] = []
@@ -439,12 +445,19 @@ def effective(events: Iterable[Event]) -> list[Event]:
         elif event.get("event") == "undo":
             if not said:
                 raise _misfit(len(kept))
+            kept[-1] = event | {"states": _states_of(kept[said[-1]])}
             kept[said.pop()] = {"event": "undone"}
         elif event.get("event") == "start again":
             kept, said = [], []
     rules = {event["turn"] for event in kept if event.get("event") == "answer" and "scope" in event}
     lost = {"event": "undone"}
     return [lost if event.get("event") == "applied" and event.get("rule") not in rules else event for event in kept]
+
+
+def _states_of(event: Event) -> list[int]:
+    """The states that something was said about."""
+    reviewed = [*event.get("approved", ()), *([event["instead"]] if event.get("instead") else [])]
+    return [*([event["state"]] if "state" in event else []), *event.get("also", ()), *(one[1] for one in reviewed)]
 
 
 def last_said(events: Iterable[Event]) -> Event | None:

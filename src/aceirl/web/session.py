@@ -105,6 +105,7 @@ class Interview:
         self.source, self.accuracy = source, accuracy
         self.view = open_view(source)
         self.environment = self.view.environment
+        self._begun_horizon = self.environment.horizon
         self.log = Log(folder / ANSWERS)
         self.trouble: str | None = None
         self.learned: Turn | None = None
@@ -267,8 +268,6 @@ class Interview:
 
     def start_again(self, turn: int) -> None:
         """Forget everything that was said and seen, and begin anew; the log keeps it."""
-        self._check_turn(turn)
-        self._step = None
         self._decide(turn, {"event": "start again"})
         self.learned, self.learned_version = None, (0, 0)
 
@@ -295,7 +294,8 @@ class Interview:
 
     def _do_review(self, walk: Walk, approved: list[Reviewed], instead: Reviewed | None) -> None:
         news = [*approved, *([] if instead is None else [instead])]
-        news = [one for one in news if self.history.standing(one[1]) is None]
+        last = self.environment.horizon - 1  # the episode may have been longer
+        news = [(min(step, last), state, a) for step, state, a in news if self.history.standing(state) is None]
         event: Event = {
             "event": "review",
             "episode": walk.number,
@@ -647,11 +647,12 @@ class Interview:
     def _set_up(self, times_begun: int) -> None:
         """The settings that hold now: those the interview was begun with, or as the person has adjusted them."""
         (self.source, self.accuracy), adjusted = self.begun_with, self.history.adjusted
+        horizon = self._begun_horizon
         if adjusted is not None:
-            self.accuracy = Accuracy(adjusted.epsilon, adjusted.delta)
-            if adjusted.horizon != self.environment.horizon or self.source.horizon != self.begun_with[0].horizon:
-                self.source = _with_horizon(self.source, adjusted.horizon)
-        if adjusted is not None and adjusted.horizon != self.environment.horizon:
+            self.accuracy, horizon = Accuracy(adjusted.epsilon, adjusted.delta), adjusted.horizon
+        if horizon != self._begun_horizon:
+            self.source = _with_horizon(self.source, horizon)
+        if horizon != self.environment.horizon:
             self.view = open_view(self.source)
             self.environment = self.view.environment
         # Who starts again meets new chances: to see the same episodes once more would make the promise unsound.

@@ -56,7 +56,7 @@ def view(interview: Interview) -> dict[str, Any]:
         "belief": _belief(interview),
         "contradictions": _contradictions(interview),
         "can_undo": interview.can_undo,
-        "finished": interview.history.finished,
+        "finished": interview.history.finished and not interview.certified,
         "settings": {
             "epsilon": interview.accuracy.epsilon,
             "delta": interview.accuracy.delta,
@@ -73,10 +73,10 @@ def answers(interview: Interview) -> list[dict[str, Any]]:
     for event in effective(interview.log):
         match event["event"]:
             case "answer" if "scope" in event:
-                words = f"as everywhere with {Scope.read(event['scope']).words}"
+                words = f"the same: {Scope.read(event['scope']).words}"
                 how |= {state: words for state in (event["state"], *event["also"]) if state not in how}
             case "applied":
-                how.setdefault(event["state"], "as everywhere like that")
+                how.setdefault(event["state"], "the same everywhere like it")
             case "answer":
                 how.setdefault(event["state"], "")
             case "correct":
@@ -357,7 +357,7 @@ def _outcome(interview: Interview) -> dict[str, Any]:
     worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
     known = len(history.known())
     if known > history.answers:
-        worked += f", which say what you would do in {counted(known, 'situation')}"
+        worked += f", for {counted(known, 'situation')}"
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
     lines = [*wish, f"{worked}; the agent walked {episodes}, {steps} in all."]
     if not interview.certified and not history.contradictory():
@@ -385,8 +385,10 @@ def _explained(interview: Interview) -> dict[str, Any]:
     compared = [verdicts[state] for state in known if state in verdicts]
     if compared:
         words = f"That explains what you would do in {sum(compared)} of {counted(len(compared), 'situation')}."
-    else:
+    elif known:
         words = "There is no goal that explains any of your answers."
+    else:
+        words = "You did not say of any situation what you would do."
     return {"words": words, "rows": rows}
 
 

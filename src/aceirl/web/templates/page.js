@@ -580,6 +580,7 @@
     const sent = await ask("answers");
     if (!sent) return;
     $("answers-none").hidden = sent.answers.length > 0;
+    $("answers-none").textContent = now.progress.answers ? "You compared episodes; the last comparison can be taken back with Undo." : "You have not answered anything yet.";
     $("answers-table").hidden = !sent.answers.length;
     $("answers-table").tBodies[0].replaceChildren(...sent.answers.map((row) => {
       const line = document.createElement("tr"), name = document.createElement("th"), choice = document.createElement("td");
