@@ -175,7 +175,8 @@ def _number(found: Explanation) -> str:
     compared = _comparisons(found)
     if not found.answers:
         return compared
-    return f"{found.answers:,} answers" + (f" and the {compared}" if found.preferences else "")
+    answers = f"{found.answers:,} answer{'' if found.answers == 1 else 's'}"
+    return f"{answers} and the {compared}" if found.preferences else answers
 
 
 def _count(found: Explanation) -> str:

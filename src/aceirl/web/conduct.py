@@ -51,9 +51,8 @@ def _shall_look_around(history: History) -> bool:
     if history.episodes_since_user_action > 1 or lately >= LOOKING_EPISODES:
         return False
     looking = history.walks[len(history.walks) - lately :]
-    all_steps = sum(walk.step for walk in history.walks if walk.conduct == "alone")
     most = LOOKING_STEPS if history.said else FIRST_STEPS
-    if sum(walk.step for walk in looking) >= most or all_steps >= ALL_LOOKING_STEPS:
+    if sum(walk.step for walk in looking) >= most or history.alone_steps >= ALL_LOOKING_STEPS:
         return False
     last = looking[-NEWS_EPISODES:]
     return len(last) < NEWS_EPISODES or sum(w.news for w in last) > NEWS * sum(w.step for w in last)
@@ -65,10 +64,10 @@ def is_worth_showing(history: History, guesses: int) -> bool:
     The person says the same to one guess as to many, so a few episodes are passed over in the hope of a better one.
     """
     passed: list[int] = []
-    for walk in reversed(history.walks[: -1 if history.walks and not history.walks[-1].over else None]):
+    for walk in reversed(history.walks):
         if walk.offered or len(passed) >= MOST_PASSED_OVER:
             break
-        if walk.conduct == "shown":
+        if walk.conduct == "shown" and walk.over:
             passed.append(len(walk.guessed))
     if guesses == 0:
         return False

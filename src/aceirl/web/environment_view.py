@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -120,6 +121,7 @@ class GymView:
         from aceirl.envs.gymnasium import GymEnvironment
 
         self._env = rendering_env(source)
+        self._told: dict[tuple[str, int], tuple[Any, bool, Any]] = {}
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
         self.shape = "grid"
         self.brief = description(self._env).brief
@@ -134,11 +136,22 @@ class GymView:
         """The state in words."""
         if state == NOWHERE:
             return NOWHERE_NAME
-        return words(self._env, self.environment.observation(state), terminal=state in self.environment.terminal)
+        terminal = state in self.environment.terminal
+        return str(self._once("name", state, lambda seen: words(self._env, seen, terminal=terminal)))
+
+    def _once(self, what: str, state: int, told: Callable[[Any], Any]) -> Any:
+        """What is told of a state's observation, asked for once; states may be numbered anew."""
+        seen, terminal = self.environment.observation(state), state in self.environment.terminal
+        known = self._told.get((what, state))
+        if known is None or known[0] is not seen or known[1] != terminal:
+            known = self._told[what, state] = seen, terminal, told(seen)
+        return known[2]
 
     def features(self, state: int) -> Features:
         """What the observation consists of."""
-        return {} if state == NOWHERE else features(self._env, self.environment.observation(state))
+        if state == NOWHERE:
+            return {}
+        return dict(self._once("features", state, lambda seen: features(self._env, seen)))
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """The environment's own observation and action."""
@@ -146,7 +159,10 @@ class GymView:
 
     def map_cell(self, state: int) -> MapCell | None:
         """A cell of the map, for environments that have one."""
-        return None if state == NOWHERE else map_cell(self._env, self.environment.observation(state))
+        if state == NOWHERE:
+            return None
+        cell: MapCell | None = self._once("map cell", state, lambda seen: map_cell(self._env, seen))
+        return cell
 
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""

@@ -139,12 +139,11 @@ class Compared:
 
 @dataclass(frozen=True)
 class Adjusted:
-    """What the person asks for since the episode of that number: what may be lost, how often, over how many steps."""
+    """What the person asks for instead: what may be lost, how often, over how many steps."""
 
     epsilon: float
     delta: float
     horizon: int
-    since: int
 
 
 class History:
@@ -156,12 +155,14 @@ class History:
 
     def __init__(self) -> None:
         self.votes: dict[int, Votes] = {}
+        self._standing: dict[int, int] = {}
         self.answers = self.skips = self.repeats = self.contradictions = self.samples = 0
         self.last_repeat = self.right_guesses = 0
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
         self.finished = False
         self.adjusted: Adjusted | None = None
+        self.times_anew = self.evidence_since = self.alone_steps = 0
         self.rules: list[Rule] = []
         self.compared: list[Compared] = []
         self.walks: list[Walk] = []
@@ -196,8 +197,7 @@ class History:
 
     def standing(self, state: int) -> int | None:
         """The answer that counts in a state; None if there is none."""
-        votes = self.votes.get(state)
-        return votes.standing if votes else None
+        return self._standing.get(state)
 
     def contradictory(self) -> dict[int, Votes]:
         """What was said about states, where the answers differ and have not been put right."""
@@ -210,8 +210,7 @@ class History:
 
     def known(self) -> dict[int, int]:
         """The answers that count, by state."""
-        found = {state: votes.standing for state, votes in self.votes.items()}
-        return {state: action for state, action in found.items() if action is not None}
+        return dict(self._standing)
 
     def repeated(self, n_states: int) -> IntArray:
         """`[S, 2]`: how often what was said of a state besides the standing answer is the same, and how often not."""
@@ -231,10 +230,9 @@ class History:
     def recorded(self, horizon: int) -> list[Recorded]:
         """All episodes, the one under way too, each with the answers that have stood for good since it.
 
-        Of episodes longer than the `horizon` the beginning counts. What was won before the person asked for another
-        accuracy does not count: it was not wagered on that one.
+        Of episodes longer than the `horizon` the beginning counts. What was won before the evidence was gathered anew
+        does not.
         """
-        since = 0 if self.adjusted is None else self.adjusted.since
         answers: dict[int, list[tuple[int, int, int]]] = {}
         for state, action in self.known().items():
             episode, step = self.votes[state].since
@@ -247,7 +245,7 @@ class History:
                     tuple(answers.get(walk.number, ())),
                     tuple(one for one in walk.skipped if one[0] < horizon),
                 ),
-                walk.wagers if walk.number >= since else {},
+                walk.wagers if walk.number >= self.evidence_since else {},
             )
             for walk in self.walks
         ]
@@ -285,11 +283,14 @@ class History:
                 (horizon,) = _numbers(event["horizon"])
                 if self.walk is not None:
                     self.walk.over = True  # it was another kind of episode
-                self.adjusted = Adjusted(float(event["epsilon"]), float(event["delta"]), horizon, len(self.walks))
+                self.adjusted = Adjusted(float(event["epsilon"]), float(event["delta"]), horizon)
+                self._gather_anew()
                 self.finished, self.episodes_since_user_action = False, 0
             case "undo":
-                for state in event.get("states", ()):
-                    self.votes.get(state, Votes()).since = (self.walk.number if self.walk else 0, 0)
+                if event.get("walked"):
+                    self._gather_anew()
+                    for state in event["states"]:
+                        self.votes.get(state, Votes()).since = (len(self.walks) - 1, 0)
             case "undone" | "start again":
                 pass
             case unknown:
@@ -310,7 +311,7 @@ class History:
         votes.votes.append(action)
         self.answers += 1
         votes.last_answer = self.answers
-        changed = self._changed(votes, before, step)
+        changed = self._changed(state, before, step)
         if "scope" in event:
             (number,) = _numbers(event["turn"])
             self.rules.append(Rule(number, Scope.read(event["scope"]), action))
@@ -318,12 +319,12 @@ class History:
                 self._fill(step, other, action)
         return changed
 
-    def _fill(self, step: int, state: int, action: int, *, settled: bool = False) -> None:
-        """An answer that comes with others, for a state that has none of its own."""
+    def _fill(self, step: int, state: int, action: int) -> None:
+        """An answer that comes with others, for a state that has none of its own; it is not asked about by itself."""
         votes = self.votes.setdefault(state, Votes())
         if votes.standing is None:
-            votes.votes, votes.last_answer, votes.settled = [action], self.answers, settled
-            self._changed(votes, None, step)
+            votes.votes, votes.last_answer, votes.settled = [action], self.answers, True
+            self._changed(state, None, step)
 
     def _review(self, event: Event) -> None:
         """Guesses that the person has seen: those that are right, and what they would do instead at the first wrong.
@@ -339,7 +340,7 @@ class History:
         self.right_guesses = 0 if instead else self.right_guesses + len(approved)
         for entry in [*approved, *([] if instead is None else [instead])]:
             step, state, action = _numbers(*entry)
-            self._fill(step, state, action, settled=True)
+            self._fill(step, state, action)
 
     def _skip(self, state: int, step: int) -> None:
         votes = self.votes.setdefault(state, Votes())
@@ -355,13 +356,26 @@ class History:
         votes = self.votes[state]
         before = votes.standing
         votes.votes, votes.settled = [action], True
-        return self._changed(votes, before, 0)
+        return self._changed(state, before, 0)
 
-    def _changed(self, votes: Votes, before: int | None, step: int) -> bool:
+    def _changed(self, state: int, before: int | None, step: int) -> bool:
+        """Take note of what stands now; whether something else stood before."""
         self.episodes_since_user_action = 0
-        if votes.standing != before:
-            votes.since = (self.walk.number if self.walk else 0, step)
-        return before is not None and votes.standing != before
+        votes, number = self.votes[state], self.walk.number if self.walk else 0
+        standing = votes.standing
+        if standing is not None:
+            self._standing[state] = standing
+        if standing == before:
+            return False
+        if before is not None and votes.since[0] < number:
+            self._gather_anew()
+        votes.since = (number, step)
+        return before is not None
+
+    def _gather_anew(self) -> None:
+        """From now on other answers are known, or something else is aimed at: no wager so far was about that."""
+        self.times_anew += 1
+        self.evidence_since = len(self.walks)
 
     def _walk_on(self, event: Event) -> None:
         """`path` is a part of an episode: states and actions in turn; the first part has the stakes."""
@@ -392,6 +406,7 @@ class History:
         if event.get("over"):
             walk.over, walk.offered = True, bool(event.get("offered"))
             self.episodes_since_user_action += walk.conduct != "alone"
+            self.alone_steps += walk.step if walk.conduct == "alone" else 0
             met = {move[1] for move in walk.moves}
             self.met.update(met)
             self._last_met.append(met)
@@ -403,9 +418,8 @@ class History:
     @property
     def coverage(self) -> float:
         """The share of the situations met in the last episodes that the person has spoken about."""
-        known = self.known()
         met = sum(map(len, self._last_met))
-        return sum(len(states & known.keys()) for states in self._last_met) / met if met else 0.0
+        return sum(len(states & self._standing.keys()) for states in self._last_met) / met if met else 0.0
 
     def _expect(self, length: int) -> None:
         """Keep how many answers there will be, as it seems after an episode of that length.
@@ -434,7 +448,8 @@ def effective(events: Iterable[Event]) -> list[Event]:
     """The events since the person last started again, with what was undone left blank.
 
     What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back. An
-    undoing names the states of what it took back: what is said of them stands only since then.
+    undoing names the states of what it took back, as what is said of them stands only since then, and whether episodes
+    began meanwhile.
     """
     kept: list[Event] = []
     said: list[int] = []
@@ -445,7 +460,8 @@ def effective(events: Iterable[Event]) -> list[Event]:
         elif event.get("event") == "undo":
             if not said:
                 raise _misfit(len(kept))
-            kept[-1] = event | {"states": _states_of(kept[said[-1]])}
+            walked = any("stakes" in one for one in kept[said[-1] :])
+            kept[-1] = event | {"states": _states_of(kept[said[-1]]), "walked": walked}
             kept[said.pop()] = {"event": "undone"}
         elif event.get("event") == "start again":
             kept, said = [], []

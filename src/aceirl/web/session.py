@@ -58,6 +58,9 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a glance.
 INFER_AFTER_GROWTH = 0.25
 
+# What share of the error rate is kept for evidence that is gathered anew.
+CHANGES = 0.1
+
 # Streams of randomness of the interview's own: when a question comes twice, what the agent does when nobody tells it,
 # and what is drawn anew when the person starts again.
 REPEAT, WANDER, AGAIN = 2, 4, 5
@@ -171,8 +174,6 @@ class Interview:
             event |= {"scope": [list(one) for one in scope.conditions], "also": also, "turn": self.turn}
         event |= self.named(question.state, action) | self._seconds()
         changed = self._do(event)
-        walk = self.history.walk
-        self._moved = None if walk is None or self.reopened else (walk.number, question.step, action)
         if changed or self.reopened:
             self._rebuild()
             return
@@ -280,7 +281,8 @@ class Interview:
 
         Answers and episodes stay. Only what is wagered from now on can be about the new aim.
         """
-        Accuracy(epsilon, delta)
+        if (Accuracy(epsilon, delta), horizon) == (self.accuracy, self.environment.horizon):
+            return
         if horizon < 1:
             raise InputError(f"horizon must be a whole number of at least 1, got {horizon}")
         if horizon != self.environment.horizon:
@@ -494,7 +496,8 @@ class Interview:
             lines = "".join(json.dumps(line) + "\n" for line in demonstrations(self))
             with self._writing(), disk(self.folder):
                 replace(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
-                Run.written(self.folder, self.settings, changed(self.source, expert=HERE), turn, "questions")
+                settings = self.settings.model_copy(update={"delta": self.accuracy.delta})
+                Run.written(self.folder, settings, changed(self.source, expert=HERE), turn, "questions")
                 replace(self.folder / RESULT, result, private=True)
             self.kept_version = version
 
@@ -639,7 +642,9 @@ class Interview:
             self.conduct, self._guessed = walk.conduct, {one[1]: one for one in walk.guessed}
         self._noted = len(self._guessed)
         self._use_settings()
-        self._step = self._question = self._pair = None
+        self._step = self._question = self._pair = self._moved = None
+        if walk is not None and under_way and events[-1]["event"] == "answer" and events[-1]["step"] == walk.step:
+            self._moved = walk.number, walk.step, events[-1]["action"]
         self._reopened = taken_back(events)
         if self.phase != "done":
             self._drop_result()
@@ -661,7 +666,7 @@ class Interview:
         self.settings = Settings(
             strategy="guided",
             epsilon=self.accuracy.epsilon * self.environment.horizon,
-            delta=self.accuracy.delta,
+            delta=self.accuracy.delta * _share_of_delta(self.history.times_anew),
             max_samples=10**9,
             infer_after_growth=INFER_AFTER_GROWTH,
             seed=self.seed,
@@ -703,6 +708,14 @@ class Interview:
     def can_undo(self) -> bool:
         """Whether there is anything to take back."""
         return self.history.said > 0
+
+
+def _share_of_delta(times: int) -> float:
+    """What the evidence may spend of the error rate, if it was gathered anew so many times: never more than all of it.
+
+    Most is for those who never change what they said.
+    """
+    return 1 - CHANGES if times == 0 else CHANGES / (times * (times + 1))
 
 
 def _with_horizon(source: Source, horizon: int) -> Source:

@@ -172,7 +172,7 @@ def _why(interview: Interview, question: Question) -> str:
     """Why this is asked now, in one line."""
     history, votes = interview.history, interview.history.votes.get(question.state)
     if interview.reopened:
-        return "You took your answer back. The agent has walked on meanwhile, and goes on from where it is."
+        return "You took back what you said here. The agent goes on from where it is."
     if history.mode == "play":
         return f"You play: step {question.step + 1} of {interview.environment.horizon}."
     if votes is not None and votes.contradictory:
