@@ -55,7 +55,14 @@ def test_every_environment_that_is_offered_is_told_in_one_line() -> None:
 
 
 def test_parameters_are_read_as_on_the_command_line() -> None:
-    assert read_parameters(["a=1", "b = true", 'c="x"', "d=x"]) == {"a": 1, "b": True, "c": "x", "d": "x"}
+    assert read_parameters(["a=1", "b = true", 'c="x"', "d=x", "e=False", "f=None"]) == {
+        "a": 1,
+        "b": True,
+        "c": "x",
+        "d": "x",
+        "e": False,
+        "f": None,
+    }
 
 
 def test_the_page_has_all_there_is_to_choose(client: TestClient) -> None:

@@ -142,7 +142,7 @@ def total_variation(visits: FloatArray | IntArray, n_successors: int, n_rows: in
         raise InputError(f"delta must be in (0, 1), got {delta}")
     seen = np.maximum(1, visits)
     free = n_successors - 1
-    log_ratio = np.log(np.e * (1 + seen / free)) if free else 0.0
+    log_ratio = np.log(math.e * (1 + seen / free)) if free else 0.0
     beta = np.log(n_rows / delta) + free * log_ratio
     return np.where(visits > 0, np.minimum(1.0, np.sqrt(beta / (2 * seen))), 1.0) if free else np.zeros(visits.shape)
 
