@@ -66,7 +66,7 @@ class Client:
 
     def ready(self) -> dict[str, Any]:
         """What is shown once the agent has stopped walking."""
-        while (shown := self.ask("view"))["phase"] == "walking":
+        while (shown := self.ask("view"))["phase"] in ("walking", "thinking"):
             pass
         return shown
 
@@ -184,7 +184,13 @@ def interview(environment: str, seed: int, person: Person, figures: Figures, ans
         began, before = time.perf_counter(), strangers.requests.value if strangers else 0
         client, given, memory = Client(server), 0, []
         while len(figures.seconds) < answers and (shown := client.ready())["phase"] == "asking":
-            client.ask("answer", {"turn": shown["turn"], "action": person(shown)})
+            # Whoever is shown an episode says that they do not know, so that all situations are asked about.
+            change: dict[str, Any] = {"turn": shown["turn"]}
+            if shown["question"]["kind"] == "situation":
+                client.ask("answer", change | {"action": person(shown)})
+            else:
+                client.ask("skip", change)
+                continue
             figures.seconds.append(client.seconds)
             given += 1
             memory.append(memory_of(server.process.pid))

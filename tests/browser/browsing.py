@@ -81,6 +81,7 @@ def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
             page.wait_for_function(
                 "({ turn, phase }) => document.body.dataset.turn === turn && document.body.dataset.phase === phase",
                 arg={"turn": str(shown["turn"]), "phase": shown["phase"]},
+                polling=100,
             )
             if shown["phase"] == "asking":
                 assert (page.locator("#where").text_content() or "").startswith(shown["question"]["where"])
@@ -104,7 +105,9 @@ def changed(page: Page, act: Callable[[], Any], patience: float = 60) -> dict[st
     """Do something that changes the interview, and wait for what comes next."""
     turn = moment(page)["turn"]
     act()
-    page.wait_for_function("(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)", arg=turn)
+    page.wait_for_function(
+        "(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)", arg=turn, polling=100
+    )
     return next_question(page, patience)
 
 

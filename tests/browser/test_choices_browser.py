@@ -92,7 +92,7 @@ def test_the_same_everywhere_like_this_holds_where_the_page_says(page: Page) -> 
     assert (shown["progress"]["answers"], shown["progress"]["situations"]) == (1, len(top))
     expect(page.locator("#covers")).to_have_text(f"They say what you would do in {len(top)} situations.")
     assert listed(page) == dict.fromkeys(top, "down")
-    expect(page.locator("#answers-table")).to_contain_text("as everywhere with row 1")
+    expect(page.locator("#answers-table")).to_contain_text("the same: row 1")
     page.keyboard.press("Escape")
     # What was said before stays as it is, and the page says so.
     row, column = shown["question"]["where"].split(", ")
@@ -113,7 +113,7 @@ def test_sameness_is_taken_back_as_a_whole(page: Page) -> None:
     shown = press(page, "u")
     assert (shown["progress"]["answers"], shown["progress"]["situations"]) == (0, 0)
     assert shown["question"]["where"] == "Row 1, column 1"
-    expect(page.locator("#why")).to_contain_text("You took your answer back.")
+    expect(page.locator("#why")).to_contain_text("You took back what you said here.")
 
 
 def test_finish_now_and_go_on(page: Page) -> None:
@@ -229,7 +229,7 @@ def test_the_accuracy_is_changed_on_the_page(page: Page) -> None:
     expect(page.locator("#aim-dialog")).to_be_hidden()
     assert shown["settings"] == {"epsilon": 0.9, "delta": 0.1, "horizon": 40}
     assert shown["progress"]["answers"] == 2, "answers stay"
-    assert "Nothing can be promised yet" in shown["gauge"]["words"], "what can be promised is found out anew"
+    assert not shown["gauge"]["reached"], "what can be promised is found out anew"
     while shown["phase"] == "asking":
         shown = reply(page, shown, to_the_flag)
     promised = re.search(r"loses at most (\d+) %", page.locator("#final-promise").text_content() or "")

@@ -123,7 +123,7 @@ def test_a_killed_server_asks_the_same_again_whatever_it_was(page: Page, server:
     check_killed(page, server, situation, "situation")
     reopened = press(page, "u")
     check_killed(page, server, reopened, "situation")
-    expect(page.locator("#why")).to_contain_text("You took your answer back.")
+    expect(page.locator("#why")).to_contain_text("You took back what you said here.")
     reply(page, reopened, to_the_corner)
     check_killed(page, server, next_episode(page), "episode")
     pair = changed(page, page.get_by_text("I compare", exact=True).click)

@@ -95,7 +95,7 @@ def test_a_driver_is_understood_after_a_few_answers_for_many_situations(tmp_path
 
 def check_the_ending(page: Page, answers: int) -> None:
     expect(page.locator("#wish")).to_contain_text("You seem to want to reach the passenger delivered at the ")
-    expect(page.locator("#lines")).to_contain_text(f"You gave {answers} answers, which say what you would do in ")
+    expect(page.locator("#lines")).to_contain_text(f"You gave {answers} answers, for ")
     expect(page.locator("#panels")).to_be_visible()
     panels = page.locator("#panel option")
     assert panels.count() > 4, "a map for each errand"

@@ -7,7 +7,6 @@ from typing import Any
 
 from aceirl.errors import InputError
 
-
 PYTHONS = {"True": True, "False": False, "None": None}
 
 
