@@ -49,7 +49,7 @@ class Conductor:
     def carry_on(self) -> None:
         """Do at once what can be done at once, and see that the rest gets done."""
         try:
-            self.interview.walk_on(AT_ONCE)
+            self.interview.walk_on(AT_ONCE, one_episode=True)
         except DiskError:
             pass  # the page says so, and it is tried again
         except Exception as error:

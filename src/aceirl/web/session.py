@@ -58,6 +58,9 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a glance.
 INFER_AFTER_GROWTH = 0.25
 
+# Where nobody is asked, the agent can be interrupted after so many steps.
+PAUSE = 20
+
 # What share of the error rate is kept for evidence that is gathered anew.
 CHANGES = 0.1
 
@@ -364,16 +367,21 @@ class Interview:
         """Whether the next step is to work out what is known, which whoever drives the interview has to do."""
         return self.history.mode == "compare" and enough_episodes(self.history) and self._step is None
 
-    def walk_on(self, seconds: float) -> None:
-        """Let the agent act on its own until the person is needed, all is done, or the time is up."""
+    def walk_on(self, seconds: float, *, one_episode: bool = False) -> None:
+        """Let the agent act on its own until the person is needed, all is done, or the time is up.
+
+        With `one_episode` also until the episode is over.
+        """
         deadline = time.perf_counter() + seconds
         while self.phase == "walking" and not self.ponders and time.perf_counter() < deadline:
             if self._step is None:
-                self._step = self._next_step()
+                self._step = self._next_step(deadline)
             self._keep_step()
+            if one_episode and self.history.walk is not None and self.history.walk.over:
+                break
 
-    def _next_step(self) -> Question | Turn:
-        """Walk until the person is needed, or the episode is over."""
+    def _next_step(self, deadline: float) -> Question | Turn | None:
+        """Walk until the person is needed, or the episode is over; None if the time is up before."""
         walk = self.history.walk
         if walk is None or walk.over:
             can_guess = self.learned is not None and self.learned.explanation is not None
@@ -381,6 +389,8 @@ class Interview:
             self._use_settings()
         step = self.engine.ask()
         while isinstance(step, Question) and (reply := self._reply(step)) is not None:
+            if self.conduct == "alone" and time.perf_counter() > deadline:
+                return None
             self.engine.tell(reply)
             step = self.engine.ask()
         return step
@@ -391,9 +401,11 @@ class Interview:
         conduct: Conduct = "shown" if self.history.mode == "play" else self.conduct
         self.engine.settings = self._settings_by_conduct[conduct]
 
-    def _reply(self, question: Question) -> int | Guess | None:
+    def _reply(self, question: Question) -> int | Guess | Reply | None:
         """What the agent does without the person: what follows from what they said, or a guess; None if it asks."""
         history, state, step = self.history, question.state, question.step
+        if self.conduct == "alone" and history.mode != "compare":
+            return Reply.SKIP
         walk = history.walk
         if walk is not None and self._moved is not None and self._moved[:2] == (walk.number, step) and not walk.over:
             return Guess(self._moved[2])  # the person moved, and then the engine was built again
@@ -611,7 +623,7 @@ class Interview:
         if history.mode == "compare":
             return True
         if self.conduct == "alone":
-            return False
+            return not answered and step % PAUSE == PAUSE - 1  # where the agent can be interrupted
         if not answered:
             return history.may_ask(state)
         if history.mode == "play":
