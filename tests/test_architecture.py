@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "learner": RUNS | {"runs", "recorded", "support", "transfer", "goal", "outputs", "show"},
     "__init__": RUNS | {"runs", "transfer", "learner"},
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
-    "show": RUNS | {"runs", "goal"},
+    "show": RUNS | {"runs", "goal", "recorded", "support"},
     "experiments": RUNS | {"runs", "transfer", "outputs", "show", "__init__"},
     # A page drives the engine. It knows no rule of learning: neither rewards nor radii, neither plans nor bounds.
     "web": {

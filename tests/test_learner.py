@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from typer.main import get_command
+from typer.testing import CliRunner
 
+import aceirl
 from aceirl import ActiveIRL, InputError, PolicyExpert, Run, Settings, Simulator, Truth, Turn, make
 from aceirl.cli import app
 from aceirl.envs.gymnasium import GymEnvironment
@@ -172,7 +174,9 @@ def test_a_result_acts_pays_and_trains(capsys: pytest.CaptureFixture[str]) -> No
     assert paid == pytest.approx(result.reward(observation, int(action), following, terminated=terminated))
     assert "original_reward" in info
     result.show()
-    assert "Result: " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "It stopped because the" in told
+    assert "<Result" not in told
     assert len(repr(result)) < 120
 
 
@@ -325,3 +329,133 @@ def test_the_samples_still_needed_go_by_how_long_episodes_are() -> None:
     assert promise.more_samples is not None
     # About 60 episodes of at most 20 steps each; by the horizon it would be 6000.
     assert 200 < promise.more_samples < 2000
+
+
+def go_down(observation: Any) -> int:
+    return 1
+
+
+def go_right(observation: Any) -> int:
+    return 2
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expert", "message"),
+    [
+        (("FrozenLake-v1", {"map_name": "8x8"}), go_down, r"observations Discrete\(16\), not Discrete\(64\)"),
+        (("FrozenLake-v1", {"is_slippery": False}), go_down, r"environment FrozenLake-v1\(.*is_slippery=false"),
+        (("FrozenLake-v1", {}), go_right, "expert go_down, not go_right"),
+        (("FrozenLake-v1", {}), [1] * 16, "expert go_down, not _Table"),
+    ],
+)
+def test_a_folder_of_another_environment_or_expert_is_left_as_it_was(
+    environment: tuple[str, dict[str, Any]], expert: Any, message: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    ActiveIRL(max_samples=100).fit("FrozenLake-v1", go_down, horizon=20, out=out)
+    before = contents(out)
+    name, parameters = environment
+    with pytest.raises(InputError, match=message):
+        ActiveIRL(max_samples=200).fit(gymnasium.make(name, **parameters), expert, horizon=20, out=out)
+    assert contents(out) == before
+    assert ActiveIRL(max_samples=200).fit(gymnasium.make(name), go_down, horizon=20, out=out).samples >= 200
+
+
+def test_two_lambdas_or_tables_that_do_different_things_are_two_experts(tmp_path: Path) -> None:
+    tables = [1] * 16, [2] * 16
+    lambdas = (lambda observation: 1), (lambda observation: 2)
+    for number, (first, second) in enumerate((tables, lambdas)):
+        out = tmp_path / str(number)
+        ActiveIRL(max_samples=100).fit("FrozenLake-v1", first, horizon=20, out=out)
+        with pytest.raises(InputError, match="begun with another expert"):
+            ActiveIRL(max_samples=200).fit("FrozenLake-v1", second, horizon=20, out=out)
+        assert ActiveIRL(max_samples=200).fit("FrozenLake-v1", first, horizon=20, out=out).samples >= 200
+
+
+def test_a_result_says_what_the_command_line_says_of_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = iter(range(10**6))
+    result = ActiveIRL(max_samples=300).fit(
+        "FrozenLake-v1", lambda observation: next(said) % 3, horizon=20, out=tmp_path / "run"
+    )
+    result.show()
+    told = capsys.readouterr().out
+    assert "Asked again, the expert did not say the same" in told
+    assert "It stopped because the budget is spent." in told
+    aceirl.load(tmp_path / "run").show()
+    assert capsys.readouterr().out == told
+    run = CliRunner().invoke(app, ["show", str(tmp_path / "run")])
+    assert run.exit_code == 0
+    assert run.output.startswith(told)
+
+
+def test_a_run_that_a_callback_stopped_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    ActiveIRL(max_samples=300).fit("gridworld", callback=lambda turn: True).show()
+    assert "It stopped because the callback said so" in capsys.readouterr().out
+
+
+EPISODES = [[(0, 1, 0.0, False, False), (4, 1, 0.0, True, False)], [(0, 2, 0.0, True, False)]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expert", "options", "message"),
+    [
+        ("FrozenLake-v1", EPISODES, {}, "demonstrations="),
+        ("FrozenLake-v1", [[0, 1], [2]], {}, "expert must be a function of an observation"),
+        ("CartPole-v1", go_down, {"discretise": [3, 3, 3, 3]}, r"discretise must be Bins\(low, high, bins\)"),
+        ("CartPole-v1", go_down, {"discretise": 3}, r"Bins\(.*got 3"),
+        ("CartPole-v1", go_down, {"discretise": "3,3,3,3"}, r"Bins\(.*got '3,3,3,3'"),
+        ("FrozenLake-v1", go_down, {"callback": 3}, "callback must be a function of one argument.*got 3"),
+        ("FrozenLake-v1", go_down, {"callback": lambda: None}, "callback must be a function of one argument"),
+        ("FrozenLake-v1", [1] * 15, {}, r"\[16\] whole numbers; got shape \[15\]"),
+        ("FrozenLake-v1", [1.0] * 16, {}, r"\[16\] whole numbers; got shape \[16\] of float64"),
+        ("gridworld", [0.0] * 9, {}, "actions are whole numbers"),
+        ("FrozenLake-v1", go_down, {"max_samples": 3}, r"it is a setting: ActiveIRL\(max_samples=3\)"),
+        ("FrozenLake-v1", go_down, {"zzzz": 3}, r"known: callback, demonstrations, .*stochastic_expert$"),
+    ],
+)
+def test_what_fit_cannot_use_is_refused_in_words(
+    environment: str, expert: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        ActiveIRL(max_samples=20).fit(environment, expert, **options)
+
+
+def test_what_a_result_cannot_use_is_refused_in_words() -> None:
+    result = ActiveIRL(max_samples=100, certify="none").fit("FrozenLake-v1", go_down, horizon=20)
+    assert result.turn.settings.certify is None
+    with pytest.raises(InputError, match="the action 7 is none of this environment's: 0, 1, 2, 3"):
+        result.reward(0, 7, 1)
+    for outside in (lambda: result.predict(99), lambda: result.reward(99, 1, 1), lambda: result.predict("x")):
+        with pytest.raises(InputError, match=r"is no observation: it is not in Discrete\(16\)"):
+            outside()
+    assert result.predict(np.array([0, 15]))[0].shape == (2,), "a batch, and a state that was perhaps never met"
+    with pytest.raises(InputError, match=r"99 \(.*is no observation"):
+        result.predict(np.array([0, 99]))
+    with pytest.raises(InputError, match="no picture of learning: no truth is known"):
+        result.plot("learning")
+    with pytest.raises(InputError, match="unknown argument of transfer 'nmaes'; did you mean 'names'"):
+        result.transfer("FrozenLake-v1", nmaes=())
+    with pytest.raises(InputError, match="unknown argument of infer 'horizont'; did you mean 'horizon'"):
+        ActiveIRL().infer(EPISODES, horizont=3)
+    with pytest.raises(InputError, match="did you mean 'env'"):
+        ActiveIRL().infer(EPISODES, enviroment="FrozenLake-v1")
+    assert result.wrapper("FrozenLake-v1").reset(seed=0)[0] == 0
+    with pytest.raises(InputError, match="unknown environment"):
+        result.wrapper("FrozenLak-v1")
+
+
+def test_a_transfer_is_printed_in_a_line() -> None:
+    result = ActiveIRL(max_samples=100, certify=None).fit("gridworld")
+    assert re.fullmatch(r"<Transfer: to \d+ states and \d+ steps, .*>", repr(result.transfer(make("gridworld", 1))))
+
+
+def test_a_file_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(InputError, match=r"notes\.txt is a file; a run is a folder"):
+        aceirl.load(tmp_path / "notes.txt")

@@ -15,7 +15,7 @@ import pytest
 from gymnasium_environments import Corridor
 from typer.testing import CliRunner
 
-from aceirl import ActiveIRL
+from aceirl import ActiveIRL, load
 from aceirl.cli import app
 from aceirl.engine import Engine
 from aceirl.envs import make
@@ -180,7 +180,7 @@ def test_a_minari_dataset_says_itself_what_it_is_of(tmp_path: Path, monkeypatch:
     for data in (dataset, "lake/walks-v0", tmp_path / "lake" / "walks-v0"):
         assert [walk[0] for walk in walks_of(read_recording(data))] == expected
     result = ActiveIRL().infer("lake/walks-v0")
-    assert result.task.environment.horizon == 20
+    assert result.task.environment.horizon == 7  # that of the longest, not the limit
     assert "row 1, column 1" in result.names
 
 
@@ -214,6 +214,18 @@ def test_transitions_one_by_one_are_chained_where_they_meet() -> None:
         ([{"observation": 0}], "step 0 has no 'action'"),
         ({"observations": [0, 1], "reward": [0, 0]}, "no array 'actions'"),
         ({"observations": [0, 1, 2, 3], "actions": [0, 1]}, "there are 2 actions, but 'observations' has 4"),
+        (
+            {"observations": [0, 1, 2], "actions": [0, 1], "terminals": [0, 0, 1]},
+            "there are 2 actions, but 'terminals' has 3",
+        ),
+        (
+            {"observations": [0, 1, 2], "actions": [0, 1], "next_observations": [1, 2, 2]},
+            "there are 2 actions, but 'next_observations' has 3",
+        ),
+        (
+            [{"observations": [0, 1, 2], "actions": [0, 1], "terminations": [0, 0, 1]}],
+            "episode 0: there are 2 actions, but 'terminated' has 3",
+        ),
         ([Trajectory([0, 1, 2], [0], None, True)], "1 actions and 3 observations; it needs 2"),
         ([[(0, 1, 0.0, True, False), (0, 1, 0.0, True, False)]], "step 0 ends the episode, but more steps follow"),
         ("nowhere.jsonl", "there is no file nowhere.jsonl"),
@@ -247,6 +259,108 @@ def test_what_is_not_in_the_environment_is_named(change: Callable[[Step], Step],
 def test_an_episode_that_is_too_long_is_named() -> None:
     with pytest.raises(InputError, match="episode 1 has 6 steps, and episodes have 5; give a horizon of 7"):
         ActiveIRL().infer(WALKS, Corridor(rooms=ROOMS), horizon=5)
+
+
+def test_actions_are_counted_from_zero() -> None:
+    with pytest.raises(InputError, match="actions are counted from 0, but -1 was recorded"):
+        ActiveIRL().infer([[(0, -1, 0.0, 1, False, False), (1, 1, 0.0, 2, True, False)]])
+
+
+def lake_recording(episodes: int = 20, errors: float = 0.2) -> list[list[Step]]:
+    """An expert on the slippery lake, by value iteration, who takes any action now and then."""
+    env, rng = gymnasium.make("FrozenLake-v1"), np.random.default_rng(0)
+    table: Any = env.unwrapped
+    value, q = np.zeros(16), np.zeros((16, 4))
+    for _ in range(2000):
+        for s in range(16):
+            q[s] = [sum(p * (r + 0.99 * value[t] * (not over)) for p, t, r, over in table.P[s][a]) for a in range(4)]
+        value = q.max(axis=1)
+    policy, walks = q.argmax(axis=1), []
+    for episode in range(episodes):
+        state, walk, done = int(env.reset(seed=episode)[0]), list[Step](), False
+        while not done:
+            action = int(rng.integers(4) if rng.random() < errors else policy[state])
+            after, paid, over, cut, _ = env.step(action)
+            walk.append((state, action, float(paid), int(after), bool(over), bool(cut)))
+            state, done = int(after), over or cut
+        walks.append(walk)
+    return walks
+
+
+def test_the_horizon_is_that_of_the_longest_episode_with_an_environment_too() -> None:
+    walks = lake_recording()
+    longest = max(map(len, walks))
+    assert longest < 100  # the limit of the lake
+    alone = ActiveIRL().infer(walks)
+    named = ActiveIRL().infer(walks, "FrozenLake-v1")
+    given = ActiveIRL().infer(walks, gymnasium.make("FrozenLake-v1"))
+    for result, goal in ((alone, "the end in the observation 15"), (named, "the flag in row 4, column 4")):
+        assert result.explanation is not None
+        assert [result.names[s] for s in result.explanation.goals] == [goal]
+    assert alone.turn.names == named.turn.names == given.turn.names
+    assert alone.task.environment.horizon == named.task.environment.horizon == longest
+    assert given.task.environment.horizon == longest
+    assert f"The horizon is {longest} steps (the length of the longest)" in named.in_words()
+    set_by_hand = ActiveIRL().infer(WALKS, Corridor(rooms=ROOMS), horizon=9)
+    assert "The horizon is 9 steps (the longest has 7)" in set_by_hand.in_words()
+
+
+def test_how_often_a_place_was_passed_is_counted_in_the_recording() -> None:
+    walks = lake_recording()
+    result = ActiveIRL().infer(walks, "FrozenLake-v1")
+    assert result.support.next
+    for one in result.support.next:
+        observation = result.turn.names[one.state]
+        taken = sum(str(step[0]) == observation for walk in walks for step in walk)
+        assert one.taken == taken
+        said = one.in_words(result.names, (), 4, result.support.episodes)
+        if one.actions:
+            assert f"{taken} steps in {len(walks)} episodes" in said
+            assert said in result.support.in_words(result.names)
+
+
+def test_what_the_environment_cannot_do_is_counted() -> None:
+    walks = lake_recording()
+    assert "Warning" not in ActiveIRL().infer(walks, "FrozenLake-v1").in_words()
+    sure = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    table: Any = sure.unwrapped
+    wrong = sum(table.P[s][a][0][1] != after for walk in walks for s, a, _, after, _, _ in walk)
+    steps = sum(map(len, walks))
+    assert f"Warning: {wrong} of {steps} steps are moves that" in ActiveIRL().infer(walks, sure).in_words()
+    ended = [[(0, 0, 0.0, 0, True, False)], *walks[1:]]  # the start is no end
+    said = ActiveIRL().infer(ended, "FrozenLake-v1").in_words()
+    assert "Warning: 1 of 20 episodes end where the environment has no end" in said
+    assert "moves that" not in said
+    ours = own_recording("double-chain", 3, 0.0, slip=0.0)
+    problem = make("double-chain", 0)
+    matrix = problem.mdp.transitions.matrix.toarray()
+    jump = next(t for t in range(problem.mdp.n_states) if matrix[ours[0][0][0] * problem.mdp.n_actions, t] == 0)
+    assert "Warning" not in ActiveIRL().infer(ours, "double-chain").in_words()
+    said = ActiveIRL().infer([*ours, [(ours[0][0][0], 0, 0.0, jump, False, False)]], "double-chain").in_words()
+    assert "Warning: 1 of" in said
+
+
+def test_a_folder_of_a_recording_says_what_is_open_and_is_not_gone_on_with(tmp_path: Path) -> None:
+    path, folder, call = as_lines(WALKS, tmp_path / "walks.jsonl"), tmp_path / "found", CliRunner().invoke
+    told = call(app, ["infer", str(path), "--out", str(folder)])
+    assert told.exit_code == 0, told.output
+    loaded = load(folder)
+    assert loaded.support == ActiveIRL().infer(WALKS).support
+    shown = call(app, ["show", str(folder)]).output
+    for line in loaded.support.in_words(loaded.names, ("action 0", "action 1")):
+        assert line in told.output
+        assert line in shown
+    assert "a recording: 27 steps in 5 episodes, 27 answers in it" in shown
+    assert "strategy" not in shown
+    before = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    for more in ([], ["--max-samples", "500"], ["--reward", "state"]):
+        refused = call(app, ["resume", str(folder), *more])
+        assert refused.exit_code == 2
+        assert f"aceirl run ENV --recordings {path} --expert" in " ".join(refused.output.split())
+    with pytest.raises(InputError, match="aceirl run ENV --recordings"):
+        loaded.resume(max_samples=500)
+    after = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    assert after == before
 
 
 def test_the_counts_are_those_of_the_recording() -> None:

@@ -27,6 +27,7 @@ from aceirl.recorded import (
     Demonstrations,
     after_recording,
     expert_or_recorded,
+    going_on,
     judged_by_visits,
     numbered,
     recorded_task,
@@ -39,13 +40,17 @@ from aceirl.runs import CONFIGURATION, Run, changed_settings, settings_for, stat
 from aceirl.settings import Settings
 from aceirl.sources import (
     AWAY,
+    CODE,
     KeptExpert,
     Source,
     Task,
     action_names,
     given_task,
+    gym_env,
     open_task,
+    part_names,
     read_recording,
+    source_parts,
     state_names,
 )
 from aceirl.support import Support, support_of
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from aceirl.outputs import GymResult
+    from aceirl.show import OpenedRun
 
 LINE_EVERY = 10.0  # seconds between two lines of progress, where there is no terminal
 
@@ -119,12 +125,22 @@ class Result:
         """What the expert wants, and what is not determined; `names [S]` if states have other names for you."""
         return "\n".join(goal_in_words(self.turn, names or self.names, action_names(self.task)))
 
+    @cached_property
+    def support(self) -> Support:
+        """What the data support, what they leave open, and what to record next."""
+        return support_of(self.turn)
+
     def show(self) -> None:
-        """Print what the expert wants, what it took, and what acting on it is worth."""
-        print(self.in_words())
-        print(f"{self!r}")
-        if self.certificate is not None:
-            print(self.certificate.in_words(self.names, action_names(self.task)))
+        """Print what the expert wants, what it took, and what acting on it is worth: what `aceirl show` says."""
+        from aceirl.show import sentences
+
+        print("\n".join(sentences(self._opened)))
+
+    @cached_property
+    def _opened(self) -> OpenedRun:
+        from aceirl.show import OpenedRun
+
+        return OpenedRun.of(self.records, self.turn, self.task)
 
     def __repr__(self) -> str:
         last = self.records[-1]
@@ -154,6 +170,10 @@ class Result:
 
         In a Gymnasium environment, by its own observations and actions. Most rewards do not depend on the `step`.
         """
+        if self._gym.features is None:  # features have a reward beyond the space too
+            self._gym.check(observation)
+            if terminated:
+                self._gym.check(next_observation)
         return self._gym(observation, action, step, next_observation, terminated=terminated)
 
     def predict(
@@ -162,15 +182,20 @@ class Result:
         """The policy's action for an observation or a batch of them, and the step as a state: as Stable-Baselines3."""
         from aceirl.outputs import GreedyPolicy
 
-        return GreedyPolicy(self._gym).predict(observation, state, episode_start, deterministic)
+        policy = GreedyPolicy(self._gym)
+        policy.check(observation)
+        return policy.predict(observation, state, episode_start, deterministic)
 
     def wrapper(self, env: Any, elsewhere: float | None = None) -> Any:
         """The environment, or another with the same observations, paying the recovered reward: train any agent on it.
 
-        `elsewhere` is what an action pays where the run never was; -1 keeps an agent to what is known.
+        `env` is a Gymnasium environment or its id, and `elsewhere` what an action pays where the run never was; -1
+        keeps an agent to what is known.
         """
         from aceirl.outputs import RecoveredReward
 
+        if isinstance(env, str):
+            env = gym_env(Source(env, {}, self.turn.settings.seed))
         return RecoveredReward(env, self._gym, elsewhere)
 
     def plot(self, picture: str | None = None) -> Figure:
@@ -179,9 +204,11 @@ class Result:
         By default the reward on a map or, where states have no place, the first there is. `picture` names another:
         reward, visits, policy, why-here, bound or learning.
         """
-        from aceirl.show import OpenedRun, figures
+        from aceirl.show import figures
 
-        drawn = figures(OpenedRun("A run from Python", self.records, self.turn, self.task))
+        drawn = figures(self._opened)
+        if picture == "learning" and picture not in drawn:
+            raise InputError("this run has no picture of learning: no truth is known, so neither is the regret")
         if picture is not None and picture not in drawn:
             raise unknown_name("picture of this run", picture, drawn)
         return drawn[picture or next(iter(drawn))]
@@ -192,7 +219,7 @@ class Result:
         if self.folder is not None:
             Run.open(self.folder).copied(path)
         else:
-            Run.saved(path, self.turn, self.records, self.task, _part_names(self.task))
+            Run.saved(path, self.turn, self.records, self.task, part_names(self.task))
         return path
 
     def resume(self, *, callback: Callback | None = None, progress: bool = False, **settings: Any) -> Result:
@@ -201,6 +228,9 @@ class Result:
         `settings` are those that change: `max_samples` and `max_answers` in all, `epsilon`, `certify`, `reward`,
         `irl`, `strategy` or `until_regret`. A run that is kept in a folder goes on there.
         """
+        _check_callback(callback)
+        if self.stopped == RECORDED:
+            raise InputError(going_on(self.task.source))
         task = self.task
         if isinstance(task.expert, KeptExpert):
             if task.source is None:
@@ -218,7 +248,12 @@ class Result:
         return _result(turns, wanted, task, self.records, None, callback, progress, self.turn)
 
     def transfer(
-        self, target: KnownProcess | Problem | MDP | str | Any, *, start: str | None = None, names: Sequence[str] = ()
+        self,
+        target: KnownProcess | Problem | MDP | str | Any,
+        *,
+        start: str | None = None,
+        names: Sequence[str] = (),
+        **unknown: Any,
     ) -> Transfer:
         """Plan with the reward in another process: what to do there, what it loses, and what that depends on.
 
@@ -228,6 +263,7 @@ class Result:
         the run's own states, where its environment neither has names for them nor numbers them as it meets them;
         without names, states of the same number are the same.
         """
+        _check_arguments(self.transfer, unknown)
         if isinstance(target, str):
             target = named_process(target, self.turn.settings.seed)
         elif isinstance(target, Problem):
@@ -248,11 +284,6 @@ class Inferred(Result):
 
     demonstrations: Demonstrations = field(kw_only=True)
 
-    @cached_property
-    def support(self) -> Support:
-        """What the data support, what they leave open, and what to record next."""
-        return support_of(self.turn)
-
     def in_words(self, names: Sequence[str] = ()) -> str:
         """What the expert wants, what was recorded, what that leaves open, and what to record next."""
         called, actions = names or self.names, action_names(self.task)
@@ -263,8 +294,14 @@ class Inferred(Result):
             wanted = [f"The answers name no goal. Going by where the expert was, its reward is largest in {most}."]
         else:
             wanted = replace(goal, undetermined=()).lines  # the support says more of that
-        told = told_of(self.demonstrations, self.task.expert, called, actions)
+        told = told_of(self.demonstrations, self.task, called, actions)
         return "\n".join((*wanted, *told, *self.support.in_words(called, actions)))
+
+    def show(self) -> None:
+        """Print what `aceirl infer` says, and the certificate if one was asked for."""
+        print(self.in_words())
+        if self.certificate is not None:
+            print(self.certificate.in_words(self.names, action_names(self.task)))
 
 
 class ActiveIRL:
@@ -324,8 +361,8 @@ class ActiveIRL:
         settings that are given and otherwise the run's own. `callback` sees every turn, and stops the run by returning
         True. With `progress` a line says how far it is; the logger `aceirl` is told in any case.
         """
-        for name in unknown:
-            raise unknown_name("argument of fit", name, inspect.signature(self.fit).parameters)
+        _check_arguments(self.fit, unknown)
+        _check_callback(callback)
         path = None if out is None else Path(out)
         run = None if path is None or not (path / CONFIGURATION).exists() else Run.open(path)
         said = self.settings.model_fields_set
@@ -350,7 +387,7 @@ class ActiveIRL:
             begun = [] if first is None else [first.record]
             return _result(turns, settings, task, begun, None, callback, progress)
         if run is None:
-            run = Run.create(path, settings, task.source, parts=_part_names(task))
+            run = Run.create(path, settings, task.source, parts=part_names(task))
         else:
             _check_parts(run, task)
             run.change({name: getattr(asked, name) for name in said})
@@ -369,6 +406,7 @@ class ActiveIRL:
         stochastic_expert: bool | None = None,
         stationary_expert: bool | None = None,
         out: str | Path | None = None,
+        **unknown: Any,
     ) -> Inferred:
         """The reward behind a recording, what the recording leaves open, and what to record next.
 
@@ -384,6 +422,7 @@ class ActiveIRL:
         An expert who contradicts itself is taken for stochastic, and one who does different things in a state, but
         never at the same step, to look at the step, unless `stochastic_expert` or `stationary_expert` says otherwise.
         """
+        _check_arguments(self.infer, unknown)
         recording = read_recording(data)
         task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=self.settings.seed)
         shown = numbered(recording, task)
@@ -395,7 +434,7 @@ class ActiveIRL:
         found = turn.explanation
         if found is not None and not found.explains and not {"irl", "reward"} & self.settings.model_fields_set:
             turn = recorded_turn(task, shown, judged_by_visits(settings))
-        record = replace(turn.record, stopped=turn.record.stopped or RECORDED)
+        record = replace(turn.record, stopped=RECORDED)
         result = Inferred(turn.policy, _promise(turn), [record], turn, task, demonstrations=shown)
         return result if out is None else replace(result, folder=result.save(out))
 
@@ -490,33 +529,47 @@ def _promise(turn: Turn) -> Certificate | None:
     return None if asked is None else turn.certificate(asked.name)
 
 
-def _part_names(task: Task) -> dict[str, str]:
-    """What a run is made of, in words that tell another one from it."""
-    environment = task.environment
-    return {
-        "environment": _qualified_name(environment),
-        "expert": _qualified_name(task.expert),
-        "shape": f"{environment.horizon} steps, {environment.n_actions} actions",
-    }
+def _check_arguments(method: Callable[..., Any], unknown: dict[str, Any]) -> None:
+    """Refuse arguments that a method does not have: with the nearest one, or with where a setting goes."""
+    for name, value in unknown.items():
+        if name in Settings.model_fields:
+            raise InputError(
+                f"{name} is no argument of {method.__name__}; it is a setting: ActiveIRL({name}={value!r})"
+            )
+        known = inspect.signature(method).parameters.values()
+        names = [parameter.name for parameter in known if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        raise unknown_name(f"argument of {method.__name__}", name, names)
+
+
+def _check_callback(callback: Any) -> None:
+    """Refuse what cannot be called with a turn."""
+    if callback is None:
+        return
+    if callable(callback):
+        try:
+            inspect.signature(callback).bind(None)
+            return
+        except ValueError:  # built in, and without a signature
+            return
+        except TypeError:
+            pass
+    raise InputError(f"callback must be a function of one argument, the turn; got {callback!r}")
 
 
 def _check_parts(run: Run, task: Task) -> None:
-    """A run goes on with what it was begun with; one of the command line has its source to say so."""
-    if not run.parts and run.source is not None and task.source is not None:
-        before, now = run.source.environment, task.source.environment
-        if before != now:
-            raise InputError(f"{run.path} was begun with environment {before}, not {now}; choose another folder")
-    for part, name in _part_names(task).items():
-        if run.parts and run.parts.get(part) != name:
+    """A run goes on with what it was begun with, as far as that can be told."""
+    before, now = run.parts | source_parts(run.source) | run.parts, source_parts(task.source) | part_names(task)
+    if not run.parts and (kept := run.kept()) is not None:  # begun on the command line
+        then = part_names(kept.task)
+        before |= {part: then[part] for part in ("shape", "observations") if part in then}
+    for part in [part for part in before if part in now and before[part] != now[part]]:
+        if part != CODE:
+            raise InputError(f"{run.path} was begun with {part} {before[part]}, not {now[part]}; choose another folder")
+        if before[part].split(",")[0] == now[part].split(",")[0]:
             raise InputError(
-                f"{run.path} was begun with {part} {run.parts.get(part)}, not {name}; choose another folder"
+                f"{run.path} was begun with another expert: {now['expert']} was not the same then; choose another "
+                "folder"
             )
-
-
-def _qualified_name(thing: object) -> str:
-    """The name of a function, or of the class of anything else."""
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}.{named.__qualname__}"
 
 
 @contextmanager

@@ -12,17 +12,17 @@ import numpy as np
 
 from aceirl.collect import Episode
 from aceirl.engine import Engine
-from aceirl.envs import ENVIRONMENTS, Problem
+from aceirl.envs import ENVIRONMENTS, Problem, make
 from aceirl.errors import InputError
 from aceirl.experts import RecordedExpert
 from aceirl.irl import MaxCausalEntropy
 from aceirl.loop import answers_of
-from aceirl.mdp import IntArray
+from aceirl.mdp import MDP, IntArray
 from aceirl.protocols import Expert, Move, ShowingEnvironment
 from aceirl.rewards import StateReward
 from aceirl.settings import Settings
 from aceirl.sources import Recording, Source, Task, given_task, gym_env, read_recording, recorded_source, task_to_infer
-from aceirl.sources.recordings import RecordedEpisode
+from aceirl.sources.recordings import ONLY_RECORDED, RecordedEpisode
 from aceirl.turns import Turn
 
 RECORDED = "recording"
@@ -220,8 +220,7 @@ def recorded_task(
             return task_to_infer(recording, source)
         environment, horizon = gym_env(source), source.horizon
     if hasattr(environment, "action_space") and not isinstance(environment, ShowingEnvironment):
-        spec = getattr(environment, "spec", None)
-        horizon = horizon or getattr(spec, "max_episode_steps", None) or recording.longest
+        horizon = horizon or recording.longest
     task = given_task(environment, RecordedExpert(), horizon=horizon, discretise=discretise, seed=seed)
     return replace(task, regret=None)
 
@@ -256,6 +255,17 @@ def recorded_turn(task: Task, shown: Demonstrations, settings: Settings) -> Turn
     return engine.last_turn
 
 
+def going_on(source: Source | None) -> str:
+    """How to go on from a recording, in which nobody can be asked."""
+    named = source is not None and source.environment not in ("", ONLY_RECORDED)
+    env = source.environment if source is not None and named else "ENV"
+    data = "DATA" if source is None or source.recordings is None else source.recordings
+    return (
+        "this is a recording, and there is nobody to ask; to go on from it with an expert: "
+        f"aceirl run {env} --recordings {data} --expert ...; to infer from it otherwise: aceirl infer {data}"
+    )
+
+
 def judged_by_visits(settings: Settings) -> Settings:
     """The settings for a recording whose answers can be compared with too little: where the expert is tells more."""
     return settings.model_copy(update={"irl": MaxCausalEntropy(reproduce_answers=False), "reward": StateReward()})
@@ -272,9 +282,63 @@ def after_recording(settings: Settings, shown: Demonstrations) -> Settings:
     )
 
 
-def told_of(shown: Demonstrations, expert: Expert, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
-    """What was recorded, and what the expert is taken to be; `names [S]`, `actions [A]` are what people call them."""
-    lines = [f"Recorded: {shown.steps:,} steps in {len(shown.walks):,} episodes, {shown.actions:,} actions."]
+def contradictions(shown: Demonstrations, task: Task) -> list[str]:
+    """What the recording has and its environment cannot do, where the exact model of that is known; a sentence each."""
+    model = _known_model(task)
+    if model is None:
+        return []
+    mdp, names = model
+    number_of = {name: number for number, name in enumerate(names)}
+    numbers = [number_of.get(name, -1) for name in shown.names] if names else list(range(mdp.n_states))
+    moves = [move for walk in shown.walks for move in walk.walk]
+    ends = sum(numbers[after] < 0 <= numbers[state] for _, state, _, after in moves)
+    rows = mdp.transitions.matrix
+    wrong = 0
+    for step, state, action, after in moves:
+        here, there = numbers[state], numbers[after]
+        row = ((0 if mdp.stationary else step) * mdp.n_states + here) * mdp.n_actions + action
+        wrong += here < 0 or (there >= 0 and rows[row, there] == 0)
+    advice = "is it the environment of the recording, with the right parameters?"
+    lines = []
+    if ends:
+        lines.append(
+            f"Warning: {ends:,} of {len(shown.walks):,} episodes end where the environment has no end; {advice}"
+        )
+    if wrong:
+        lines.append(f"Warning: {wrong:,} of {len(moves):,} steps are moves that the environment cannot make; {advice}")
+    return lines
+
+
+def _known_model(task: Task) -> tuple[MDP, tuple[str, ...]] | None:
+    """The exact model of an environment that has a table of it, and the names of its states, if it has some."""
+    source = task.source
+    if source is not None and source.environment in ENVIRONMENTS:
+        return make(source.environment, source.seed, **source.parameters).mdp, ()
+    environment = task.environment
+    if task.env is None or not hasattr(task.env.unwrapped, "P") or getattr(environment, "binned", True):
+        return None
+    from aceirl.envs.truth import exact_model
+
+    try:
+        model = exact_model(task.env, environment.horizon, environment.n_actions)
+    except InputError:  # a wrapper changes it
+        return None
+    return model.mdp, model.states.names
+
+
+def told_of(shown: Demonstrations, task: Task, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
+    """What was recorded, what contradicts the environment, and what the expert is taken to be.
+
+    `names [S]` and `actions [A]` are what people call states and actions.
+    """
+    horizon, expert = task.environment.horizon, task.expert
+    longest = max(len(walk.answers) for walk in shown.walks)
+    so = "the length of the longest" if horizon == longest else f"the longest has {longest:,}"
+    lines = [
+        f"Recorded: {shown.steps:,} steps in {len(shown.walks):,} episodes, {shown.actions:,} actions. The horizon is "
+        f"{horizon:,} steps ({so}).",
+        *contradictions(shown, task),
+    ]
     found = shown.contradicted(stationary=expert.stationary)
     if not expert.stationary:
         lines.append("In the same state it did different things at different steps: it is taken to look at the step.")

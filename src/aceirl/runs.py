@@ -131,6 +131,8 @@ class Run:
     def open(cls, path: Path | str) -> Run:
         """A run that was created before."""
         path = Path(path)
+        if path.is_file():
+            raise InputError(f"{path} is a file; a run is a folder with {CONFIGURATION} in it")
         try:
             configuration = json.loads((path / CONFIGURATION).read_text())
             if configuration["format"] != FORMAT:

@@ -41,6 +41,8 @@ class _Named:
         return None if thing is None else write(thing, self.known)
 
     def _thing(self, value: Any) -> Any:
+        if self.kind == "certificate" and isinstance(value, str) and value.lower() == "none":
+            return None
         if isinstance(value, str):
             return read(value, self.kind, self.known)
         if value is None and self.kind == "certificate":

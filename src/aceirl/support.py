@@ -41,12 +41,14 @@ MOST = 5
 class Suggestion:
     """What to record next in a `state`: the `actions` that were never tried or, if there are none, what is done there.
 
-    `reach` is how often an episode gets there. `share` is how many of the actions were never tried or, where it is not
-    known what is done, how many of the plausible rewards would have something else done than most of them.
+    `taken` is how many steps the data have from there. `reach` is how often an episode to come is predicted to pass
+    there, at most. `share` is how many of the actions were never tried or, where it is not known what is done, how many
+    of the plausible rewards would have something else done than most of them.
     """
 
     state: int
     actions: tuple[int, ...]
+    taken: int
     reach: float
     share: float
 
@@ -55,8 +57,8 @@ class Suggestion:
         """How much it may decide, from 0 to 1."""
         return self.reach * self.share
 
-    def in_words(self, names: Sequence[str], actions: Sequence[str], n_actions: int) -> str:
-        """One sentence."""
+    def in_words(self, names: Sequence[str], actions: Sequence[str], n_actions: int, episodes: int) -> str:
+        """One sentence; `episodes` is how many the data have."""
         if not self.actions:
             return (
                 f"Record what the expert does in {names[self.state]}: that is not known, and {self.share:.0%} of the "
@@ -65,7 +67,8 @@ class Suggestion:
         tried = n_actions - len(self.actions)
         called = _or([actions[a] if actions else f"action {a}" for a in self.actions])
         before = "one action was tried there" if tried == 1 else f"{tried} actions were tried there"
-        return f"In {names[self.state]}, where {self.reach:.0%} of the episodes pass, try {called}: so far {before}."
+        often = f"{_some(self.taken, 'step')} in {_some(episodes, 'episode')}"
+        return f"In {names[self.state]}, from where the data have {often}, try {called}: so far {before}."
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Support:
     `open_places` may be worth more than the goal by a reward that explains what the found one does; `closed_places`
     cannot; of the `unclear_places` neither could be shown. `by` says how that was judged: "feasible set", "likelihood"
     if the problem is too large for that, or "" where there is no goal to compare with; all places are open then.
-    `next` is what to record.
+    `next` is what to record. The data are of `episodes` with `n_actions` to choose from.
     """
 
     states: int
@@ -97,6 +100,7 @@ class Support:
     by: str
     next: tuple[Suggestion, ...]
     n_actions: int
+    episodes: int
 
     def in_words(self, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
         """A sentence or two each; `names [S]` are what people call the states, `actions [A]` the actions."""
@@ -115,7 +119,7 @@ class Support:
                 "with nothing."
             )
         lines += self._open_in_words(names)
-        lines += [one.in_words(names, actions, self.n_actions) for one in self.next]
+        lines += [one.in_words(names, actions, self.n_actions, self.episodes) for one in self.next]
         return lines
 
     def _open_in_words(self, names: Sequence[str]) -> list[str]:
@@ -153,7 +157,8 @@ class Support:
                 {
                     "state": names[one.state],
                     "try": [actions[a] if actions else a for a in one.actions],
-                    "reach": one.reach,
+                    "taken": one.taken,
+                    "predicted_reach": one.reach,
                     "share": one.share,
                 }
                 for one in self.next
@@ -185,6 +190,7 @@ def support_of(turn: Turn) -> Support:
         by=order.by,
         next=_suggestions(turn, tried, acting & ~answered, policy),
         n_actions=tried.shape[1],
+        episodes=int(estimate.counts.starts.sum()),
     )
 
 
@@ -353,7 +359,7 @@ def _places(found: Explanation | None, estimate: Estimate) -> BoolArray:
 
 
 def _reach(estimate: Estimate, policy: FloatArray) -> FloatArray:
-    """`[S]`: how often an episode of a policy `[H, S, A]` passes a state; at most that, where it comes back."""
+    """`[S]`: how often an episode of a policy `[H, S, A]` passes a state; less often than that where it comes back."""
     return np.asarray(np.minimum(1.0, occupancy(estimate.mdp, policy).sum(axis=(0, 2))))
 
 
@@ -363,11 +369,14 @@ def _suggestions(turn: Turn, tried: BoolArray, unanswered: BoolArray, policy: Fl
     known = np.where(tried.any(axis=1, keepdims=True), tried, True)
     straying = np.broadcast_to(known / known.sum(axis=1, keepdims=True), policy.shape)
     reach = _reach(estimate, (1 - STRAYING) * policy + STRAYING * straying)
-    dispute = _disagreement(turn)
-    found = [Suggestion(s, (), float(reach[s]), float(dispute[s])) for s in np.flatnonzero(unanswered).tolist()]
+    dispute, taken = _disagreement(turn), estimate.counts.visits.sum(axis=(0, 2))
+    found = [
+        Suggestion(s, (), int(taken[s]), float(reach[s]), float(dispute[s]))
+        for s in np.flatnonzero(unanswered).tolist()
+    ]
     for s in np.flatnonzero(_acting(estimate) & ~unanswered & ~tried.all(axis=1)).tolist():
         untried = tuple(np.flatnonzero(~tried[s]).tolist())
-        found.append(Suggestion(s, untried, float(reach[s]), len(untried) / tried.shape[1]))
+        found.append(Suggestion(s, untried, int(taken[s]), float(reach[s]), len(untried) / tried.shape[1]))
     weighed = sorted(found, key=lambda one: (-round(one.weight, 9), one.state))
     return tuple(one for one in weighed if one.reach >= OFTEN and one.share > 0)[:MOST]
 

@@ -53,7 +53,7 @@ def infer(
     per_step: Annotated[bool, typer.Option(help="Do not assume that the dynamics are the same at every step.")] = False,
     horizon: Annotated[
         int | None,
-        typer.Option(help="Steps of an episode; by default the environment's limit, or the longest recorded."),
+        typer.Option(help="Steps of an episode; by default those of the longest recorded."),
     ] = None,
     discretise: Annotated[
         str | None,
@@ -76,6 +76,7 @@ def infer(
 ) -> None:
     """Infer a reward from recorded trajectories, and say what they leave open and what to record next."""
     from aceirl.learner import ActiveIRL
+    from aceirl.recorded import contradictions
     from aceirl.sources import Source, action_names, read_parameters
 
     source = Source(
@@ -99,6 +100,8 @@ def infer(
         goals = [] if found is None else [result.names[s] for s in found.goals]
         support = result.support.to_json(result.names, action_names(result.task))
         told = {"steps": result.samples, "episodes": result.records[-1].episodes, "goals": goals, "support": support}
+        told |= {"horizon": result.task.environment.horizon}
+        told |= {"warnings": contradictions(result.demonstrations, result.task)}
         print(json.dumps(told | {"directory": None if out is None else str(out)}))
         return
     print(result.in_words())

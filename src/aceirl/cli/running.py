@@ -207,10 +207,13 @@ def resume(
     What was seen and answered stays. With another reward or algorithm, a reward is inferred from it anew.
     """
     from aceirl.errors import InputError
-    from aceirl.recorded import open_recordings, recorded_turn
+    from aceirl.recorded import RECORDED, going_on, open_recordings, recorded_turn
     from aceirl.sources import open_source
 
     opened = run_in(directory)
+    records = opened.records()
+    if records and records[-1].stopped == RECORDED:
+        raise InputError(f"{directory}: {going_on(opened.source)}")
     if opened.source is None:
         raise InputError(
             f"{directory} was begun from Python, with an environment or an expert that no name leads to; go on there "

@@ -62,6 +62,8 @@ def action_space_of(values: Sequence[Any]) -> gymnasium.Space[Any]:
     """The actions from zero to the largest that was taken."""
     space = space_of(values, "action")
     if isinstance(space, spaces.Discrete):
+        if space.start < 0:
+            raise InputError(f"actions are counted from 0, but {int(space.start)} was recorded")
         return space
     if isinstance(space, spaces.Box) and space.dtype == np.int64 and len(space.shape) == 1 and (space.low >= 0).all():
         return spaces.MultiDiscrete(space.high + 1)

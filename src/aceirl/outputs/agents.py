@@ -51,6 +51,11 @@ class GreedyPolicy:
     def __init__(self, result: GymResult) -> None:
         self._result = result
 
+    def check(self, observation: Any) -> None:
+        """Refuse what is no observation, nor a batch of them, of the run's own environment."""
+        for seen in _batch(self._result.states.space, observation)[1]:
+            self._result.check(seen)
+
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, tuple[Any, ...]]:

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from aceirl.counts import ExpertKind
 from aceirl.envs.gymnasium import GymAdapter
 from aceirl.envs.observations import NOWHERE, TERMINAL, StateIndex, plain
-from aceirl.errors import InputError
+from aceirl.errors import InputError, shown
 from aceirl.experts import Demonstration
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
 from aceirl.turns import Turn
+
+MOST_SHOWN = 10  # actions in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +81,27 @@ class GymResult:
 
         Beyond the horizon it is that of the last step.
         """
-        number, step = self.numbers[_hashable(action)], min(step, len(self.payments) - 1)
+        number, step = self._number(action), min(step, len(self.payments) - 1)
         paid = self._payment(step, observation, number)
         return paid + self._payment(step, next_observation, None) if terminated else paid
+
+    def _number(self, action: Any) -> int:
+        number = self.numbers.get(_hashable(action))
+        if number is None:
+            known = ", ".join(shown(own) for own in self.actions[:MOST_SHOWN])
+            more = ", ..." if len(self.actions) > MOST_SHOWN else ""
+            raise InputError(f"the action {shown(action)} is none of this environment's: {known}{more}")
+        return number
+
+    def check(self, observation: Any) -> None:
+        """Refuse what is no observation of the run's own environment; rewards and policies say something of more."""
+        space = self.states.space
+        try:
+            known = self.states.find(observation) is not None or self.states.discretise is not None
+        except InputError as error:
+            raise _no_observation(space, observation) from error
+        if not known and not _in_space(space, observation):
+            raise _no_observation(space, observation)
 
     @cached_property
     def payments(self) -> FloatArray:
@@ -191,6 +212,23 @@ class GymResult:
 def _sum_of_later(steps: FloatArray) -> FloatArray:
     """`Σ x[h'] over h' > h`, for `x [H, ...]`."""
     return np.asarray(steps[::-1].cumsum(axis=0)[::-1] - steps)
+
+
+def _no_observation(space: spaces.Space[Any], observation: Any) -> InputError:
+    return InputError(f"{shown(observation)} ({type(observation).__name__}) is no observation: it is not in {space}")
+
+
+def _in_space(space: spaces.Space[Any], observation: Any) -> bool:
+    """Whether a space holds an observation, whatever the type of its numbers."""
+    match space:
+        case spaces.Tuple():
+            return all(_in_space(part, own) for part, own in zip(space.spaces, observation, strict=True))
+        case spaces.Dict():
+            return all(_in_space(part, observation[name]) for name, part in space.items())
+        case spaces.Box() | spaces.MultiDiscrete() | spaces.MultiBinary():
+            return bool(space.contains(np.asarray(observation).astype(space.dtype)))
+        case _:
+            return bool(space.contains(observation))
 
 
 def _hashable(action: Any) -> Any:

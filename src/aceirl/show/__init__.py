@@ -2,6 +2,6 @@
 
 from aceirl.show.opened import OpenedRun, opened
 from aceirl.show.pictures import draw, figures
-from aceirl.show.words import in_words, outcome
+from aceirl.show.words import in_words, outcome, sentences
 
-__all__ = ["OpenedRun", "draw", "figures", "in_words", "opened", "outcome"]
+__all__ = ["OpenedRun", "draw", "figures", "in_words", "opened", "outcome", "sentences"]

@@ -30,6 +30,11 @@ class OpenedRun:
     turn: Turn
     task: Task
 
+    @classmethod
+    def of(cls, records: list[Record], turn: Turn, task: Task) -> OpenedRun:
+        """With the environment's name for a title, where it has one."""
+        return cls(task.source.environment if task.source else "A run from Python", records, turn, task)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What people call the states."""
@@ -98,8 +103,8 @@ def _opened(
     if features is not None and isinstance(settings.reward, Unavailable):
         settings = settings.model_copy(update={"reward": FeatureReward(features)})
     answers = answers_of(task.expert, settings)
-    title = run.source.environment if run.source else "A run from Python"
-    return OpenedRun(title, records, Engine(task.environment, answers, settings, state=state).last_turn, task)
+    turn = Engine(task.environment, answers, settings, state=state).last_turn
+    return OpenedRun.of(records, turn, replace(task, source=run.source))
 
 
 def finished(run: Run) -> tuple[list[Record], RunState]:

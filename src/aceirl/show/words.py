@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from aceirl.certificates import KINDS
-from aceirl.goal import goal_in_words, listed
+from aceirl.goal import goal_in_words, goal_of, listed
+from aceirl.recorded import RECORDED
 from aceirl.runs import Run
 from aceirl.show.opened import OpenedRun, finished, opened
 from aceirl.sources import Task
+from aceirl.support import support_of
 
 STOPPED = {
     "certificate": "It stopped because the certificate that was asked for holds.",
     "regret": "It stopped because the regret is as low as was asked for.",
     "budget": "It stopped because the budget is spent.",
+    "callback": "It stopped because the callback said so; `fit` with the same folder, or `resume`, goes on with it.",
     "questions": "It stopped because nothing was left to ask.",
-    "recording": "It is a recording: nothing was explored, and nobody was asked.",
+    RECORDED: "It is a recording: nothing was explored, and nobody was asked.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 
@@ -55,6 +59,8 @@ def in_words(run: Run, task: Task | None = None) -> str:
 def sentences(found: OpenedRun) -> tuple[str, ...]:
     """What a run found, a line each."""
     last, settings = found.records[-1], found.turn.settings
+    if last.stopped == RECORDED:
+        return tuple(_of_recording(found))
     lines = [*_goal(found)] if last.answers else []
     lines += [
         f"{found.title}, strategy {settings.named('strategy')}: "
@@ -79,6 +85,21 @@ def sentences(found: OpenedRun) -> tuple[str, ...]:
             "(measured by the true reward, which the software did not see)."
         )
     return tuple(lines + _what_is_certain(found))
+
+
+def _of_recording(found: OpenedRun) -> list[str]:
+    """What a recording came to, what it leaves open, and what to record next."""
+    last, goal = found.records[-1], goal_of(found.turn, found.names, found.actions)
+    wanted = _goal(found) if goal is None else replace(goal, undetermined=()).lines  # the support says more of that
+    recorded = f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers"
+    horizon = found.turn.counts.shape[0]
+    return [
+        *wanted,
+        f"{found.title}, a recording: {recorded} in it. The horizon is {horizon:,} steps.",
+        STOPPED[last.stopped],
+        *support_of(found.turn).in_words(found.names, found.actions),
+        *_what_is_certain(found),
+    ]
 
 
 def _goal(found: OpenedRun) -> list[str]:

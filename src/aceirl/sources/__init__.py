@@ -7,12 +7,14 @@ from aceirl.sources.kept import AWAY, Kept, KeptExpert, read_task, write_task
 from aceirl.sources.offered import Offered, offer, offered
 from aceirl.sources.opening import open_source, open_task
 from aceirl.sources.parameters import read_parameters
+from aceirl.sources.parts import CODE, part_names, source_parts
 from aceirl.sources.recordings import Recording, read_recording, recorded_source, task_to_infer
 from aceirl.sources.source import Source, Task
 from aceirl.sources.views import action_names, drawing, layout, state_names
 
 __all__ = [
     "AWAY",
+    "CODE",
     "Kept",
     "KeptExpert",
     "Offered",
@@ -30,11 +32,13 @@ __all__ = [
     "open_task",
     "optimal_task",
     "own_regret",
+    "part_names",
     "read_parameters",
     "read_recording",
     "read_task",
     "recorded_source",
     "rendering_env",
+    "source_parts",
     "state_names",
     "task_to_infer",
     "write_task",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from aceirl.protocols import Environment, Expert
 from aceirl.sources.experts import LOGS, gym_expert, optimal_task
 from aceirl.sources.gymnasium import gym_env
 from aceirl.sources.references import reference_to
-from aceirl.sources.source import Source, Task
+from aceirl.sources.source import Source, Task, is_vector
 
 if TYPE_CHECKING:
     from aceirl.envs.gymnasium import GymAdapter
@@ -63,6 +63,11 @@ def _task(
     stochastic_expert: bool,
     seed: int,
 ) -> Task:
+    if discretise is not None and not callable(discretise):
+        raise InputError(
+            "discretise must be Bins(low, high, bins), with a number for each dimension, or a function of an "
+            f"observation; got {discretise!r}"
+        )
     if isinstance(environment, str) and environment in ENVIRONMENTS:
         environment = make(environment, seed)
     if isinstance(environment, str):
@@ -127,7 +132,7 @@ def _spec_of(environment: Any) -> tuple[str, dict[str, Any], int | None] | None:
     if isinstance(environment, str):
         return environment, {}, None
     spec = getattr(environment, "spec", None)
-    if spec is None or hasattr(environment, "num_envs") or spec.additional_wrappers:
+    if spec is None or is_vector(environment) or spec.additional_wrappers:
         return None
     layer = environment
     while layer is not environment.unwrapped:
@@ -149,12 +154,10 @@ def _adapter(environment: Any, horizon: int | None, discretise: Callable[[Any], 
         return adapter
     if not hasattr(environment, "action_space"):
         return None
-    from gymnasium.vector import VectorEnv
-
     from aceirl.envs.gymnasium import GymEnvironment
     from aceirl.envs.vector import GymVectorEnvironment
 
-    made = GymVectorEnvironment if isinstance(environment, VectorEnv) else GymEnvironment
+    made = GymVectorEnvironment if is_vector(environment) else GymEnvironment
     return made(environment, horizon=horizon, discretise=discretise)
 
 
@@ -165,7 +168,7 @@ def _gym_task(env: Any, environment: GymAdapter, expert: Any, *, stochastic: boo
         return optimal_task(env, environment)
     from aceirl.envs.pay import pay_of
 
-    rmax, max_return = (None, None) if env is None or hasattr(env, "num_envs") else pay_of(env)
+    rmax, max_return = (None, None) if env is None or is_vector(env) else pay_of(env)
     asked = _gym_expert(expert, environment, stochastic=stochastic)
     return Task(environment, asked, rmax=rmax or 1.0, max_return=max_return, env=env)
 
@@ -185,13 +188,24 @@ def _gym_expert(expert: Any, environment: GymAdapter, *, stochastic: bool) -> Ex
         return DemonstrationExpert(expert, environment)
     if isinstance(expert, Sequence) and expert and all(hasattr(entry, "acts") for entry in expert):
         return DemonstrationExpert(_acted(expert), environment)
-    table = _array(expert)
-    if table.ndim != 1 or table.dtype.kind not in "iu":
+    table, count = _array(expert), _count(environment)
+    if table.dtype.kind not in "iu" or table.ndim != 1 or str(len(table)) != count:
+        floats = "" if table.dtype.kind in "iu" else f" of {table.dtype}"
         raise InputError(
             "a policy array for a Gymnasium environment has one action for each observation, "
-            f"[{_count(environment)}] whole numbers; got shape {list(table.shape)}; for anything else give a function"
+            f"[{count}] whole numbers; got shape {list(table.shape)}{floats}; for anything else give a function"
         )
-    return ObservationExpert(lambda observation: table[observation], environment)
+    return ObservationExpert(_Table(table), environment)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """An action for each observation, `table [S]`."""
+
+    table: np.ndarray[Any, Any]
+
+    def __call__(self, observation: Any) -> Any:
+        return self.table[observation]
 
 
 def _acted(trajectories: Sequence[Any]) -> list[Demonstration]:
@@ -204,8 +218,9 @@ def _acted(trajectories: Sequence[Any]) -> list[Demonstration]:
 
 
 def _count(environment: GymAdapter) -> str:
-    possible = environment.possible_states
-    return "S" if possible is None else str((possible - 1) // 2)
+    """How many observations there are, where they are numbers from 0."""
+    space: Any = environment.states.space
+    return str(space.n) if getattr(space, "start", None) == 0 else "S"
 
 
 def _expert(expert: Any, shape: tuple[int, int, int], *, stochastic: bool = False) -> Expert:
@@ -214,21 +229,48 @@ def _expert(expert: Any, shape: tuple[int, int, int], *, stochastic: bool = Fals
         return expert  # type: ignore[no-any-return]
     if callable(expert):
         by_state = len(inspect.signature(expert).parameters) < 2
-        answer = (lambda step, state: expert(state)) if by_state else expert
+        answer = _of_states(expert) if by_state else expert
         return FunctionExpert(answer, deterministic=not stochastic, stationary=by_state)
     if isinstance(expert, str | Path):
         raise InputError(
             f"expert {str(expert)!r} is for Gymnasium environments; give an array or a function of the state"
         )
-    return PolicyExpert(_array(expert), shape)
+    table = _array(expert)
+    if table.dtype.kind == "f" and table.shape in (shape[:2], shape[1:2]):
+        raise InputError(f"actions are whole numbers; the expert's array {list(table.shape)} is of {table.dtype}")
+    return PolicyExpert(table, shape)
+
+
+def _of_states(expert: Callable[[int], Any]) -> Callable[[int, int], Any]:
+    """A function of the state alone, as one of step and state; `part_names` finds the first in `__wrapped__`."""
+
+    def answer(step: int, state: int) -> Any:
+        return expert(state)
+
+    answer.__wrapped__ = expert  # type: ignore[attr-defined]
+    return answer
 
 
 def _is_expert(expert: Any) -> bool:
     return callable(getattr(expert, "answer", None))
 
 
+def _is_episode(entry: Any) -> bool:
+    """Whether it is a dictionary, or a sequence of steps `(observation, action, ...)`."""
+    if isinstance(entry, dict):
+        return True
+    return isinstance(entry, Sequence) and not isinstance(entry, str) and any(isinstance(step, tuple) for step in entry)
+
+
 def _array(expert: Any) -> np.ndarray[Any, Any]:
-    table = np.asarray(expert) if expert is not None else np.zeros(0, dtype=object)
+    if isinstance(expert, Sequence) and any(_is_episode(entry) for entry in expert):
+        raise InputError(
+            "recorded episodes are no expert; give them as demonstrations: fit(environment, demonstrations=...)"
+        )
+    try:
+        table = np.asarray(expert) if expert is not None else np.zeros(0, dtype=object)
+    except ValueError:  # rows of several lengths
+        table = np.zeros(0, dtype=object)
     if table.dtype.kind not in "iuf" or not table.ndim:
         raise InputError(
             "expert must be a function of an observation, a model with predict, an array of actions, demonstrations "

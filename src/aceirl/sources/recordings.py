@@ -72,12 +72,12 @@ class Recording:
     """Episodes that were recorded.
 
     `spaces` are those of the observations and the actions, and `environment` the id of the Gymnasium environment with
-    its parameters and its limit of steps, where the recording names them.
+    its parameters, where the recording names them.
     """
 
     episodes: tuple[RecordedEpisode, ...]
     spaces: tuple[Any, Any] | None = None
-    environment: tuple[str, dict[str, Any], int | None] | None = None
+    environment: tuple[str, dict[str, Any]] | None = None
 
     @property
     def longest(self) -> int:
@@ -181,7 +181,7 @@ def _of_buffer(one: Any, where: str) -> RecordedEpisode:
 def _of_minari(dataset: Any) -> Recording:
     episodes = (_of_buffer(one, f"episode {one.id}") for one in dataset.iterate_episodes())
     spec = dataset.env_spec
-    named = None if spec is None else (str(spec.id), dict(spec.kwargs), spec.max_episode_steps)
+    named = None if spec is None else (str(spec.id), dict(spec.kwargs))
     return Recording(tuple(episodes), (dataset.observation_space, dataset.action_space), named)
 
 
@@ -245,6 +245,10 @@ def _of_listed(one: Any, where: str) -> RecordedEpisode:
         missing = next((name for name in ("observation", "action") if name not in columns), None)
         if missing is not None:
             raise InputError(f"{where} has no {missing!r}")
+        n = len(_rows(columns["action"]))
+        for name in ("terminated", "truncated"):
+            if (size := np.size(columns.get(name, False))) not in (1, n):
+                raise InputError(f"{where}: there are {n} actions, but '{name}' has {size} entries")
         terminated = bool(np.asarray(columns.get("terminated", False)).any())
         return RecordedEpisode(_rows(columns["observation"]), _rows(columns["action"]), terminated, where)
     if not isinstance(one, Sequence | np.ndarray) or isinstance(one, str):
@@ -367,12 +371,14 @@ def _of_arrays(arrays: Mapping[str, Any], where: str) -> Recording:
         if name not in columns:
             raise InputError(f"{where} has no array '{name}s'; it has {', '.join(sorted(arrays)) or 'none'}")
     n = len(columns["action"])
-    if len(columns["observation"]) == n + 1:  # one episode
+    called = {WORD_OF[name]: name for name in arrays if name in WORD_OF}
+    one_episode = len(columns["observation"]) == n + 1
+    for name, column in columns.items():
+        if len(column) != n and not (one_episode and name == "observation"):
+            raise InputError(f"{where}: there are {n} actions, but '{called[name]}' has {len(column)} entries")
+    if one_episode:
         terminated = bool(np.asarray(columns.get("terminated", False)).any())
         return Recording((RecordedEpisode(columns["observation"], columns["action"], terminated, where),))
-    for name, column in columns.items():
-        if len(column) != n:
-            raise InputError(f"{where}: there are {n} actions, but '{name}s' has {len(column)} entries")
     steps = ({name: column[k] for name, column in columns.items()} for k in range(n))
     return Recording(tuple(_of_steps(((step, f"step {k}") for k, step in enumerate(steps)), where)))
 
@@ -424,7 +430,8 @@ ONLY_RECORDED = "aceirl.envs.recorded:RecordedEnv"
 def recorded_source(recording: Recording, source: Source | None = None) -> Source:
     """What a recording is of: as the source says, or the recording, or its observations and actions alone.
 
-    Episodes are as long as the source says, or the environment's limit; else as the longest that was recorded.
+    Episodes are as long as the source says, else as the longest that was recorded: the limit of an environment says
+    little of the episodes that an expert has ended before, and no episode is longer than a limit that was met.
     """
     from aceirl.envs.recorded import action_space_of, space_of
     from aceirl.envs.written_space import write_space
@@ -433,11 +440,11 @@ def recorded_source(recording: Recording, source: Source | None = None) -> Sourc
     if given.environment:
         return given
     if recording.environment is not None:
-        name, parameters, limit = recording.environment
-        named = replace(given, environment=name, parameters=parameters, horizon=given.horizon or limit)
+        name, parameters = recording.environment
+        named = replace(given, environment=name, parameters=parameters, horizon=given.horizon or recording.longest)
         try:
             gym_env(named).close()
-            return replace(named, horizon=named.horizon or recording.longest)
+            return named
         except InputError:
             pass  # its spaces are enough
     episodes = recording.episodes
@@ -464,9 +471,7 @@ def task_to_infer(recording: Recording, source: Source) -> Task:
             source=source,
         )
     env = gym_env(source)
-    spec = getattr(env, "spec", None)
-    limit = None if spec is None else spec.max_episode_steps
-    timed = replace(source, horizon=source.horizon or limit or recording.longest)
+    timed = replace(source, horizon=source.horizon or recording.longest)
     try:
         return Task(adapted(timed, env), RecordedExpert(), env=env, source=timed)
     except Exception:

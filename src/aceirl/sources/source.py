@@ -80,3 +80,10 @@ class Task:
         """Close the Gymnasium environment, if there is one."""
         if self.env is not None:
             self.env.close()
+
+
+def is_vector(env: Any) -> bool:
+    """Whether it is a Gymnasium vector environment; asking a wrapper for an attribute is not a way to find out."""
+    from gymnasium.vector import VectorEnv
+
+    return isinstance(env, VectorEnv)

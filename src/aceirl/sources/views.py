@@ -6,7 +6,7 @@ from contextlib import closing
 
 from aceirl.envs import ENVIRONMENTS, Layout, make
 from aceirl.sources.gymnasium import adapted, rendering_env
-from aceirl.sources.source import Source, Task
+from aceirl.sources.source import Source, Task, is_vector
 
 
 def state_names(task: Task, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -15,7 +15,7 @@ def state_names(task: Task, names: tuple[str, ...]) -> tuple[str, ...]:
         return _kept_words(task.words.states, names)
     if task.layout is not None:
         return tuple(f"state {name}" for name in task.layout.state_names)
-    if task.env is None or hasattr(task.env, "num_envs"):
+    if task.env is None or is_vector(task.env):
         return ()
     from aceirl.envs.described import state_words
     from aceirl.envs.gymnasium import GymAdapter
@@ -30,7 +30,7 @@ def action_names(task: Task) -> tuple[str, ...]:
         return task.words.actions
     if task.layout is not None:
         return task.layout.action_names
-    if task.env is None or hasattr(task.env, "num_envs"):
+    if task.env is None or is_vector(task.env):
         return ()
     from aceirl.envs.described import action_names as described
     from aceirl.envs.gymnasium import GymAdapter
@@ -56,7 +56,7 @@ def drawing(task: Task, names: tuple[str, ...]) -> Layout | None:
         return task.layout
     if task.source is not None:
         return layout(task.source, names)
-    if task.env is None or hasattr(task.env, "num_envs"):
+    if task.env is None or is_vector(task.env):
         return None
     from aceirl.envs.gymnasium import GymAdapter
     from aceirl.envs.map_layout import layout as over_rendering

@@ -59,6 +59,11 @@ class Transfer:
     unmet: tuple[int, ...] = ()
     explains: bool = True
 
+    def __repr__(self) -> str:
+        steps, states, _ = self.policy.shape
+        regret = "" if self.regret is None else f", regret {self.regret:.3f}"
+        return f"<Transfer: to {states:,} states and {steps:,} steps, the plan earns {self.value:.3g}{regret}>"
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; of the certificate its value."""
         return {
