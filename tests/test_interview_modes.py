@@ -545,3 +545,66 @@ def test_starting_again_on_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch
     assert interview.history.answers == 4
     assert interview.engine.belief.iteration == interview.history.episodes
     assert_same_when_opened_again(interview)
+
+
+def test_a_contradiction_is_counted_whichever_answer_it_comes_with(tmp_path: Path) -> None:
+    interview = begin(tmp_path, GRIDWORLD)
+    interview.change_mode(interview.turn, "play")
+    interview.walk_on(10)
+    said: dict[int, list[int]] = {}
+    while not any(len(votes) == 3 for votes in said.values()):
+        votes = said.setdefault(here(interview), [])
+        votes.append(RIGHT if len(votes) < 2 else LEFT)
+        answer(interview, lambda state: said[state][-1])
+    assert interview.history.contradictions == 0, "the first repeats were answered alike"
+    several = sum(len(votes) > 1 for votes in said.values())
+    words = view(interview)["gauge"]["words"]
+    assert f": 1 of {several} situation" in words
+    assert "different answers" in words
+
+
+def test_who_finished_and_takes_an_answer_back_is_not_told_of_more_to_come(tmp_path: Path) -> None:
+    interview = begin(tmp_path, GRIDWORLD)
+    answer(interview, lambda state: RIGHT)
+    assert "yet" in view(interview)["gauge"]["words"]
+    interview.finish(interview.turn)
+    interview.undo(interview.turn)
+    shown = view(interview)
+    assert shown["phase"] == "asking"
+    assert shown["gauge"]["words"] == "Nothing can be promised."
+    assert shown["progress"]["words"] == "You finished; this one comes again because you took it back."
+    interview.answer(interview.turn, RIGHT)
+    assert interview.phase == "done"
+
+
+def test_who_plays_is_shown_how_much_was_familiar_from_earlier_episodes(tmp_path: Path) -> None:
+    interview = begin(tmp_path, GRIDWORLD)
+    interview.change_mode(interview.turn, "play")
+    interview.walk_on(10)
+    shares = []
+    while len([walk for walk in interview.history.walks if walk.conduct != "alone"]) <= 8:
+        shares.append(view(interview)["gauge"]["covered"])
+        answer(interview, lambda state: RIGHT)
+    horizon = interview.environment.horizon
+    assert shares[:horizon] == [None] * horizon, "in the first episode there is nothing to be familiar with"
+    known: set[int] = set()
+    familiar, met = 0, 0
+    for number, walk in enumerate(one for one in interview.history.walks if one.conduct != "alone" and one.over):
+        states = set(walk.states[:-1])
+        familiar, met = familiar + len(states & known) * (number > 0), met + len(states) * (number > 0)
+        known |= states
+    assert 0 < familiar < met
+    assert shares[-1] == pytest.approx(familiar / met, abs=0.1)
+    assert view(interview)["gauge"]["covered"] == pytest.approx(familiar / met)
+
+
+@pytest.mark.parametrize("mode", ["ask", "play", "compare"])
+def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: session.Mode) -> None:
+    interview = begin(tmp_path, GRIDWORLD)
+    interview.change_mode(interview.turn, mode)
+    interview.finish(interview.turn)
+    work_out(interview)
+    outcome = view(interview)["outcome"]
+    assert outcome["lines"][0] == "You have answered nothing, so there is nothing to say about what you want."
+    assert outcome["explained"]["words"] == "You did not say of any situation what you would do."
+    assert not any("explains any" in line for line in outcome["lines"])

@@ -110,6 +110,11 @@ class Engine:
         self._reply = reply
 
     @property
+    def under_way(self) -> bool:
+        """Whether a turn has begun and is not over."""
+        return self._turn is not None
+
+    @property
     def wagers(self) -> Mapping[str, Wager]:
         """What each kind of certificate has wagered on the turn that is under way."""
         return self._wagers

@@ -421,6 +421,20 @@ class History:
         met = sum(map(len, self._last_met))
         return sum(len(states & self._standing.keys()) for states in self._last_met) / met if met else 0.0
 
+    @property
+    def familiar(self) -> float | None:
+        """How much of what is met the person has spoken about, as the page shows it; None if it is too early to say.
+
+        Who plays speaks about everything that they meet, so in what they play counts what they spoke about in earlier
+        episodes.
+        """
+        if self.mode != "play":
+            return self.coverage
+        played = [walk for walk in self.walks if walk.conduct != "alone"][1:]
+        met = [(walk.number, state) for walk in played[-LAST_EPISODES:] for state in {move[1] for move in walk.moves}]
+        before = sum(state in self._standing and self.votes[state].since[0] < number for number, state in met)
+        return before / len(met) if met else None
+
     def _expect(self, length: int) -> None:
         """Keep how many answers there will be, as it seems after an episode of that length.
 

@@ -58,7 +58,7 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a glance.
 INFER_AFTER_GROWTH = 0.25
 
-# Where nobody is asked, the agent can be interrupted after so many steps.
+# Where the person is not asked, the agent can be interrupted after so many steps.
 PAUSE = 20
 
 # What share of the error rate is kept for evidence that is gathered anew.
@@ -383,14 +383,17 @@ class Interview:
     def _next_step(self, deadline: float) -> Question | Turn | None:
         """Walk until the person is needed, or the episode is over; None if the time is up before."""
         walk = self.history.walk
-        if walk is None or walk.over:
+        if (walk is None or walk.over) and not self.engine.under_way:
             can_guess = self.learned is not None and self.learned.explanation is not None
             self.conduct: Conduct = next_conduct(self.history, can_guess=can_guess)
             self._use_settings()
         step = self.engine.ask()
-        while isinstance(step, Question) and (reply := self._reply(step)) is not None:
-            if self.conduct == "alone" and time.perf_counter() > deadline:
-                return None
+        while isinstance(step, Question):
+            if time.perf_counter() > deadline:
+                return None  # the next time it is the same question
+            reply = self._reply(step)
+            if reply is None:
+                break
             self.engine.tell(reply)
             step = self.engine.ask()
         return step
@@ -414,6 +417,8 @@ class Interview:
             return Guess(standing)
         if history.mode == "compare":
             return Guess(self._wander(question))
+        if standing is not None and not self._asks_again(state):
+            return Reply.SKIP
         if standing is None:
             rule = self._rule(state)
             if rule is not None:
@@ -619,16 +624,18 @@ class Interview:
 
     def _wanted(self, step: int, state: int, answered: bool) -> bool:
         """Whether the person may be asked about a state, perhaps once more."""
-        history = self.history
+        history, pause = self.history, step % PAUSE == PAUSE - 1  # where the agent can be interrupted
         if history.mode == "compare":
             return True
         if self.conduct == "alone":
-            return not answered and step % PAUSE == PAUSE - 1  # where the agent can be interrupted
-        if not answered:
-            return history.may_ask(state)
-        if history.mode == "play":
+            return not answered and pause
+        return pause or self._asks_again(state) if answered else history.may_ask(state)
+
+    def _asks_again(self, state: int) -> bool:
+        """Whether the person is asked once more about a state that they have answered."""
+        if self.history.mode == "play":
             return True
-        return self.conduct == "asked" and wants_repeat(history, state, partial(self.generator, REPEAT))
+        return self.conduct == "asked" and wants_repeat(self.history, state, partial(self.generator, REPEAT))
 
     def _rebuild(self) -> None:
         """Compute everything from the log again, and bring the environment back to where the log ends."""

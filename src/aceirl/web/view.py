@@ -204,6 +204,8 @@ def _progress(interview: Interview) -> dict[str, Any]:
     left = history.answers_left(possible)
     if interview.phase == "done":
         words = "No more questions come."
+    elif history.finished:
+        words = "You finished; this one comes again because you took it back."
     elif history.mode == "compare":
         words = "Finish whenever you like."
     elif left is None:
@@ -227,12 +229,13 @@ def _roughly(number: int) -> int:
 
 def _gauge(interview: Interview) -> dict[str, Any]:
     """How much of what is met the person has spoken about, and what can be promised by now."""
-    share, asked, over = interview.certified_share, interview.accuracy, interview.phase == "done"
+    share, asked, history = interview.certified_share, interview.accuracy, interview.history
+    shown, over = interview.phase == "done", interview.phase == "done" or history.finished
     confidence = _percent(1 - asked.delta)
     loses = f"acting on what it learnt loses at most {_percent(share)} of the most an episode can be worth"
-    if interview.history.contradictory():
+    if history.contradictory():
         words = f"Nothing is promised as long as answers contradict each other: {_contradicted(interview)} "
-        words += "Say below what you meant." if over else "At the end you can say what you meant."
+        words += "Say below what you meant." if shown else "At the end you can say what you meant."
     elif share >= 1 and over:
         words = "Nothing can be promised."
     elif share >= 1:
@@ -242,13 +245,14 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     else:
         words = f"With {confidence} confidence: compared with you, {loses}."
         words += "" if over else f" It stops at {_percent(asked.epsilon)}."
-    return {"covered": interview.history.coverage, "reached": interview.certified, "words": words}
+    return {"covered": history.familiar, "reached": interview.certified, "words": words}
 
 
 def _contradicted(interview: Interview) -> str:
+    """How many situations got different answers, of those that got several."""
     history = interview.history
-    repeated = counted(history.repeats, "repeated question")
-    return f"{history.contradictions} of {repeated} got another answer than before."
+    several = sum(len(votes.votes) > 1 for votes in history.votes.values())
+    return f"{len(history.contradictory())} of {counted(several, 'situation')} that came again got different answers."
 
 
 def _answer_errors_in_words(interview: Interview) -> str:
@@ -353,6 +357,8 @@ def _outcome(interview: Interview) -> dict[str, Any]:
         place["open"] = alternatives is not None and place["state"] in alternatives.undetermined
     found = goal_of(learned, [place["name"] for place in places], [a.name for a in interview.view.actions], YOU)
     wish = [] if found is None else [found.wish, *found.reasons, *found.errors]
+    if not history.answers:
+        wish = ["You have answered nothing, so there is nothing to say about what you want."]
     answers = counted(history.answers, "answer")
     worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
     known = len(history.known())

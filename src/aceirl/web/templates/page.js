@@ -384,11 +384,13 @@
     $("gauge").closest(".card").hidden = now.mode === "compare";
     const percent = Math.round(100 * gauge.covered);
     $("gauge").setAttribute("aria-valuenow", percent);
-    $("gauge").setAttribute("aria-valuetext", `${percent} % of what it meets is familiar. ${gauge.words}`);
+    const share = gauge.covered === null ? "–" : `${percent} %`;
+    const familiar = gauge.covered === null ? "Too early to say how much of what it meets is familiar." : `${share} of what it meets is familiar.`;
+    $("gauge").setAttribute("aria-valuetext", `${familiar} ${gauge.words}`);
     $("gauge").classList.toggle("reached", gauge.reached);
     $("fill").style.strokeDasharray = `${Math.max(percent, 0.01)} 200`;
     $("fill").style.opacity = percent ? 1 : 0;
-    $("percent").textContent = `${percent} %`;
+    $("percent").textContent = share;
     $("promise").textContent = gauge.words;
     $("answers").textContent = progress.answers;
     $("expected").textContent = progress.words;
