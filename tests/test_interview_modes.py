@@ -608,3 +608,27 @@ def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: sessio
     assert outcome["lines"][0] == "You have answered nothing, so there is nothing to say about what you want."
     assert outcome["explained"]["words"] == "You did not say of any situation what you would do."
     assert not any("explains any" in line for line in outcome["lines"])
+
+
+def test_it_comes_out_the_same_however_often_the_agent_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked, pieces, conducts = Interview.walk_on, 0, set()
+
+    def log_of(folder: Path) -> list[Event]:
+        interview, _ = shown_episode(folder, TAXI_LIKE)
+        conducts.update(walk.conduct for walk in interview.history.walks)
+        return [{name: event[name] for name in event if name not in ("time", "seconds")} for event in logged(folder)]
+
+    def walk_in_pieces(interview: Interview, seconds: float) -> None:
+        nonlocal pieces
+        while interview.phase == "walking":
+            walked(interview, 1e-3)
+            pieces += 1
+
+    whole = log_of(tmp_path / "whole")
+    monkeypatch.setattr(Interview, "walk_on", walk_in_pieces)
+    monkeypatch.setattr(session, "PAUSE", 3)
+    assert log_of(tmp_path / "pieces") == whole
+    assert pieces > sum("stakes" in event for event in whole), "episodes were interrupted"
+    assert conducts == {"asked", "shown", "alone"}

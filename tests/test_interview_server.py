@@ -536,6 +536,17 @@ def test_the_token_may_come_in_pieces() -> None:
     assert (transport.closed, transport.sent, list(door.strangers)) == (False, b"", [])
 
 
+def test_what_strangers_leave_behind_is_collected_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[int] = []
+    monkeypatch.setattr(connections.gc, "collect", lambda: collected.append(door.gone))
+    door, _ = at_the_door(b"GET /")
+    for _ in range(2 * connections.COLLECTED):
+        door.connection_lost(None)
+    assert collected == [connections.COLLECTED, 2 * connections.COLLECTED]
+    assert not door.strangers
+    assert connections.Door.gone == 0, "another server counts its own"
+
+
 def test_a_token_opens_its_own_page_from_when_it_is_added() -> None:
     async def one(scope: object, receive: object, send: object) -> None: ...
 

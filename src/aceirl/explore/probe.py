@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan, uniform_policy
+from aceirl.belief import Belief, Plan
 from aceirl.mdp import IntArray
 
 
@@ -33,18 +33,20 @@ class Probe:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, or what was hardly tried."""
-        visits, met = belief.estimate.row_visits, belief.estimate.counts.visits.sum(axis=2)
+        shape, counts = belief.shape, belief.estimate.counts
+        visits, met = belief.estimate.row_visits, counts.visits.sum(axis=2)
+        if counts.stationary:  # every step has the same rows
+            visits, met = visits[:1], met.sum(axis=0, keepdims=True)
         level = visits.min(axis=2)
-        probed = level <= self._highest(belief, level)
+        probed = level <= self._highest(level, met)
         rarest = probed[:, :, None] & (visits == level[:, :, None])
-        uniform = uniform_policy(belief.shape)
-        policy = np.where(probed[:, :, None], rarest / np.maximum(1, rarest.sum(axis=2, keepdims=True)), uniform)
+        rarest = rarest / np.maximum(1, rarest.sum(axis=2, keepdims=True))
         share = met[probed].sum() / met.sum() if met.any() else 1.0
-        chance = self._chance(share * belief.shape[0], belief.shape[0])
+        chance = self._chance(share * shape[0], shape[0])
         return Plan(
-            policy=policy,
-            follow=np.where(probed, 1 - chance, 1.0),
-            follow_new=1 - self._chance(belief.shape[0], belief.shape[0]),
+            policy=np.broadcast_to(np.where(probed[:, :, None], rarest, 1.0 / shape[2]), shape).copy(),
+            follow=np.broadcast_to(np.where(probed, 1 - chance, 1.0), shape[:2]).copy(),
+            follow_new=1 - self._chance(shape[0], shape[0]),
         )
 
     def _chance(self, steps: float, horizon: int) -> float:
@@ -52,9 +54,8 @@ class Probe:
         wanted = max(self.deviations, horizon * self.deviate)
         return wanted / max(steps, 2 * wanted)
 
-    def _highest(self, belief: Belief, level: IntArray) -> int:
-        """The level up to which states are probed."""
-        met = belief.estimate.counts.visits.sum(axis=2)
+    def _highest(self, level: IntArray, met: IntArray) -> int:
+        """The level up to which states are probed; `met [H, S]` is how often each was met."""
         order = np.argsort(level, axis=None, kind="stable")
         below = np.cumsum(met.ravel()[order])
         if below[-1] == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,6 +20,9 @@ BACKLOG = 128
 # How many files the process should be allowed to have open, connections included, and how many it needs for itself.
 DESCRIPTORS, OWN_DESCRIPTORS = 2048, 64
 
+# asyncio leaves a closed connection in a cycle, for the garbage collector. Those of so many strangers are collected at
+# a time: who answers has to wait if there are more.
+COLLECTED = 500
 
 # So many bytes show the token, or never will.
 LONGEST_OPENING = 256
@@ -35,6 +39,7 @@ class Door(asyncio.Protocol):
     refusal: ClassVar[bytes]
     room: ClassVar[int]
     strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
+    gone: ClassVar[int] = 0
 
     def __init__(self, **server: Any) -> None:
         self.server, self.connections = server, server["server_state"].connections
@@ -69,6 +74,10 @@ class Door(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The stranger has gone."""
         self.leave()
+        own = type(self)
+        own.gone += 1
+        if own.gone % COLLECTED == 0:
+            gc.collect()
 
     def leave(self) -> None:
         """A stranger no more."""

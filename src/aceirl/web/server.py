@@ -31,9 +31,6 @@ from aceirl.web.setup import FIELDS, FormError, SetUp
 from aceirl.web.together import Together
 from aceirl.web.view import about, answers, like, tag, view
 
-# Garbage is looked for everywhere only once in so many times that it is looked for among what is new.
-FULL_COLLECTION = 200
-
 
 def application(served: People | SetUp, reach: Reach) -> Guard:
     """The interviews of people, or the page that sets them up, behind the guard."""
@@ -300,11 +297,9 @@ def serve(app: Guard, listening: socket.socket) -> None:
 
     # Inference computes in a thread of its own; it has to give way at once when an answer comes.
     sys.setswitchinterval(0.00005)
-    # Whoever answers waits while all that there is is looked through for garbage: 0.15 seconds, with all that was
-    # loaded by now, which is no garbage. It need not be often: nothing large is left in cycles.
+    # Whoever answers waits while everything is looked through for garbage; most of that was loaded before, and is none.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*gc.get_threshold()[:2], FULL_COLLECTION)
     config = uvicorn.Config(
         app, http=door(app.tokens, refusal()), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=2,
