@@ -34,7 +34,7 @@ from aceirl.protocols import Question
 from aceirl.sources import Source
 from aceirl.web import session
 from aceirl.web.conduct import MOST_GUESSES, RIGHT_GUESSES
-from aceirl.web.history import Walk, effective
+from aceirl.web.history import Mode, Walk, effective
 from aceirl.web.scope import Scope
 from aceirl.web.session import ANSWERS, Accuracy, Interview, StaleError
 from aceirl.web.view import answers, like, view
@@ -599,7 +599,7 @@ def test_who_plays_is_shown_how_much_was_familiar_from_earlier_episodes(tmp_path
 
 
 @pytest.mark.parametrize("mode", ["ask", "play", "compare"])
-def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: session.Mode) -> None:
+def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: Mode) -> None:
     interview = begin(tmp_path, GRIDWORLD)
     interview.change_mode(interview.turn, mode)
     interview.finish(interview.turn)
@@ -613,7 +613,8 @@ def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: sessio
 def test_it_comes_out_the_same_however_often_the_agent_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walked, pieces, conducts = Interview.walk_on, 0, set()
+    walked, pieces = Interview.walk_on, 0
+    conducts: set[str] = set()
 
     def log_of(folder: Path) -> list[Event]:
         interview, _ = shown_episode(folder, TAXI_LIKE)

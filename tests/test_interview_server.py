@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import http.client
 import io
 import json
@@ -538,8 +539,8 @@ def test_the_token_may_come_in_pieces() -> None:
 
 def test_what_strangers_leave_behind_is_collected_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
-    monkeypatch.setattr(connections.gc, "collect", lambda: collected.append(door.gone))
     door, _ = at_the_door(b"GET /")
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(door.gone))
     for _ in range(2 * connections.COLLECTED):
         door.connection_lost(None)
     assert collected == [connections.COLLECTED, 2 * connections.COLLECTED]
