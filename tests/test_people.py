@@ -293,8 +293,9 @@ def test_nothing_is_computed_for_who_has_not_come(tmp_path: Path) -> None:
 def test_people_do_not_see_each_others_interviews(tmp_path: Path) -> None:
     with opened(tmp_path) as people, served(people) as client:
         address = join(client, people, "Anna")
-        turn = client.get(f"{address}view").json()["turn"]
-        assert post(client, f"{address}answer", turn=turn, action=UP).status_code == 200
+        while (shown := client.get(f"{address}view").json())["phase"] == "walking":
+            time.sleep(0.05)
+        assert post(client, f"{address}answer", turn=shown["turn"], action=UP).status_code == 200
         assert people.owner.interview.history.answers == 0
         assert people.everybody[1].interview.history.answers == 1
         for path in ("view", "people", "answer", "everything.zip"):
