@@ -93,8 +93,13 @@ class Streams:
     @classmethod
     def of(cls, seed: int, iteration: int) -> Streams:
         """The same for the same seed and iteration, wherever a run was interrupted."""
-        sequence = np.random.SeedSequence(seed, spawn_key=(iteration,))
-        return cls(*(np.random.default_rng(child) for child in sequence.spawn(len(fields(cls)))))
+        return cls(*(stream(seed, iteration, field.name) for field in fields(cls)))
+
+
+def stream(seed: int, iteration: int, name: str) -> np.random.Generator:
+    """One of the `Streams` alone."""
+    number = [field.name for field in fields(Streams)].index(name)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(iteration, number)))
 
 
 def collect(
@@ -212,17 +217,13 @@ class _Questions:
     """The expert with a memory: what a deterministic one has said, or would not say, is not asked again."""
 
     def __init__(self, answers: Answers, so_far: Counts, rng: np.random.Generator, *, ask: bool = True) -> None:
-        self.kind, self.rng, self.wanted = answers.kind, rng, answers.wanted
+        self.kind, self.so_far, self.rng, self.wanted = answers.kind, so_far.answers, rng, answers.wanted
         self.left = np.inf if answers.limit is None else answers.limit - self.kind.given(so_far)
         if not ask:
             self.left = 0
         self.answers: list[tuple[int, int, int]] = []
         self.repeats: list[tuple[int, bool]] = []
         self.memory: dict[tuple[int, int], int | None] = {}
-        if self.kind.deterministic:
-            answered = so_far.answers.sum(axis=0, keepdims=True) if self.kind.stationary else so_far.answers
-            known = np.argwhere(answered.any(axis=2))
-            self.memory = {(int(h), int(s)): int(answered[h, s].argmax()) for h, s in known}
 
     def remember(self, episode: Episode) -> None:
         """What was said in an episode that had begun."""
@@ -237,7 +238,7 @@ class _Questions:
         """What the expert says of a state where `seen` was observed, None if it says nothing; and whether what it said
         of the state before, if anything, may be taken for what it says here."""
         key = self._key(step, state)
-        action = self.memory.get(key)
+        action = self._said(key)
         again = action is not None
         trusted = not self.kind.asked_everywhere
         if not self._wants(step, state, key, again) or self.left <= 0:
@@ -260,6 +261,16 @@ class _Questions:
             return reply, reply == action
         self._take(step, state, reply)
         return reply, True
+
+    def _said(self, key: tuple[int, int]) -> int | None:
+        """What a deterministic expert has said there, None if it has not; what it said before this batch is looked up
+        only where it is needed."""
+        step, state = key
+        if key not in self.memory and self.kind.deterministic and state < self.so_far.shape[1]:
+            given = self.so_far[:, state].sum(axis=0) if self.kind.stationary else self.so_far[step, state]
+            if given.any():
+                self.memory[key] = int(given.argmax())
+        return self.memory.get(key)
 
     def _wants(self, step: int, state: int, key: tuple[int, int], again: bool) -> bool:
         """Whether the expert shall be asked, perhaps again."""

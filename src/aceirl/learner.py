@@ -357,7 +357,7 @@ class ActiveIRL:
         that is known of one. Budgets are for what comes after it, and nothing was wagered on it.
 
         `regret` measures a policy `[H, S]` against a truth that the learner does not see. With `out`, every iteration
-        is on disk before the next begins; calling `fit` again with the same folder goes on from there, with the
+        is on disk a second later at the latest; calling `fit` again with the same folder goes on from there, with the
         settings that are given and otherwise the run's own. `callback` sees every turn, and stops the run by returning
         True. With `progress` a line says how far it is; the logger `aceirl` is told in any case.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import fields
 from dataclasses import replace as changed
@@ -30,6 +31,9 @@ from aceirl.turns import Record, RunState, Turn
 FORMAT = 4
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
+
+SAVE_EVERY = 1.0
+"""How many seconds of work a run that is killed may have to do anew: that old the state on disk is at most."""
 
 # The expert of a run whose demonstrations lie in its own folder, wherever that is moved to.
 HERE = "."
@@ -65,9 +69,10 @@ class Run:
     `environment.npz` keeps what people call states and actions, how observations are told apart, and the map: a folder
     can be moved, shown and loaded where the environment is not. `changes` says what was asked differently, and when.
 
-    After each iteration its record is appended and then the state is replaced, atomically. Whatever lies beyond the
-    state when a run is opened again is dropped and done anew; the streams of randomness are named by the iteration, so
-    it comes out the same.
+    After each iteration its record is appended. The state is replaced, atomically, after the first one, then as soon as
+    the last time is a second ago, and when the run ends or is left, for whatever reason but a kill. Whatever lies
+    beyond the state when a run is opened again is dropped and done anew; the streams of randomness are named by the
+    iteration, so it comes out the same.
     """
 
     def __init__(
@@ -202,9 +207,9 @@ class Run:
     def resume(
         self, environment: Environment, expert: Expert, *, task: Task | None = None, **options: Any
     ) -> Generator[Turn, None, None]:
-        """Turns of the loop from where the run stands, each on disk before it is yielded. Options as in `learn`.
+        """Turns of the loop from where the run stands. Options as in `learn`.
 
-        After a change the last turn is yielded first, as the new settings see it. `task` says what the environment and
+        What a turn came to is on disk a second later at most, or when the generator is closed. After a change the last turn is yielded first, as the new settings see it. `task` says what the environment and
         the expert are called, and how to draw them.
         """
         with alone(self.path, "another process is writing this run"):
@@ -216,7 +221,7 @@ class Run:
             if records and records[-1].stopped and not anew:
                 return
             self._write(records)
-            about, last = task or Task(environment, expert), None
+            about, last, saved, due = task or Task(environment, expert), None, None, 0.0
             try:
                 for turn in learn(environment, expert, self.settings, state=state, reconsider=anew, **options):
                     if last is None:
@@ -225,10 +230,14 @@ class Run:
                         self._write([*records[:-1], turn.record])
                     else:
                         self._append(turn.record)
-                    self._save(turn)
                     last = turn
+                    if saved is None or turn.stopped or time.monotonic() >= due:
+                        self._save(turn)
+                        saved, due = turn, time.monotonic() + SAVE_EVERY
                     yield turn
             finally:
+                if last is not None and last is not saved:
+                    self._save(last)
                 if last is not None:
                     self._keep(about, last, complete=True)
 

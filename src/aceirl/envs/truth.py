@@ -45,14 +45,29 @@ class ExactModel:
         """How far the returns of two episodes can lie apart."""
         return _largest_return(self.mdp, self.reward) + _largest_return(self.mdp, -self.reward)
 
-    def renumbered(self, policy: IntArray, states: StateIndex) -> FloatArray:
-        """A policy `[H, S']` of states numbered otherwise, as `[H, S, A]` here; uniform in states that were not met."""
-        n_actions = self.mdp.n_actions
-        probabilities = np.full(self.mdp.shape, 1.0 / n_actions)
-        for number in set(range(len(states))) - states.terminal:
-            here = self.states.find(states.observation(number))
+
+class Renumbered:
+    """Policies of states that are numbered otherwise, as they are met, as policies of a model."""
+
+    def __init__(self, model: ExactModel, states: StateIndex) -> None:
+        self.model, self.states = model, states
+        self._pairs: list[tuple[int, int]] = []
+        self._names: tuple[str, ...] = ()
+
+    def __call__(self, policy: IntArray) -> FloatArray:
+        """`[H, S, A]` from actions `[H, S']`; uniform in states that were not met."""
+        known, names = len(self._names), self.states.names
+        if names[:known] != self._names:  # they were numbered anew
+            known, self._pairs = 0, []
+        for number in range(known, len(names)):
+            here = None if number in self.states.terminal else self.model.states.find(self.states.observation(number))
             if here is not None:
-                probabilities[:, here] = np.eye(n_actions)[policy[:, number]]
+                self._pairs.append((number, here))
+        self._names = names
+        n_actions = self.model.mdp.n_actions
+        probabilities = np.full(self.model.mdp.shape, 1.0 / n_actions)
+        theirs, here = np.array(self._pairs, dtype=np.int64).reshape(-1, 2).T
+        probabilities[:, here] = np.eye(n_actions)[policy[:, theirs]]
         return probabilities
 
 

@@ -36,12 +36,12 @@ LOGS = (".jsonl", ".npz")
 def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stationary: bool = False) -> Task:
     """The best policy as the expert, and the regret against it. Only here is the environment's own model looked at."""
     from aceirl.envs.pay import pay_of
-    from aceirl.envs.truth import exact_model
+    from aceirl.envs.truth import Renumbered, exact_model
 
     model = exact_model(env, environment.horizon, environment.n_actions)
     if np.ptp(model.reward) == 0:
         raise InputError("the environment pays the same whatever is done, so no policy is best; use another expert")
-    truth = Truth(model.mdp, model.reward)
+    truth, renumbered = Truth(model.mdp, model.reward), Renumbered(model, environment.states)
     best = model.stationary_expert()[None] if stationary else model.expert()
 
     def answer(observation: Any, step: int) -> Any:
@@ -52,7 +52,7 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
     return Task(
         environment,
         ObservationExpert(best_action, environment, ask_again=1.0 if environment.binned else 0.0),
-        regret=lambda policy: truth.regret(model.renumbered(policy, environment.states)),
+        regret=lambda policy: truth.regret(renumbered(policy)),
         rmax=rmax or float(np.ptp(model.reward)),
         max_return=max_return or model.max_return,
         env=env,
@@ -62,14 +62,14 @@ def optimal_task(env: gymnasium.Env[Any, Any], environment: GymAdapter, *, stati
 def own_regret(task: Task) -> Callable[[IntArray], float]:
     """What a policy loses by what a Gymnasium environment pays itself, which must have an exact model."""
     from aceirl.envs.gymnasium import GymAdapter
-    from aceirl.envs.truth import exact_model
+    from aceirl.envs.truth import Renumbered, exact_model
 
     environment = task.environment
     if task.env is None or not isinstance(environment, GymAdapter):
         raise InputError("only a Gymnasium environment says what it pays")
     model = exact_model(task.env, environment.horizon, environment.n_actions)
-    truth = Truth(model.mdp, model.reward)
-    return lambda policy: truth.regret(model.renumbered(policy, environment.states))
+    truth, renumbered = Truth(model.mdp, model.reward), Renumbered(model, environment.states)
+    return lambda policy: truth.regret(renumbered(policy))
 
 
 def gym_expert(name: str, environment: GymAdapter, *, deterministic: bool = True) -> Expert:

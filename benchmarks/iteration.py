@@ -1,0 +1,258 @@
+"""Where the time of an iteration goes, with one episode an iteration, the run kept in a folder.
+
+    python benchmarks/iteration.py [--only Taxi ...] [--against SRC] [--docs]
+
+The median iteration, the whole run, and what the parts of an iteration take on average. All in processor time, after a
+first run of two iterations that loads what was compiled. A part does not count what other parts do for it: an inference
+that asks for radii is not charged for them. With `--against` whole runs are compared with another version, in turns.
+
+The second table is how long `aceirl run` takes from its start to the first step of the environment, by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import _frame as frame
+import gymnasium
+from gymnasium import spaces
+
+import aceirl.engine
+import aceirl.loop
+from aceirl import ActiveIRL
+from aceirl.belief import Inference, Knowledge
+from aceirl.certificates import KINDS
+from aceirl.counts import Counts, Estimate
+from aceirl.explore import STRATEGIES
+from aceirl.runs import Run
+from aceirl.turns import Turn
+
+PARTS = (
+    "exploring",
+    "counting",
+    "radii and bounds",
+    "certificates",
+    "planning",
+    "inference",
+    "policy, regret",
+    "saving",
+)
+
+
+class KeyDoor(gymnasium.Env[Any, Any]):
+    """A house of 7 by 7 fields: a wall, a door in it, and the key in a corner; as in docs/python.md."""
+
+    observation_space = spaces.Dict({"x": spaces.Discrete(7), "y": spaces.Discrete(7), "key": spaces.Discrete(2)})
+    action_space, max_return = spaces.Discrete(4), 1.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """In a corner, without the key."""
+        self.at = {"x": 0, "y": 0, "key": 0}
+        return dict(self.at), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """To the next field, unless there is a wall or the door is shut."""
+        x, y = self.at["x"] + (1, -1, 0, 0)[action], self.at["y"] + (0, 0, 1, -1)[action]
+        if x in range(7) and y in range(7) and (x != 3 or (y == 3 and self.at["key"])):
+            self.at = {"x": x, "y": y, "key": int(self.at["key"] or (x, y) == (0, 6))}
+        return dict(self.at), float((x, y) == (6, 6)), (x, y) == (6, 6), False, {}
+
+
+def key_expert(seen: Any) -> int:
+    """To the key, through the door, to the far corner."""
+    to = (0, 6) if not seen["key"] else (6, 3 if seen["x"] < 4 else 6)
+    return (2 if to[1] > seen["y"] else 3) if to[1] != seen["y"] else (0 if to[0] > seen["x"] else 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is learned, from whom, how, and for how many iterations at most."""
+
+    environment: Callable[[], Any]
+    expert: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    iterations: int = 10**9
+    horizon: int | None = None
+
+    def learn(self, iterations: int | None = None) -> list[float]:
+        """The processor time of each iteration, saving included."""
+        most, times = iterations or self.iterations, list[float]()
+
+        def callback(turn: Turn) -> bool:
+            nonlocal last
+            now = time.process_time()
+            times.append(now - last)
+            last = now
+            return len(times) >= most
+
+        with tempfile.TemporaryDirectory() as folder:
+            learner, out = ActiveIRL(**self.settings), Path(folder) / "run"
+            last = time.process_time()
+            learner.fit(self.environment(), self.expert, horizon=self.horizon, out=out, callback=callback)
+        return times
+
+
+CASES = {
+    "Four Paths": Case(lambda: "four-paths"),
+    "Four Paths, `set`": Case(lambda: "four-paths", settings={"certify": "set"}, iterations=300),
+    "Taxi-v4": Case(lambda: "Taxi-v4", "optimal", {"max_samples": 5_000}),
+    "key and door": Case(KeyDoor, key_expert, {"epsilon": 0.004}, 500, 40),
+    "key and door, `set`": Case(KeyDoor, key_expert, {"certify": "set"}, 500, 40),
+    "Blackjack-v1": Case(lambda: "Blackjack-v1", "optimal", {"max_samples": 10_000, "epsilon": 0.01}, horizon=12),
+}
+
+
+class Parts:
+    """Which part of an iteration the processor is busy with, and for how long it was with each."""
+
+    def __init__(self) -> None:
+        self.spent = dict.fromkeys((*PARTS, "rest"), 0.0)
+        self.stack, self.last = ["rest"], time.process_time()
+
+    def measure(self) -> None:
+        """Begin to measure; from now on, for the rest of this process."""
+        self._function("exploring", aceirl.loop, "_reply")
+        aceirl.engine.collect = self._walked(aceirl.engine.collect)  # type: ignore[attr-defined]
+        for name in ("__add__", "grown", "with_answers"):
+            self._function("counting", Counts, name)
+        self._property("counting", Estimate, "mdp")
+        self._property("radii and bounds", Knowledge, "radii")
+        self._property("radii and bounds", Knowledge, "bound")
+        for kind in KINDS.values():
+            for name in ("steer", "watch", "update", "value"):
+                self._function("certificates", kind, name)
+        for strategy in STRATEGIES.values():
+            self._function("planning", strategy, "plan")
+        self._property("inference", Inference, "_result")
+        for name in ("policy", "regret"):
+            self._property("policy, regret", Turn, name)
+        for name in ("_append", "_save", "_keep"):
+            self._function("saving", Run, name)
+
+    def _function(self, part: str, owner: Any, name: str) -> None:
+        setattr(owner, name, self._timed(part, getattr(owner, name)))
+
+    def _property(self, part: str, owner: Any, name: str) -> None:
+        found = vars(owner)[name]
+        found.func = self._timed(part, found.func)
+
+    def _switch(self) -> None:
+        now = time.process_time()
+        self.spent[self.stack[-1]] += now - self.last
+        self.last = now
+
+    def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*arguments: Any, **options: Any) -> Any:
+            self._switch()
+            self.stack.append(part)
+            try:
+                return function(*arguments, **options)
+            finally:
+                self._switch()
+                self.stack.pop()
+
+        return timed
+
+    def _walked(self, collect: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Any]:
+        @wraps(collect)
+        def walked(*arguments: Any) -> Generator[Any, Any, Any]:
+            walk = collect(*arguments)
+            go_on = self._timed("exploring", walk.send)
+            reply = None
+            while True:
+                try:
+                    question = go_on(reply)
+                except StopIteration as over:
+                    return over.value
+                reply = yield question
+
+        return walked
+
+
+START = """
+import os, sys, time
+from aceirl.cli import main
+def first(*arguments, **options):
+    print(time.time())
+    sys.stdout.flush()
+    os._exit(0)
+if sys.argv[1] == "four-paths":
+    from aceirl.envs.simulator import Simulator
+    Simulator.rollout = first
+else:
+    from aceirl.envs.gymnasium import GymAdapter
+    GymAdapter.reset = first
+sys.argv[1:] = ["run", *sys.argv[1:]]
+main()
+"""
+
+
+def seconds_to_first_step(arguments: list[str]) -> float:
+    """From the start of the process, by the clock; the modules are compiled to bytecode before."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", START, *arguments, "--out", str(Path(folder) / "run")]
+        began = time.time()
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(answer.stdout.split()[-1]) - began
+
+
+STARTS = {"Four Paths": ["four-paths"], "Taxi-v4": ["Taxi-v4", "--expert", "optimal"]}
+
+
+def in_ms(head: str) -> frame.Column:
+    """A column of milliseconds."""
+    return frame.number(head, lambda value: f"{1e3 * value:.2f}")
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """All tables, or two versions side by side."""
+
+    def whole(case: Case) -> frame.Round:
+        case.learn(2)
+        return lambda: statistics.median(case.learn(min(200, case.iterations)))
+
+    if frame.compared(options, report, {name: (lambda case=case: whole(case)) for name, case in CASES.items()}):  # type: ignore[misc]
+        return
+    table = report.table(
+        "iteration",
+        frame.Column("milliseconds an iteration"),
+        frame.number("iterations"),
+        in_ms("median"),
+        frame.number("seconds in all", "{:.1f}"),
+        *(in_ms(part) for part in (*PARTS, "rest")),
+        page="strategies.md",
+    )
+    parts = Parts()
+    parts.measure()
+    for name, case in CASES.items():
+        if options.only and not any(word in name for word in options.only):
+            continue
+        case.learn(2)
+        parts.spent, parts.last = dict.fromkeys(parts.spent, 0.0), time.process_time()
+        times = case.learn()
+        shares = (spent / len(times) for spent in parts.spent.values())
+        table.add(name, len(times), statistics.median(times), sum(times), *shares)
+    if not options.only:
+        starts = report.table(
+            "start-up",
+            frame.Column("`aceirl run`"),
+            frame.number("seconds to the first step", "{:.2f}"),
+            page="strategies.md",
+        )
+        for name, arguments in STARTS.items():
+            starts.add(name, min(seconds_to_first_step(arguments) for _ in range(options.rounds)))
+
+
+if __name__ == "__main__":
+    frame.start(measure, __doc__, *frame.comparing(3))
