@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from comparisons import assert_same, timeless
@@ -93,7 +95,7 @@ def test_the_streams_of_an_iteration_have_names_and_do_not_repeat() -> None:
         (seed, iteration, name): tuple(rng.random(4))
         for seed in (0, 1)
         for iteration in (0, 1)
-        for name, rng in vars(Streams.of(seed, iteration)).items()
+        for name, rng in ((field.name, getattr(Streams.of(seed, iteration), field.name)) for field in fields(Streams))
     }
     assert len(set(draws.values())) == len(draws) == 20
 

@@ -209,10 +209,10 @@ class Belief:
         """The last `ε_k`, the bound that defines the set of plausible policies."""
         return self.inference.accuracy
 
-    @cached_property
+    @property
     def known_actions(self) -> IntArray | None:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
-        return self.estimate.kind.known_actions(self.estimate.counts.answers)
+        return self.estimate.known_actions
 
     def certified(self, kind: str) -> bool:
         """Whether the certificate of that kind holds at the accuracy asked for."""

@@ -92,14 +92,21 @@ class Streams:
 
     @classmethod
     def of(cls, seed: int, iteration: int) -> Streams:
-        """The same for the same seed and iteration, wherever a run was interrupted."""
-        return cls(*(stream(seed, iteration, field.name) for field in fields(cls)))
+        """The same for the same seed and iteration, wherever a run was interrupted; each is made when it is used."""
+        streams = cls.__new__(cls)
+        vars(streams)["_key"] = seed, iteration
+        return streams
+
+    def __getattr__(self, name: str) -> np.random.Generator:
+        if name not in _STREAMS or "_key" not in vars(self):
+            raise AttributeError(name)
+        seed, iteration = vars(self)["_key"]
+        sequence = np.random.SeedSequence(seed, spawn_key=(iteration, _STREAMS.index(name)))
+        made: np.random.Generator = vars(self).setdefault(name, np.random.default_rng(sequence))
+        return made
 
 
-def stream(seed: int, iteration: int, name: str) -> np.random.Generator:
-    """One of the `Streams` alone."""
-    number = [field.name for field in fields(Streams)].index(name)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(iteration, number)))
+_STREAMS = tuple(field.name for field in fields(Streams))
 
 
 def collect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -37,11 +37,12 @@ class Counts:
     def __post_init__(self) -> None:
         if not len(self.repeats):
             object.__setattr__(self, "repeats", np.zeros((len(self.starts), 2), dtype=np.int64))
-        for name in ("visits", "answers", "starts", "move_keys", "move_counts", "repeats"):
-            array = np.asarray(getattr(self, name))
-            if array.dtype != np.int64 or array.min(initial=0) < 0:
-                _require_counts(name, array)
-            object.__setattr__(self, name, frozen(array, np.int64))
+        for name in _FIELDS[1:]:
+            object.__setattr__(self, name, _checked(name, getattr(self, name)))
+        self._check_shapes()
+        self._check_moves()
+
+    def _check_shapes(self) -> None:
         shape = self.visits.shape
         of_states = self.starts.shape, self.repeats.shape
         if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2)):
@@ -49,7 +50,13 @@ class Counts:
                 f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)} and "
                 f"repeats {list(self.repeats.shape)} do not belong to one problem"
             )
-        self._check_moves()
+
+    @classmethod
+    def _of(cls, stationary: bool, *arrays: IntArray) -> Counts:
+        """Of new arrays that are made of counts in a way that leaves them counts: there is nothing to check."""
+        made = cls.__new__(cls)
+        vars(made).update(zip(_FIELDS, (stationary, *map(_kept, arrays)), strict=True))
+        return made
 
     def _check_moves(self) -> None:
         keys, (horizon, n_states, n_actions) = self.move_keys, self.shape
@@ -84,14 +91,18 @@ class Counts:
             wrong = (values < 0) | (values >= size)
             if wrong.any():
                 raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
+        times, starts = _checked("count", moves.count), _checked("starts", moves.starts)
         visits = np.zeros(shape, dtype=np.int64)
-        np.add.at(visits, (moves.step, moves.state, moves.action), moves.count)
-        none = np.zeros_like(visits)
+        np.add.at(visits, (moves.step, moves.state, moves.action), times)
+        none = np.zeros(shape, dtype=np.int64)
         row = moves.state * n_actions + moves.action
         if not stationary:
             row = row + moves.step * (n_states * n_actions)
-        keys, counts = _merge(row * n_states + moves.successor, moves.count)
-        return cls(stationary, _kept(visits), _kept(none), moves.starts, keys, counts)
+        keys, counts = _merge(row * n_states + moves.successor, times)
+        made = cls._of(stationary, visits, none, starts, keys, counts, np.zeros((n_states, 2), dtype=np.int64))
+        made._check_shapes()
+        vars(made)["samples"] = int(times.sum())
+        return made
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -117,10 +128,10 @@ class Counts:
         row, successor = np.divmod(self.move_keys, before)
         # Rows lie state by state within each step, so those of later steps move up by what earlier steps gained.
         row = row + row // (before * n_actions) * ((n_states - before) * n_actions)
-        return Counts(
+        return Counts._of(
             self.stationary,
-            _kept(with_states(self.visits, n_states)),
-            _kept(with_states(self.answers, n_states)),
+            with_states(self.visits, n_states),
+            with_states(self.answers, n_states),
             with_states(self.starts[None], n_states)[0],
             row * n_states + successor,
             self.move_counts,
@@ -134,29 +145,52 @@ class Counts:
 
     def with_answers(self, answers: IntArray, repeats: IntArray | None = None) -> Counts:
         """The same counts with these answers `[H, S, A]` and repeats `[S, 2]`."""
-        return replace(self, answers=answers, repeats=self.repeats if repeats is None else repeats)
+        told = _checked("answers", answers), _checked("repeats", self.repeats if repeats is None else repeats)
+        moves = self.move_keys, self.move_counts
+        made = Counts._of(self.stationary, self.visits, told[0], self.starts, *moves, told[1])
+        made._check_shapes()
+        vars(made)["samples"] = self.samples
+        return made
 
     def __add__(self, other: Counts) -> Counts:
         if self.shape != other.shape or self.stationary != other.stationary:
             raise InputError(f"counts of shape {list(self.shape)} and {list(other.shape)} cannot be added")
-        keys, counts = _merge(
-            np.concatenate((self.move_keys, other.move_keys)), np.concatenate((self.move_counts, other.move_counts))
-        )
-        return Counts(
+        made = Counts._of(
             self.stationary,
-            _kept(self.visits + other.visits),
-            _kept(self.answers + other.answers) if other.answers.any() else self.answers,
+            self.visits + other.visits,
+            self.answers + other.answers if other.answers.any() else self.answers,
             self.starts + other.starts,
-            keys,
-            counts,
+            *self._moves_with(other.move_keys, other.move_counts),
             self.repeats + other.repeats,
         )
+        vars(made)["samples"] = self.samples + other.samples
+        return made
+
+    def _moves_with(self, keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+        """The keys and counts of all moves; the very same keys, if none of those added is new."""
+        at = np.searchsorted(self.move_keys, keys)
+        if len(self.move_keys) and (self.move_keys.take(at, mode="clip") == keys).all():
+            added = self.move_counts.copy()
+            added[at] += counts
+            return self.move_keys, added
+        return _merge(np.concatenate((self.move_keys, keys)), np.concatenate((self.move_counts, counts)))
+
+
+_FIELDS = tuple(one.name for one in fields(Counts))
 
 
 def _kept(array: IntArray) -> IntArray:
     """A new array that nobody else has; made read-only, so that it need not be copied."""
     array.flags.writeable = False
     return array
+
+
+def _checked(name: str, counts: Any) -> IntArray:
+    """Counts that nobody else can write to."""
+    array = np.asarray(counts)
+    if array.dtype != np.int64 or array.min(initial=0) < 0:
+        _require_counts(name, array)
+    return frozen(array, np.int64)
 
 
 def _require_counts(name: str, array: NDArray[Any]) -> None:
@@ -292,28 +326,61 @@ class Estimate:
         """The terminal states, in order."""
         return np.array(sorted(self.terminal), dtype=np.int64)
 
+    def continued(self, before: Estimate) -> Estimate:
+        """The same estimate, with all that `before` has worked out and that follows from what has not changed since.
+
+        That is what is said of the expert, as long as there is no new answer, and which successors a row has, as long
+        as no row has shown a new one.
+        """
+        if (self.kind, self.delta, self.possible_states, self.terminal, self.counts.stationary) == (
+            before.kind,
+            before.delta,
+            before.possible_states,
+            before.terminal,
+            before.counts.stationary,
+        ):
+            same_answers, same_moves = (
+                self.counts.answers is before.counts.answers,
+                self.counts.move_keys is before.counts.move_keys and self.counts.shape == before.counts.shape,
+            )
+            for name, value in vars(before).items():
+                if (same_answers and name in _OF_ANSWERS) or (same_moves and name == "_rows"):
+                    vars(self)[name] = value
+        return self
+
+    @cached_property
+    def _rows(self) -> tuple[IntArray, IntArray, IntArray, Transitions]:
+        """Where each move and each stay in a terminal state lies in the rows, the row of each entry, and the rows with
+        some probabilities."""
+        counts = self.counts
+        horizon, n_states, n_actions = counts.shape
+        n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
+        step, over = np.arange(1 if counts.stationary else horizon)[:, None, None], self.over[:, None]
+        staying = (((step * n_states + over) * n_actions + np.arange(n_actions)) * n_states + over).ravel()
+        keys = np.union1d(counts.move_keys, staying) if self.terminal else counts.move_keys
+        row = keys // n_states
+        often = np.bincount(row, minlength=n_rows)
+        transitions = Transitions(
+            n_states=n_states,
+            n_actions=n_actions,
+            indptr=np.concatenate(([0], np.cumsum(often))),
+            successors=(keys % n_states).astype(np.int32),
+            probabilities=1.0 / often[row],
+            steps=None if counts.stationary else horizon,
+        )
+        return np.searchsorted(keys, counts.move_keys), np.searchsorted(keys, staying), row, transitions
+
     @cached_property
     def mdp(self) -> MDP:
         """The estimated process; a row never visited is unknown, and after the end nothing happens any more."""
         counts = self.counts
-        horizon, n_states, n_actions = counts.shape
-        n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
-        keys, times = counts.move_keys, counts.move_counts
-        if self.terminal:
-            step, over = np.arange(1 if counts.stationary else horizon)[:, None, None], self.over[:, None]
-            staying = (((step * n_states + over) * n_actions + np.arange(n_actions)) * n_states + over).ravel()
-            keys, times = _merge(np.concatenate((keys, staying)), np.concatenate((times, np.ones_like(staying))))
-        row = keys // n_states
-        transitions = Transitions(
-            n_states=n_states,
-            n_actions=n_actions,
-            indptr=np.concatenate(([0], np.cumsum(np.bincount(row, minlength=n_rows)))),
-            successors=(keys % n_states).astype(np.int32),
-            probabilities=times / np.bincount(row, weights=times, minlength=n_rows)[row],
-            steps=None if counts.stationary else horizon,
-        )
+        moved, staying, row, transitions = self._rows
+        times = np.zeros(len(row), dtype=np.int64)
+        times[moved] = counts.move_counts
+        times[staying] += 1
+        probabilities = times / np.bincount(row, weights=times, minlength=transitions.n_rows)[row]
         start = counts.starts / max(1, counts.starts.sum()) if self.initial is None else self.initial
-        return MDP(horizon, transitions, start)
+        return MDP(counts.shape[0], transitions.with_probabilities(probabilities), start)
 
     @cached_property
     def step_visits(self) -> IntArray:
@@ -361,3 +428,17 @@ class Estimate:
     def expert_uses(self) -> BoolArray:
         """`[H, S, A]`: the actions the expert is known to take."""
         return np.asarray((self.expert_policy > 0) & self.answered[:, :, None])
+
+    @cached_property
+    def allowed(self) -> BoolArray:
+        """`[H, S, A]`: the same, and all actions where none is known."""
+        return np.asarray(self.expert_uses | ~self.answered[:, :, None])
+
+    @cached_property
+    def known_actions(self) -> IntArray | None:
+        """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
+        return self.kind.known_actions(self.counts.answers)
+
+
+_OF_ANSWERS = frozenset(("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions"))
+"""What an estimate says that depends on nothing but the answers and the assumptions."""

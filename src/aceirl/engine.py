@@ -336,6 +336,8 @@ class Engine:
             possible_states=self.access.possible_states,
             preferences=preferences,
         )
+        if hasattr(self, "belief"):
+            estimate = estimate.continued(self.belief.estimate)
         return Knowledge(estimate, settings.confidence, settings.rmax, settings.delta)
 
     def _first_belief(self) -> Belief:
@@ -361,7 +363,7 @@ class Engine:
         return Belief(
             knowledge=knowledge,
             inference=inference,
-            target=self.settings.target(knowledge.estimate.mdp.horizon),
+            target=self.settings.target(knowledge.estimate.counts.shape[0]),
             episodes=self.settings.episodes_per_iteration,
             iteration=iteration,
             certificates=self.certificates,

@@ -126,6 +126,14 @@ class Transitions:
         push_forward(*self.rows, initial, policy, mass)
         return mass
 
+    def with_probabilities(self, probabilities: FloatArray) -> Transitions:
+        """The same rows with other `probabilities [nnz]`."""
+        other = Transitions.__new__(Transitions)
+        vars(other).update({name: value for name, value in vars(self).items() if name not in ("rows", "matrix")})
+        vars(other)["probabilities"] = frozen(probabilities, np.float64)
+        other._check_probabilities()
+        return other
+
     def dense(self) -> FloatArray:
         """`[S, A, S]` or `[H, S, A, S]`; unknown rows are zero."""
         lead = () if self.steps is None else (self.steps,)
@@ -147,16 +155,28 @@ class Transitions:
                 f"successors and probabilities must have length indptr[-1] = {nonzeros}, "
                 f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
             )
-        row = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
         outside = (self.successors < 0) | (self.successors >= self.n_states)
         if outside.any():
             k = int(np.argmax(outside))
-            raise InputError(f"successor {self.successors[k]} of {self.index(int(row[k]))} is not a state")
+            raise InputError(f"successor {self.successors[k]} of {self.index(int(self._row[k]))} is not a state")
+        self._check_probabilities()
+
+    @cached_property
+    def _row(self) -> IntArray:
+        """`[nnz]`: the row of each successor."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+
+    def _check_probabilities(self) -> None:
+        if self.probabilities.shape != self.successors.shape:
+            raise InputError(
+                f"successors and probabilities must have length indptr[-1] = {int(self.indptr[-1])}, "
+                f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
+            )
         bad = ~(self.probabilities >= 0) | ~np.isfinite(self.probabilities)
         if bad.any():
             k = int(np.argmax(bad))
-            raise InputError(f"transitions{self.index(int(row[k]))} has the probability {self.probabilities[k]}")
-        sums = np.bincount(row, weights=self.probabilities, minlength=self.n_rows)
+            raise InputError(f"transitions{self.index(int(self._row[k]))} has the probability {self.probabilities[k]}")
+        sums = np.bincount(self._row, weights=self.probabilities, minlength=self.n_rows)
         wrong = (np.abs(sums - 1) > SUM_TOLERANCE) & self.filled
         if wrong.any():
             k = int(np.argmax(wrong))
@@ -304,10 +324,10 @@ def check_policy(policy: ArrayLike, shape: tuple[int, int, int], name: str = "po
             f"got {list(array.shape)}"
         )
     array = np.asarray(array, dtype=np.float64)
-    wrong = ~(np.abs(array.sum(axis=-1) - 1) <= SUM_TOLERANCE) | ~(array >= 0).all(axis=-1)
-    if wrong.any():
+    if not (array.min(initial=0) >= 0 and np.abs(array @ np.ones(n_actions) - 1).max(initial=0) <= SUM_TOLERANCE):
+        wrong = ~(np.abs(array.sum(axis=-1) - 1) <= SUM_TOLERANCE) | ~(array >= 0).all(axis=-1)
         raise InputError(f"{name}{_index(wrong)} is {array[wrong][0].tolist()}, not a distribution over actions")
-    return frozen(np.broadcast_to(array, shape), np.float64)
+    return frozen(array if array.shape == shape else np.broadcast_to(array, shape), np.float64)
 
 
 def _index(mask: NDArray[np.bool_]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Memory
 from aceirl.certificates import Certificate, CertificateKind
-from aceirl.collect import Episode, stream
+from aceirl.collect import Episode, Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions, occupancy
 from aceirl.errors import InputError
@@ -127,9 +127,8 @@ class Turn:
         """`[H, S]`: what the expert is known to do, and elsewhere what is best under the recovered reward."""
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
-        allowed = estimate.expert_uses | ~estimate.expert_uses.any(axis=2, keepdims=True)
-        ties = stream(self.settings.seed, max(0, self.iteration - 1), "ties")
-        return greedy_actions(np.where(allowed, q, -np.inf), ties)
+        ties = Streams.of(self.settings.seed, max(0, self.iteration - 1)).ties
+        return greedy_actions(np.where(estimate.allowed, q, -np.inf), ties)
 
     @cached_property
     def explanation(self) -> Explanation | None:
