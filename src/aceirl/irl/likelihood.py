@@ -174,47 +174,53 @@ def _sweep(
     """
     horizon, n_states, n_actions = answers.shape
     v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
-    settled = False
+    settled, paid = False, 0.0
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
+    luck, logs = np.ones(n_actions + 1), np.full((len(rates), n_actions + 1, 2, 2), np.nan)
+    for tried in range(3, n_actions + 1):
+        luck[tried] = 1.0 + np.log(tried - 1.0)
     for h in range(horizon - 1, -1, -1):
         if sums[0].min() > limit:
             return
         here, later = v[h % 2], v[(h + 1) % 2]
         pooled, step = 0 if visits.shape[0] == 1 else h, 0 if alike else h
         counted = earlier[h] if settled else answers[h]
-        span = max(later.max() - later.min(), reward[step].max() - reward[step].min())
+        if h == horizon - 1 or not alike:
+            paid = _span(reward[step].ravel())
+        span = max(_span(later), paid)
         for s in range(n_states):
             best, tried, given = -np.inf, 0, 0.0
+            mean, square, judged = 0.0, 0.0, settled or asked[h, s]
+            last = np.uint64(indptr[h * stride + s * n_actions])
             for a in range(n_actions):
-                row = h * stride + s * n_actions + a
+                # Unsigned numbers need no look at whether they count from the end.
+                first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
                 q[a] = -np.inf
-                if indptr[row] == indptr[row + 1]:
+                if first == last:
                     continue
-                q[a] = reward[step, s, a]
-                for k in range(indptr[row], indptr[row + 1]):
-                    q[a] += probabilities[k] * later[successors[k]]
+                value, m, m2 = reward[step, s, a], 0.0, 0.0
+                if judged:
+                    for k in range(first, last):
+                        x = later[np.uint32(successors[k])]
+                        part = probabilities[k] * x
+                        value += part
+                        m += part
+                        m2 += part * x
+                    spread[a] = max(0.0, m2 - m * m)
+                    mean += m
+                    square += m2
+                    given += counted[s, a]
+                else:
+                    for k in range(first, last):
+                        value += probabilities[k] * later[np.uint32(successors[k])]
+                q[a] = value
                 tried += 1
-                best = max(best, q[a])
+                best = max(best, value)
             if tried == 0:
                 for a in range(n_actions):
                     best = max(best, reward[step, s, a])
             here[s] = best
-            if tried < 2 or not (settled or asked[h, s]):
-                continue
-            mean, square = 0.0, 0.0
-            for a in range(n_actions):
-                if q[a] == -np.inf:
-                    continue
-                row, m, m2 = h * stride + s * n_actions + a, 0.0, 0.0
-                for k in range(indptr[row], indptr[row + 1]):
-                    x = later[successors[k]]
-                    m += probabilities[k] * x
-                    m2 += probabilities[k] * x * x
-                spread[a] = max(0.0, m2 - m * m)
-                mean += m
-                square += m2
-                given += counted[s, a]
-            if given == 0.0:
+            if tried < 2 or given == 0.0:
                 continue
             # What is not known of a row is guessed from the other actions of the state, as one more observation.
             mean, square = mean / tried, square / tried
@@ -226,11 +232,10 @@ def _sweep(
                     error = (n * spread[a] + elsewhere) / ((n + 1.0) * n)
                     total += error
                     largest = max(largest, error)
-            luck = 1.0 + np.log(max(1.0, tried - 1.0))
-            unit = np.sqrt((INDIFFERENCE * span) ** 2 + luck * (largest + total / tried) + 1e-300)
+            unit = np.sqrt((INDIFFERENCE * span) ** 2 + luck[tried] * (largest + total / tried) + 1e-300)
             total = 0.0
             for a in range(n_actions):
-                share[a] = np.exp((q[a] - best) / unit) if q[a] > -np.inf else 0.0
+                share[a] = 1.0 if q[a] == best else np.exp((q[a] - best) / unit) if q[a] > -np.inf else 0.0
                 total += share[a]
             for e in range(len(rates)):
                 mean, square = 0.0, 0.0
@@ -238,7 +243,11 @@ def _sweep(
                     if q[a] == -np.inf or (counted[s, a] == 0.0 and sums.shape[0] == 1):
                         continue
                     likely = (1.0 - rates[e]) * share[a] / total + rates[e] / tried
-                    loss = -np.log(max(likely, 1e-300))
+                    # Most states have one clear best action or none: then the logarithm is that of the state before.
+                    memo = logs[e, tried, int(share[a] == 1.0)]
+                    if memo[0] != likely:
+                        memo[0], memo[1] = likely, -np.log(max(likely, 1e-300))
+                    loss = memo[1]
                     mean += likely * loss
                     square += likely * loss * loss
                     sums[0, e] += counted[s, a] * loss
@@ -254,6 +263,15 @@ def _sweep(
         if settled:
             return
         settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later)
+
+
+@inlined
+def _span(values: FloatArray) -> float:
+    """The largest of some numbers less the smallest."""
+    least, most = values[0], values[0]
+    for value in values:
+        least, most = min(least, value), max(most, value)
+    return most - least
 
 
 @inlined
