@@ -6,7 +6,7 @@ The median iteration, the whole run, and what the parts of an iteration take on 
 first run of two iterations that loads what was compiled. A part does not count what other parts do for it: an inference
 that asks for radii is not charged for them. With `--against` whole runs are compared with another version, in turns.
 
-The second table is how long `aceirl run` takes from its start to the first step of the environment, by the clock.
+The second table is how long `aceirl run` takes from its start to the first step of the environment.
 """
 
 from __future__ import annotations
@@ -182,29 +182,23 @@ class Parts:
 
 START = """
 import os, sys, time
+import aceirl.engine
 from aceirl.cli import main
 def first(*arguments, **options):
-    print(time.time())
+    print(time.process_time())
     sys.stdout.flush()
     os._exit(0)
-if sys.argv[1] == "four-paths":
-    from aceirl.envs.simulator import Simulator
-    Simulator.rollout = first
-else:
-    from aceirl.envs.gymnasium import GymAdapter
-    GymAdapter.reset = first
-sys.argv[1:] = ["run", *sys.argv[1:]]
+aceirl.engine.collect = first
 main()
 """
 
 
 def seconds_to_first_step(arguments: list[str]) -> float:
-    """From the start of the process, by the clock; the modules are compiled to bytecode before."""
+    """The processor time of a new process until it would take the first step."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", START, *arguments, "--out", str(Path(folder) / "run")]
-        began = time.time()
+        command = [sys.executable, "-c", START, "run", *arguments, "--out", str(Path(folder) / "run")]
         answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(answer.stdout.split()[-1]) - began
+    return float(answer.stdout.split()[-1])
 
 
 STARTS = {"Four Paths": ["four-paths"], "Taxi-v4": ["Taxi-v4", "--expert", "optimal"]}

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy, soft_values
@@ -54,6 +53,8 @@ class MaxCausalEntropy:
 
     def _found_in(self, space: RewardSpace, estimate: Estimate, warm: FloatArray | None) -> Recovered:
         """The maximiser over the parameters of a space: `Φᵀ(μᴱ - μ_r) - λ·θ` is the gradient then."""
+        from scipy.optimize import minimize  # slow to import
+
         mdp, over = estimate.mdp, space.over(estimate.mdp, estimate.over)
         expert = occupancy(mdp, estimate.expert_policy)
         after = np.log(mdp.n_actions) * steps_after(mdp.horizon)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from aceirl.dynamic_programming import optimal_values
 from aceirl.errors import InputError
@@ -80,6 +79,8 @@ def state_only(
 
 def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> FloatArray:
     """`g [S]` of the linear programme; its variables are `g⁺ [S]`, `g⁻ [S]`, `V [H, S]` and the largest `g⁻`."""
+    from scipy.optimize import linprog  # slow to import
+
     horizon, n_states, _ = mdp.shape
     size = horizon * n_states
     followed, worse = _constraints(mdp, policy, demanded)

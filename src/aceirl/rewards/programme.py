@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
 
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray
@@ -38,6 +37,8 @@ class Programme:
 
     def solve(self) -> Solution:
         """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
+        from scipy.optimize import linprog  # it takes a quarter of a second to import, and most runs never need it
+
         tied = self.low == self.high
         below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
         rows = sparse.csr_array(self.rows)
