@@ -187,7 +187,7 @@ class Belief:
     @property
     def shape(self) -> tuple[int, int, int]:
         """`(H, S, A)`."""
-        return self.estimate.mdp.shape
+        return self.estimate.counts.shape
 
     @property
     def rmax(self) -> float:

@@ -130,7 +130,7 @@ def collect(
         return (yield from _sampled(access, answers, plan.allocation, so_far, streams))
     if access.batched is not None and answers.table is not None and answers.limit is None and begun is None:
         return _batched(access, answers, plan, episodes, so_far, watched, streams.environment)
-    questions = _Questions(answers, so_far, streams.answers, ask=plan.ask)
+    questions = _Questions(answers, so_far, streams, ask=plan.ask)
     walk = _Walk(access, plan, questions, streams)
     while len(walk.episodes) < episodes:
         yield from walk.round(min(access.parallel.num_envs, episodes - len(walk.episodes)), begun)
@@ -155,7 +155,7 @@ def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Cou
     if answers.table is not None:
         given = _table_answers(answers.kind, answers.table, asked, so_far, streams.environment)
     else:
-        questions = _Questions(answers, so_far, streams.answers)
+        questions = _Questions(answers, so_far, streams)
         for step, state in np.argwhere(asked).tolist():
             seen = None if access.showing is None else access.showing.observation(state)
             for _ in range(asked[step, state]):
@@ -223,8 +223,8 @@ def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> In
 class _Questions:
     """The expert with a memory: what a deterministic one has said, or would not say, is not asked again."""
 
-    def __init__(self, answers: Answers, so_far: Counts, rng: np.random.Generator, *, ask: bool = True) -> None:
-        self.kind, self.so_far, self.rng, self.wanted = answers.kind, so_far.answers, rng, answers.wanted
+    def __init__(self, answers: Answers, so_far: Counts, streams: Streams, *, ask: bool = True) -> None:
+        self.kind, self.so_far, self.streams, self.wanted = answers.kind, so_far.answers, streams, answers.wanted
         self.left = np.inf if answers.limit is None else answers.limit - self.kind.given(so_far)
         if not ask:
             self.left = 0
@@ -250,7 +250,7 @@ class _Questions:
         trusted = not self.kind.asked_everywhere
         if not self._wants(step, state, key, again) or self.left <= 0:
             return action, trusted
-        reply = yield Question(step, state, walk, self.rng, again, seen)
+        reply = yield Question(step, state, walk, self.streams.answers, again, seen)
         if reply is Reply.NOBODY:
             self.left = 0
             return action, trusted
@@ -286,7 +286,7 @@ class _Questions:
         if self.wanted is not None:
             return self.wanted(step, state, again)
         rate = self.kind.ask_again if again else 1.0
-        return rate == 1 or (rate > 0 and self.rng.random() < rate)
+        return rate == 1 or (rate > 0 and self.streams.answers.random() < rate)
 
     def _take(self, step: int, state: int, action: int) -> None:
         self.left -= 1

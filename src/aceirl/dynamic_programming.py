@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from aceirl.kernels import argmax_with_ties, backward, evaluate_backward, soft_backward, worst_backward
+from aceirl.kernels import (
+    argmax_with_ties,
+    backward,
+    evaluate_backward,
+    largest_finite,
+    soft_backward,
+    worst_backward,
+)
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 TIE_TOLERANCE = 1e-10
@@ -51,8 +56,6 @@ def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
     Values tie that differ by no more than rounding, in whatever units they are.
     """
     actions = np.empty(q.shape[:2], dtype=np.int64)
-    largest = float(np.abs(q).max())
-    if not math.isfinite(largest):  # actions may be ruled out by -inf
-        largest = float(np.abs(q[np.isfinite(q)]).max(initial=0.0))
-    argmax_with_ties(q, rng.random(q.shape[:2]), TIE_TOLERANCE * largest, actions)
+    # Actions may be ruled out by -inf.
+    argmax_with_ties(q, rng.random(q.shape[:2]), TIE_TOLERANCE * largest_finite(q), actions)
     return actions

@@ -70,6 +70,9 @@ class Engine:
         self.certificates = {name: make() for name, make in KINDS.items()}
         if settings.certify is not None:
             self.certificates[settings.certify.name] = settings.certify
+        space = settings.reward
+        self._features = None if isinstance(space, RewardSpace) else space
+        self._fixed_space = space if isinstance(space, RewardSpace) and not isinstance(space, AutoReward) else None
         self.belief = self._first_belief() if state is None else self._restored_belief(state)
         self._inferred_at = 0 if state is None else state.inferred_at
         self._turn: Generator[Question, int | Guess | Reply, Turn] | None = None
@@ -319,10 +322,9 @@ class Engine:
     @property
     def _space(self) -> RewardSpace | None:
         """The space that rewards are sought in; None if the algorithm is to choose."""
-        space = self.settings.reward
-        if not isinstance(space, RewardSpace):  # features of observations, asked for again as states are met
-            return features_of(self.access.environment, space)
-        return None if isinstance(space, AutoReward) else space
+        if self._features is not None:  # asked for again as states are met
+            return features_of(self.access.environment, self._features)
+        return self._fixed_space
 
     def _knowledge(self, counts: Counts, preferences: tuple[Preference, ...] = ()) -> Knowledge:
         """What the counts and preferences say, under what the settings assume."""

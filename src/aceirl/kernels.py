@@ -244,6 +244,16 @@ def push_forward(
 
 
 @compiled
+def largest_finite(values: FloatArray) -> float:
+    """The largest size of those `values [H, S, A]` that are finite; zero if none is."""
+    largest = 0.0
+    for value in values.flat:
+        if abs(value) > largest and abs(value) < np.inf:
+            largest = abs(value)
+    return largest
+
+
+@compiled
 def argmax_with_ties(q: FloatArray, draws: FloatArray, tolerance: float, actions: IntArray) -> None:
     """The best action of each `(h, s)`; among those within the tolerance, the one that `draws [H, S]` selects."""
     horizon, n_states, n_actions = q.shape

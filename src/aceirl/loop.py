@@ -73,7 +73,9 @@ class Log:
         """A turn has ended."""
         due = time.monotonic() - self.last >= LOG_EVERY
         self.last = time.monotonic() if due else self.last
-        self.logger.log(logging.INFO if due else logging.DEBUG, "%s", turn.record.in_words())
+        level = logging.INFO if due else logging.DEBUG
+        if self.logger.isEnabledFor(level):
+            self.logger.log(level, "%s", turn.record.in_words())
 
     def over(self, turn: Turn) -> None:
         """The run has."""

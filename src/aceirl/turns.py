@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +51,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, ready for a line of JSON."""
-        return asdict(self)
+        return {**vars(self), "certificates": dict(self.certificates)}
 
     def in_words(self) -> str:
         """One line: what was spent, what is certified and, where a truth is known, the regret."""

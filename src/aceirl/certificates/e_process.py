@@ -97,6 +97,8 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     """`[H, S]`: how likely a plan takes the known action; an imposed first action is always taken."""
     assert plan.policy is not None
     follow = np.zeros(watched.shape) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    if follow.min() >= 1:
+        return np.ones(watched.shape)
     own = np.take_along_axis(plan.policy, np.maximum(watched, 0)[:, :, None], axis=2)[:, :, 0]
     taken = follow + (1 - follow) * own
     if plan.first_action is not None:

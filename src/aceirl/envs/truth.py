@@ -18,6 +18,7 @@ from aceirl.envs.observations import StateIndex
 from aceirl.envs.problem import from_moves
 from aceirl.envs.search import Row, searched
 from aceirl.errors import InputError
+from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
@@ -64,11 +65,20 @@ class Renumbered:
             if here is not None:
                 self._pairs.append((number, here))
         self._names = names
-        n_actions = self.model.mdp.n_actions
-        probabilities = np.full(self.model.mdp.shape, 1.0 / n_actions)
-        theirs, here = np.array(self._pairs, dtype=np.int64).reshape(-1, 2).T
-        probabilities[:, here] = np.eye(n_actions)[policy[:, theirs]]
+        probabilities = np.full(self.model.mdp.shape, 1.0 / self.model.mdp.n_actions)
+        _choose(policy, np.array(self._pairs, dtype=np.int64).reshape(-1, 2), probabilities)
+        probabilities.flags.writeable = False
         return probabilities
+
+
+@compiled
+def _choose(policy: IntArray, pairs: IntArray, probabilities: FloatArray) -> None:
+    """Make `probabilities [H, S, A]` those of a policy `[H, S']` where `pairs [n, 2]` say which states are the same."""
+    for h in range(len(policy)):
+        for k in range(len(pairs)):
+            number, here = pairs[k]
+            probabilities[h, here] = 0.0
+            probabilities[h, here, policy[h, number]] = 1.0
 
 
 def stationary_policy(mdp: MDP, reward: FloatArray) -> IntArray:
