@@ -170,6 +170,39 @@ def test_the_estimate_is_the_frequency_of_each_row(some: Counts) -> None:
     assert not estimate.start_known
 
 
+@given(shapes(), SEEDS, st.booleans(), st.booleans(), st.booleans())
+def test_an_estimate_that_continues_another_says_what_a_new_one_does(
+    shape: tuple[int, int, int], seed: int, stationary: bool, deterministic: bool, growing: bool
+) -> None:
+    """Batches that bring nothing new, new counts, new moves, new answers and new states."""
+    rng = np.random.default_rng(seed)
+    options: dict[str, Any] = {"kind": ExpertKind(deterministic, stationary), "delta": 0.1, "terminal": {0}}
+    batch = Counts.of_moves(random_moves(rng, shape, 30), shape, stationary=stationary)
+    answers = rng.integers(0, 2, shape)
+    larger = (shape[0], shape[1] + growing, shape[2])
+    other = Counts.of_moves(random_moves(rng, larger, 5), larger, stationary=stationary).with_answers(
+        rng.integers(0, 2, larger)
+    )
+    before, so_far = None, batch.with_answers(answers)
+    for new in (batch, batch, other, other):
+        estimate = Estimate.of(so_far, **options)
+        if before is not None:
+            estimate = estimate.continued(before)
+        fresh = Estimate.of(so_far, **options)
+        for name in ("indptr", "successors", "probabilities", "filled"):
+            mine, theirs = (getattr(one.mdp.transitions, name) for one in (estimate, fresh))
+            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+        np.testing.assert_array_equal(estimate.mdp.initial, fresh.mdp.initial)
+        for name in ("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions"):
+            np.testing.assert_array_equal(getattr(estimate, name), getattr(fresh, name), err_msg=name)
+        before, so_far = estimate, so_far.grown(new.shape[1]) + new
+
+
+@given(counts())
+def test_samples_are_counted_by_adding_too(some: Counts) -> None:
+    assert (some + some).samples == 2 * some.visits.sum()
+
+
 def test_pooling_mixes_the_steps_and_the_per_step_estimate_does_not() -> None:
     # State 0 leads to 0 at step 0 (three times) and to 1 at step 1 (once).
     zero = np.zeros(2, dtype=np.int64)

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from aceirl.cli.app import app
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import NOWHERE
-from aceirl.envs.truth import exact_model
+from aceirl.envs.observations import NOWHERE, StateIndex
+from aceirl.envs.truth import Renumbered, exact_model
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import (
     Demonstration,
@@ -338,6 +338,31 @@ def test_the_table_is_read_as_it_is_meant() -> None:
         assert dense[over, :, over].tolist() == [1, 1]
     assert model.mdp.initial[[zero, one]].tolist() == [0.5, 0.5]
     assert model.reward[0, [zero, one], 0].tolist() == [1.5, 1.0]
+
+
+def test_a_policy_is_renumbered_as_its_states_are() -> None:
+    """States are numbered as they are met: more of them later, and all of them anew in another run."""
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    model = exact_model(env, 5, 4)
+    theirs = StateIndex(env.observation_space)
+    renumbered = Renumbered(model, theirs)
+
+    def choice(cell: int) -> list[float]:
+        here = model.states.find(cell)
+        assert here is not None
+        return [float(p) for p in renumbered(policy)[2, here]]
+
+    theirs.number(4)
+    policy = np.array([[0, 3]] * 5)
+    assert choice(4) == [0, 0, 0, 1]
+    assert choice(8) == [0.25] * 4
+    theirs.number(8)
+    policy = np.array([[0, 3, 1]] * 5)
+    assert (choice(4), choice(8)) == ([0, 0, 0, 1], [0, 1, 0, 0])
+    theirs.recall(())
+    theirs.number(8)
+    theirs.number(4)
+    assert (choice(4), choice(8)) == ([0, 1, 0, 0], [0, 0, 0, 1])
 
 
 def test_a_stationary_expert_does_not_dawdle() -> None:

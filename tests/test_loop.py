@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +97,9 @@ def test_the_streams_of_an_iteration_have_names_and_do_not_repeat() -> None:
         for name, rng in ((field.name, getattr(Streams.of(seed, iteration), field.name)) for field in fields(Streams))
     }
     assert len(set(draws.values())) == len(draws) == 20
+    children = np.random.SeedSequence(1, spawn_key=(1,)).spawn(5)
+    for field, child in zip(fields(Streams), children, strict=True):
+        assert draws[1, 1, field.name] == tuple(np.random.default_rng(child).random(4))
 
 
 def test_a_generous_accuracy_is_certified_at_once(problem: Problem) -> None:

@@ -294,3 +294,23 @@ def test_frozen_does_not_trust_a_read_only_view() -> None:
 def test_an_unknown_name_comes_with_the_nearest_one() -> None:
     assert "did you mean 'random'" in str(unknown_name("strategy", "randon", ["random", "greedy"]))
     assert "known: greedy, random" in str(unknown_name("strategy", "xyz", ["random", "greedy"]))
+
+
+@given(mdps())
+def test_other_probabilities_leave_the_rows_as_they_are(mdp: MDP) -> None:
+    rows = mdp.transitions
+    lengths = np.diff(rows.indptr)
+    even = np.repeat(1 / np.maximum(1, lengths), lengths)
+    other = rows.with_probabilities(even)
+    assert other.indptr is rows.indptr
+    np.testing.assert_allclose(other.matrix.toarray().sum(axis=1), rows.filled)
+    again = Transitions(rows.n_states, rows.n_actions, rows.indptr, rows.successors, even, rows.steps)
+    np.testing.assert_array_equal(other.dense(), again.dense())
+
+
+def test_probabilities_that_do_not_fit_the_rows_are_named() -> None:
+    rows = MDP.from_dense(np.full((2, 2, 2), 0.5), initial=0, horizon=3).transitions
+    with pytest.raises(InputError, match=r"transitions\[0, 1\] sum to 1\.1"):
+        rows.with_probabilities(np.array([0.5, 0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.5]))
+    with pytest.raises(InputError, match="must have length"):
+        rows.with_probabilities(np.ones(3))

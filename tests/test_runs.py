@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from dataclasses import asdict
@@ -15,7 +16,7 @@ import pytest
 
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert
-from aceirl.files import DRAFT
+from aceirl.files import DRAFT, LOCK
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_task
@@ -77,6 +78,46 @@ def test_a_run_killed_at_ten_random_moments_ends_as_the_undisturbed_one(undistur
     assert len(Run.open(path).records()) < iterations
     finish(path)
     assert_same(undisturbed, Run.open(path))
+
+
+def test_a_state_that_is_some_turns_old_leads_to_the_same_end(
+    undisturbed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is not written at every turn; what a kill leaves then is a copy of the folder between two turns."""
+    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 1e9)
+    run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
+    task = open_task(SOURCE)
+    turns = run.resume(task.environment, task.expert, regret=task.regret)
+    left = [next(turns) for _ in range(5)][-1]
+    shutil.copytree(run.path, tmp_path / "killed", ignore=shutil.ignore_patterns(LOCK))
+    killed = Run.open(tmp_path / "killed")
+    assert len(killed.records()) == 1
+    turns.close()
+    closed = run.state()
+    assert closed is not None
+    assert closed.iteration == left.iteration == len(run.records()) == 5
+    for path in (run.path, killed.path):
+        finish(path)
+        assert_same(undisturbed, Run.open(path))
+
+
+def test_a_state_is_written_as_soon_as_the_last_is_a_second_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+    monkeypatch.setattr("aceirl.runs.time.monotonic", lambda: clock)
+    run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
+    task = open_task(SOURCE)
+    turns = run.resume(task.environment, task.expert)
+    saved = []
+    for _ in range(6):
+        next(turns)
+        state = run.state()
+        assert state is not None
+        saved.append(state.iteration)
+        clock += 0.4
+    turns.close()
+    assert saved == [1, 1, 1, 4, 4, 4]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7])
@@ -176,6 +217,7 @@ def test_an_expert_who_fails_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 0.0)
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
     turns = run.resume(task.environment, task.expert)

@@ -193,7 +193,7 @@ class Engine:
         """What the turn under way would come to if its episode ended here; nothing is changed by it."""
         before = self.belief
         counts = before.estimate.counts.grown(self.access.shape[1]) + self._counted([begun])
-        knowledge = self._knowledge(counts, before.estimate.preferences)
+        knowledge = self._knowledge(counts, before.estimate.preferences, before.estimate)
         inference = self._inference(knowledge, before.inference if before.iteration else None)
         belief = self._belief(knowledge, inference, before.iteration + 1, before.evidence, before.memory)
         return replace(self.last_turn, belief=belief)
@@ -272,7 +272,7 @@ class Engine:
         before = self.belief
         counts = before.estimate.counts.grown(new.shape[1]) + new
         kept = before.memory if memory is None else memory
-        knowledge = self._knowledge(counts, before.estimate.preferences)
+        knowledge = self._knowledge(counts, before.estimate.preferences, before.estimate)
         belief = self._belief(knowledge, before.inference, iteration, evidence, kept)
         if self._is_time_to_infer(counts.samples):
             self._infer(belief)
@@ -326,8 +326,10 @@ class Engine:
             return features_of(self.access.environment, self._features)
         return self._fixed_space
 
-    def _knowledge(self, counts: Counts, preferences: tuple[Preference, ...] = ()) -> Knowledge:
-        """What the counts and preferences say, under what the settings assume."""
+    def _knowledge(
+        self, counts: Counts, preferences: tuple[Preference, ...] = (), before: Estimate | None = None
+    ) -> Knowledge:
+        """What the counts and preferences say, under what the settings assume; `before` is what fewer of them said."""
         settings = self.settings
         estimate = Estimate.of(
             counts,
@@ -338,8 +340,8 @@ class Engine:
             possible_states=self.access.possible_states,
             preferences=preferences,
         )
-        if hasattr(self, "belief"):
-            estimate = estimate.continued(self.belief.estimate)
+        if before is not None:
+            estimate = estimate.continued(before)
         return Knowledge(estimate, settings.confidence, settings.rmax, settings.delta)
 
     def _first_belief(self) -> Belief:

@@ -209,8 +209,9 @@ class Run:
     ) -> Generator[Turn, None, None]:
         """Turns of the loop from where the run stands. Options as in `learn`.
 
-        What a turn came to is on disk a second later at most, or when the generator is closed. After a change the last turn is yielded first, as the new settings see it. `task` says what the environment and
-        the expert are called, and how to draw them.
+        What a turn came to is on disk a second later at most, or when the generator is closed. After a change the last
+        turn is yielded first, as the new settings see it. `task` says what the environment and the expert are called,
+        and how to draw them.
         """
         with alone(self.path, "another process is writing this run"):
             state, records = self.state(), self.records()
