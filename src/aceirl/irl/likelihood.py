@@ -271,7 +271,7 @@ def _span(values: FloatArray) -> float:
     least, most = values[0], values[0]
     for value in values:
         least, most = min(least, value), max(most, value)
-    return most - least
+    return float(most - least)
 
 
 @inlined
