@@ -87,6 +87,7 @@ class Case:
     def learn(self, iterations: int | None = None) -> list[float]:
         """The processor time of each iteration, saving included."""
         most, times = iterations or self.iterations, list[float]()
+        last = time.process_time()
 
         def callback(turn: Turn) -> bool:
             nonlocal last
