@@ -64,7 +64,7 @@ def test_one_of_ours_is_described_and_its_run_rehearsed(name: str) -> None:
         "reward": "auto",
         "certify": "policy",
         "episodes_per_iteration": "1",
-        "confidence": "kl",
+        "confidence": "adaptive",
     }
     assert advice.command == f"aceirl run {name}"
     assert advice.cost is not None

@@ -77,7 +77,7 @@ class Settings(BaseModel):
         "of an observation), or auto for the smallest that explains the answers",
     )
     confidence: Annotated[Family, _Named("confidence family", FAMILIES)] = Field(
-        FAMILIES["kl"], description="the family of confidence radii"
+        FAMILIES["adaptive"], description="the family of confidence radii"
     )
     episodes_per_iteration: Annotated[int, Field(ge=1)] = Field(
         1, description="episodes between two plans; by default 1, or as many as a vector environment plays at once"

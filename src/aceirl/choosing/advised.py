@@ -164,7 +164,7 @@ def _choices(
         Choice("reward", "auto", reward),
         Choice("certify", certify or "none", promise),
         batch,
-        Choice("confidence", "kl", radii),
+        Choice("confidence", "adaptive", radii),
     )
 
 
@@ -193,7 +193,7 @@ def _notes(facts: Facts, source: Source, kind: str | None, contradicted: int) ->
     elif facts.binned:
         yield "States are bins: nothing is certified of one in which the expert does different things."
     yield (
-        "For a promise about all rewards: --certify set --strategy ace --confidence adaptive "
+        "For a promise about all rewards: --certify set --strategy ace "
         "--episodes-per-iteration 50, at 10^5 to 10^7 samples (docs/choosing.md)."
     )
 

@@ -45,7 +45,7 @@ def run(
     irl: Annotated[
         str, typer.Option(help="How a reward is inferred: sparse-likelihood, max-causal-entropy, max-margin, ...")
     ] = "sparse-likelihood",
-    confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "kl",
+    confidence: Annotated[str, typer.Option(help="The family of confidence radii.")] = "adaptive",
     certify: Annotated[
         str, typer.Option(help="The certificate to stop on: policy, criterion, reward, set, dynamics, or none.")
     ] = "policy",

@@ -21,6 +21,9 @@ RESULTS_VERSION = 3
 # No run of an experiment ends because something is certain: the curves shall have one length.
 UNCERTIFIED: dict[str, Any] = {"certify": None}
 
+# The radii of all results on record; they steer the exploration here and promise nothing.
+RADII: dict[str, Any] = {"confidence": "kl"}
+
 # The paper's reward: a table of steps, states and actions, inferred anew in every iteration.
 PAPER_REWARD: dict[str, Any] = {"irl": "max-causal-entropy", "reward": "any", "infer_after_growth": 0.0}
 
@@ -164,6 +167,7 @@ def _paper_scenarios(until_regret: float | None, **choices: Any) -> tuple[Scenar
             family=family,
             choices={
                 **PAPER_REWARD,
+                **RADII,
                 "episodes_per_iteration": batch,
                 "max_samples": budget,
                 "until_regret": until_regret,
@@ -186,6 +190,7 @@ def _reward_free_scenarios(batches: Iterable[int], **choices: Any) -> tuple[Scen
             family="Double Chain",
             choices={
                 **PAPER_REWARD,
+                **RADII,
                 "episodes_per_iteration": batch,
                 "max_samples": 20 * 20 * batch,
                 "irl": "feasible-point",
@@ -214,7 +219,7 @@ def _transfer_scenarios() -> tuple[Scenario, ...]:
             title=f"{family}, {samples:,} samples" + (", dynamics known" if dynamics == "known" else ""),
             environment=environment,
             family=family,
-            choices={"max_samples": samples},
+            choices={"max_samples": samples, **RADII},
             transfer=dynamics,
         )
 
