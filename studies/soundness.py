@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import rel_entr
 from scipy.stats import binom
 
 from aceirl.belief import Belief, Inference, Knowledge, Plan, Target
@@ -226,7 +227,8 @@ def played(case: Case) -> tuple[Environment, Expert]:
 FAMILY = "adaptive"
 """The tightest radii; the event that all proofs rest on is looked at for all that guarantee anything."""
 
-EVENT, KINDS = "rows", ("set", "reward", "dynamics", "transfer")
+EVENT, DIVERGENCE = "rows", "rows, KL(P̂‖P)"
+KINDS = ("set", "reward", "dynamics", "transfer")
 LOOKS = (10, 300, 100_000)
 CHANGES, REWARDS = 60, 3
 
@@ -310,6 +312,14 @@ def event_broken(case: Case, known: Estimate, radii: Radii) -> bool:
     start = np.pad(known.mdp.initial, (0, case.mdp.n_states - met))
     moved = horizon * np.abs(case.mdp.initial - start).sum() / 2 > radii.start + ROUNDING
     return bool(mistaken.any() or (seen & outside).any() or moved)
+
+
+def divergence_broken(case: Case, known: Estimate, radii: Radii) -> bool:
+    """As `event_broken`, for the divergence of the rows, on which `transfer` rests."""
+    met = known.mdp.n_states
+    guess = np.pad(known.mdp.transitions.dense(), ((0, 0), (0, 0), (0, case.mdp.n_states - met)))
+    divergence = rel_entr(guess, np.where(guess > 0, case.rows[:met], 0.0)).sum(axis=2)
+    return bool((divergence > radii.divergence[0] + ROUNDING)[known.row_visits[0] > 0].any())
 
 
 def set_gap(case: Case, known: Estimate, rng: np.random.Generator) -> float:
@@ -430,7 +440,8 @@ def radii_run(case: Case, rng: np.random.Generator) -> Outcome:
     target = MDP.from_dense(rows, initial=case.mdp.initial, horizon=horizon)
     families = [name for name in FAMILIES if name != "hoeffding"]
     kinds = KINDS[:-1] if case.numbered else KINDS  # a target would have to name states that were never met
-    outcome: Outcome = {Promise(EVENT, name, delta): None for name in families for delta in DELTAS}
+    events = {EVENT: event_broken, DIVERGENCE: divergence_broken}
+    outcome: Outcome = {Promise(event, name, delta): None for event in events for name in families for delta in DELTAS}
     outcome |= {Promise(kind, FAMILY, delta): None for kind in kinds for delta in DELTAS}
     for counts in explored(case, rng):
         true, met = as_numbered(case, counts) if case.numbered else (case, counts)
@@ -447,8 +458,9 @@ def radii_run(case: Case, rng: np.random.Generator) -> Outcome:
                     found["transfer"] = transfer_regret(true, whole, recovered, target)
             for name in families:
                 belief = belief_of(known, FAMILIES[name], recovered, Target(0.1 * horizon, delta, 1.0))
-                event = Promise(EVENT, name, delta)
-                outcome[event] = bool(outcome[event]) or event_broken(true, known, belief.radii)
+                for event, broken in events.items():
+                    promise = Promise(event, name, delta)
+                    outcome[promise] = bool(outcome[promise]) or broken(true, known, belief.radii)
                 if name != FAMILY:
                     continue
                 promised = {kind.name: kind.value(belief) for kind in (RewardSet(), Reward(), Dynamics())}

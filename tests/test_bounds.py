@@ -9,9 +9,10 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import rel_entr
 from strategies import SEEDS, from_rows, mdps, random_mdp, random_policy, rewards
 
-from aceirl.bounds import ErrorBound, error_bound
+from aceirl.bounds import ErrorBound, error_bound, highest_means
 from aceirl.confidence import Radii, kl, trivial_bound
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.simulator import Simulator
@@ -21,7 +22,16 @@ from aceirl.mdp import MDP, BoolArray, FloatArray
 def radii_of(cost: FloatArray, rmax: float = 1.0, start: float = 0.0) -> Radii:
     """Radii whose total is `cost [H, S, A]`, clipped."""
     nothing, ceiling = np.zeros(cost.shape), trivial_bound(len(cost), rmax)
-    return Radii(cost, nothing[:, :, 0], start, ceiling, tv_radius=nothing, unseen_mass=nothing, guaranteed=True)
+    return Radii(
+        cost,
+        nothing[:, :, 0],
+        start,
+        ceiling,
+        tv_radius=nothing,
+        unseen_mass=nothing,
+        divergence=nothing,
+        guaranteed=True,
+    )
 
 
 @given(st.data(), mdps(), st.sampled_from([0.0, 0.3]))
@@ -175,3 +185,39 @@ def test_a_smaller_promise_would_be_broken() -> None:
         except AssertionError:
             broken += 1
     assert broken > 0
+
+
+# The worst row in a KL ball, for values that are known.
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_highest_mean_is_that_of_a_conic_solver(seed: int) -> None:
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, (2, 4, 2), unknown=0.2)
+    values, divergence = rng.random(mdp.shape[:2]) * 10, 10 ** rng.uniform(-5, 1, mdp.shape)
+    above = highest_means(mdp, divergence, values)
+    P, known = oracles.unrolled(mdp)
+    assert (above[~known] == 0).all()
+    for h, s, a in np.argwhere(known):
+        row, q = P[h, s, a], cp.Variable(mdp.n_states, nonneg=True)
+        seen = row > 0
+        ball = cp.sum(cp.rel_entr(row[seen], q[np.flatnonzero(seen)])) <= divergence[h, s, a]
+        highest = cp.Problem(cp.Maximize(values[h] @ q), [cp.sum(q) == 1, ball]).solve(solver=cp.CLARABEL)
+        assert above[h, s, a] == pytest.approx(highest - row @ values[h], abs=1e-4)
+
+
+@given(mdps(), SEEDS, st.floats(1e-9, 20))
+def test_no_row_in_the_ball_has_a_higher_mean(mdp: MDP, seed: int, spread: float) -> None:
+    """Against rows drawn near the estimated one, with mass on what was never seen."""
+    rng = np.random.default_rng(seed)
+    P, known = oracles.unrolled(mdp)
+    values = rng.normal(size=mdp.shape[:2])
+    weight = rng.random((*mdp.shape, 1)) * min(1.0, spread)
+    other = (1 - weight) * P + weight * rng.dirichlet(np.full(mdp.n_states, 0.5), mdp.shape)
+    distance = np.where(known, rel_entr(P, np.where(P > 0, other, 0.0)).sum(axis=3), np.inf)
+    above = highest_means(mdp, distance, values)
+    moved = np.einsum("hsan,hn->hsa", other - P, values)
+    assert (moved[known] <= above[known] + 1e-9).all()
+    assert (above <= np.ptp(values, axis=1)[:, None, None] + 1e-12).all()
+    np.testing.assert_array_equal(highest_means(mdp, np.full(mdp.shape, np.inf), values)[~known], 0.0)

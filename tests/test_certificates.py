@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import rel_entr
 from scipy.stats import binom
 
 from aceirl.belief import Plan, Target
@@ -343,6 +344,7 @@ def _two_problems(seed: int) -> tuple[Case, Estimate, Radii, np.random.Generator
     met = known.row_visits[0] > 0
     distance = np.where(met, np.abs(truth - guess).sum(axis=2) / 2, 1.0)
     missing = np.where(met, np.where(guess > 0, 0.0, truth).sum(axis=2), 1.0)
+    divergence = np.where(met, rel_entr(guess, np.where(guess > 0, truth, 0.0)).sum(axis=2), np.inf)
     ceiling = trivial_bound(shape[0], 1.0)
     radii = Radii(
         transition=steps_after(shape[0])[:, None, None] * distance,
@@ -351,6 +353,7 @@ def _two_problems(seed: int) -> tuple[Case, Estimate, Radii, np.random.Generator
         ceiling=ceiling,
         tv_radius=np.broadcast_to(distance, shape),
         unseen_mass=np.broadcast_to(missing, shape),
+        divergence=np.broadcast_to(divergence, shape),
         guaranteed=True,
     )
     return case, known, radii, rng
@@ -386,7 +389,8 @@ def test_the_set_promise_is_not_loose_by_a_constant() -> None:
     tv_radius = np.zeros((2, 3, 2))
     tv_radius[:, 0] = 0.2
     transition = np.array([1.0, 0.0])[:, None, None] * tv_radius
-    radii = Radii(transition, np.zeros((2, 3)), 0.0, ceiling, tv_radius, np.zeros((2, 3, 2)), guaranteed=True)
+    nothing = np.zeros((2, 3, 2))
+    radii = Radii(transition, nothing[:, :, 0], 0.0, ceiling, tv_radius, nothing, divergence=nothing, guaranteed=True)
     columns = np.array([[0, 0, 0, 1, 7], [0, 0, 0, 2, 3], [1, 1, 1, 1, 1], [1, 2, 1, 2, 1]]).T
     moves = Moves(columns[0], columns[1], columns[2], columns[3], columns[4], starts=np.array([10, 0, 0]))
     known = Estimate.of(Counts.of_moves(moves, (2, 3, 2)), kind=ExpertKind(), delta=0.1, initial=truth.initial)

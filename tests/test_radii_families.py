@@ -12,12 +12,13 @@ from scipy.special import rel_entr
 from scipy.stats import binom
 
 from aceirl.belief import Plan
-from aceirl.confidence import FAMILIES, adaptive, kl, largest_drop, subset_variation
+from aceirl.confidence import FAMILIES, adaptive, kl, largest_drop, mixture_divergence, subset_variation
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
+from aceirl.mdp import IntArray, Transitions
 from studies.collecting import collected
 
 
@@ -108,6 +109,53 @@ def test_a_start_that_is_not_told_costs_and_is_learnt() -> None:
     assert told.start == 0
     assert 0 < many.start < few.start / 5
     assert (many.tv_radius <= few.tv_radius).all()
+
+
+@pytest.mark.parametrize("row", [[0.7, 0.3, 0, 0, 0], [0.97, 0.01, 0.01, 0.01, 0], [0.2] * 5, [1.0, 0, 0, 0, 0]])
+def test_the_divergence_of_a_row_stays_within_its_bound_at_all_times(row: list[float]) -> None:
+    """As above, at two levels."""
+    truth, runs, deltas = np.array(row), 400, (0.1, 0.5)
+    rng = np.random.default_rng(1)
+    counts, before = np.zeros((runs, 5), dtype=np.int64), 0
+    broken = np.zeros((2, runs), dtype=bool)
+    for look in np.unique(np.geomspace(1, 10_000, 40).astype(int)):
+        counts += rng.multinomial(look - before, truth, size=runs)
+        before = look
+        divergence = rel_entr(counts / look, np.where(counts > 0, truth, 0.0)).sum(axis=1)
+        for k, delta in enumerate(deltas):
+            bounds = mixture_divergence(_rows(counts), np.full(runs, float(look)), 5, 1, delta)
+            broken[k] |= divergence > bounds + 1e-12
+    for found, delta in zip(broken.sum(axis=1), deltas, strict=True):
+        assert found <= binom.isf(1e-7, runs, delta)
+
+
+def _rows(counts: IntArray) -> Transitions:
+    """Counts `[rows, S]` as rows of as many states with one action each."""
+    filled = counts > 0
+    return Transitions(
+        n_states=len(counts),
+        n_actions=1,
+        indptr=np.concatenate(([0], np.cumsum(filled.sum(axis=1)))),
+        successors=np.nonzero(filled)[1].astype(np.int32),
+        probabilities=(counts / np.maximum(1, counts.sum(axis=1, keepdims=True)))[filled],
+    )
+
+
+@given(st.lists(st.integers(0, 300_000), min_size=2, max_size=6).filter(any), st.floats(0.01, 0.9))
+def test_the_mixture_is_the_probability_of_the_observations(times: list[int], delta: float) -> None:
+    """Against the product of the predictions `(nᵢ + α)/(n + 1)`, one observation after the other."""
+    counts = np.array(times)
+    code = sum(np.log(np.arange(1, n) + 1 / len(counts)).sum() + np.log(1 / len(counts)) for n in counts if n > 0)
+    total = int(counts.sum())
+    code -= np.log(np.arange(1, total + 1)).sum()
+    best = rel_entr(counts, total).sum()
+    padded = np.zeros((len(counts), len(counts)), dtype=np.int64)
+    padded[0] = counts
+    visits = np.zeros(len(counts))
+    visits[0] = total
+    found = mixture_divergence(_rows(padded), visits, len(counts), 3, delta)
+    assert found[0] * total == pytest.approx(np.log(3 / delta) + best - code, rel=1e-9, abs=1e-6)
+    assert (found[1:] == np.inf).all()
 
 
 def test_delta_outside_its_range_is_named() -> None:

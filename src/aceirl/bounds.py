@@ -9,9 +9,12 @@ import numpy as np
 from aceirl.confidence import Radii
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import optimal_values
-from aceirl.kernels import clipped_backward
+from aceirl.kernels import IntArray, Successors, clipped_backward, compiled
 from aceirl.mdp import MDP, FloatArray, steps_after
 from aceirl.planner import PolicySet, solve_constrained
+
+HALVINGS = 40
+"""How finely the worst row is searched for; every step of the search is a bound already."""
 
 ROUNDING = 1e-9
 """Returns of an episode that differ by less, as a share of the most it can pay, are equal."""
@@ -63,3 +66,71 @@ def plausible_error(estimate: Estimate, radii: Radii, policies: PolicySet) -> fl
     """Paper, (EB2): `max ⟨μ, C⟩` over the occupancy measures of the plausible policies."""
     answer = solve_constrained(estimate.mdp, radii.total, policies.reward, policies.floor)
     return answer.bound + radii.start
+
+
+def highest_means(mdp: MDP, divergence: FloatArray, values: FloatArray) -> FloatArray:
+    """`[H, S, A]`: how far the mean of `values [H, S]`, those at the next step, may truly lie above the estimated one.
+
+    `sup {(q - P̂)·v : KL(P̂‖q) ≤ κ}` with `κ` the `divergence [H, S, A]`. For every `ν ≥ max v`, Jensen's inequality gives
+    `log(ν - q·v) ≥ Σ P̂·log(ν - v) - κ`, so the mean is at most `ν - exp(Σ P̂·log(ν - v) - κ)`. That is convex in `ν`
+    and, at the best `ν`, the supremum; mass that the row has left over goes to the best state there is, seen or not.
+    After an unknown row it is zero: there is no estimate that it could lie above.
+    """
+    above = np.zeros(mdp.shape)
+    _highest_means(*mdp.transitions.rows, np.ascontiguousarray(divergence), np.ascontiguousarray(values), above)
+    return above
+
+
+@compiled
+def _highest_means(
+    indptr: IntArray,
+    successors: Successors,
+    probabilities: FloatArray,
+    stride: int,
+    divergence: FloatArray,
+    values: FloatArray,
+    above: FloatArray,
+) -> None:
+    horizon, n_states, n_actions = above.shape
+    for h in range(horizon):
+        best, lowest = values[h].max(), values[h].min()
+        if best == lowest:
+            continue
+        for s in range(n_states):
+            for a in range(n_actions):
+                row = h * stride + s * n_actions + a
+                first, last = indptr[row], indptr[row + 1]
+                if first < last:
+                    seen = values[h][successors[first:last]]
+                    above[h, s, a] = _highest_mean(probabilities[first:last], seen, best, lowest, divergence[h, s, a])
+
+
+@compiled
+def _highest_mean(row: FloatArray, seen: FloatArray, best: float, lowest: float, kappa: float) -> float:
+    """That of one `row [K]` over the values `seen [K]`; `best` and `lowest` are those of all states."""
+    mean = (row * seen).sum()
+    room = max(best - mean, 0.0)
+    if room == 0.0 or kappa == np.inf:
+        return room
+    # With x = ν - mean, the true mean lies at most x·(1 - exp(Σ P̂·log(1 - (v - mean)/x) - κ)) above.
+    low, high = np.log(room), np.log(room + best - lowest) - 0.5 * np.log(min(kappa, 1.0))
+    above, x = room, room
+    for _ in range(HALVINGS):
+        logs, inverse = 0.0, 0.0
+        for k in range(len(row)):
+            share = (seen[k] - mean) / x
+            if share >= 1.0:
+                logs, inverse = -np.inf, np.inf
+                break
+            logs += row[k] * np.log1p(-share)
+            inverse += row[k] / (1 - share)
+        above = min(above, -x * np.expm1(logs - kappa))
+        # The bound rises with x where inverse·exp(logs - κ) ≤ 1.
+        if inverse < np.inf and logs + np.log(inverse) <= kappa:
+            if x == room:
+                break
+            high = np.log(x)
+        else:
+            low = np.log(x)
+        x = np.exp((low + high) / 2)
+    return above

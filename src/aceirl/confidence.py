@@ -11,7 +11,7 @@ from scipy.special import gammaln, rel_entr
 
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, IntArray, steps_after, steps_left
+from aceirl.mdp import FloatArray, IntArray, Transitions, steps_after, steps_left
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,10 @@ class Radii:
 
     `transition [H, S, A]` is the part of the dynamics, `expert [H, S]` that of the expert's policy, `start` that of an
     estimated start distribution. `tv_radius [H, S, A]` bounds the total variation between the estimated and the true
-    row, and `unseen_mass [H, S, A]` how likely a successor is that was never observed there. `guaranteed` is false for
-    a family kept for reproduction only.
+    row, and `unseen_mass [H, S, A]` how likely a successor is that was never observed there; `divergence [H, S, A]`
+    bounds `KL(P̂‖P)`, for whoever knows the values that the row is to average. A promise rests on the first two or on
+    the last: each holds with the family's confidence, not all three at once. `guaranteed` is false for a family kept
+    for reproduction only.
     """
 
     transition: FloatArray
@@ -30,6 +32,7 @@ class Radii:
     ceiling: FloatArray
     tv_radius: FloatArray
     unseen_mass: FloatArray
+    divergence: FloatArray
     guaranteed: bool
 
     @property
@@ -59,6 +62,7 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
         ceiling=ceiling,
         tv_radius=share,
         unseen_mass=share,
+        divergence=2 * share**2,
         guaranteed=False,
     )
 
@@ -78,8 +82,8 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     n_rows = estimate.mdp.transitions.n_rows // estimate.mdp.n_states * possible
     tv_radius = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
     # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
-    unseen_mass = np.where(tv_radius < 1, -np.expm1(-2 * tv_radius**2), 1.0)
-    return _radii(estimate, rmax, tv_radius, unseen_mass, _start_radius(estimate, rmax, delta / 3))
+    divergence = np.where(tv_radius < 1, 2 * tv_radius**2, np.inf)
+    return _radii(estimate, rmax, tv_radius, -np.expm1(-divergence), divergence, _start_radius(estimate, rmax, delta / 3))
 
 
 def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
@@ -90,7 +94,8 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
     `P̂(J) - P(J)` is the total variation, and only sets of successors that were *seen* can attain it. So rows with few
     successors pay for few sets, a row that is nearly certain gets a radius of order `1/N`, and none of this is assumed.
 
-    Assumes what `kl` assumes. The start and a stochastic expert get a share of `δ` only if there is anything to learn.
+    The divergence is that of `mixture_divergence`. Assumes what `kl` assumes. The start and a stochastic expert get a
+    share of `δ` only if there is anything to learn.
     """
     part = delta / (1 + (not estimate.start_known) + (not estimate.kind.deterministic))
     mdp, possible = estimate.mdp, _possible_states(estimate)
@@ -103,11 +108,22 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
         start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
     rows = (-1, *mdp.shape[1:])
-    every_step = np.broadcast_to(np.maximum(tv_radius, unseen_mass).reshape(rows), mdp.shape)
-    return _radii(estimate, rmax, every_step, np.broadcast_to(unseen_mass.reshape(rows), mdp.shape), start)
+    divergence = mixture_divergence(mdp.transitions, _row_visits(estimate), possible, n_rows, part)
+    every_step = (
+        np.broadcast_to(radius.reshape(rows), mdp.shape)
+        for radius in (np.maximum(tv_radius, unseen_mass), unseen_mass, divergence)
+    )
+    return _radii(estimate, rmax, *every_step, start)
 
 
-def _radii(estimate: Estimate, rmax: float, tv_radius: FloatArray, unseen_mass: FloatArray, start: float) -> Radii:
+def _radii(
+    estimate: Estimate,
+    rmax: float,
+    tv_radius: FloatArray,
+    unseen_mass: FloatArray,
+    divergence: FloatArray,
+    start: float,
+) -> Radii:
     """Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything."""
     horizon = estimate.mdp.horizon
     ceiling = trivial_bound(horizon, rmax)
@@ -119,6 +135,7 @@ def _radii(estimate: Estimate, rmax: float, tv_radius: FloatArray, unseen_mass: 
         ceiling=ceiling,
         tv_radius=tv_radius,
         unseen_mass=unseen_mass,
+        divergence=divergence,
         guaranteed=math.isfinite(estimate.possible_states),
     )
 
@@ -126,12 +143,20 @@ def _radii(estimate: Estimate, rmax: float, tv_radius: FloatArray, unseen_mass: 
 def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
     """`[rows]` each: how often a row was observed, how many successors it showed, and the share of the commonest."""
     mdp = estimate.mdp
-    visits = estimate.row_visits if not mdp.stationary else estimate.row_visits[0]
     seen = np.diff(mdp.transitions.indptr)
     likeliest = np.zeros(mdp.transitions.n_rows)
     np.maximum.at(likeliest, np.repeat(np.arange(mdp.transitions.n_rows), seen), mdp.transitions.probabilities)
-    return visits.ravel().astype(np.float64), seen, likeliest
+    return _row_visits(estimate), seen, likeliest
 
+
+def _row_visits(estimate: Estimate) -> FloatArray:
+    """`[rows]`: how often each row was observed."""
+    visits = estimate.row_visits[0] if estimate.mdp.stationary else estimate.row_visits
+    return visits.ravel().astype(np.float64)
+
+
+STIRLING = 1e5
+"""From so many observations on, the next term of the series is below rounding."""
 
 FAMILIES: dict[str, Family] = {"adaptive": adaptive, "hoeffding": hoeffding, "kl": kl}
 
@@ -145,6 +170,34 @@ def total_variation(visits: FloatArray | IntArray, n_successors: int, n_rows: in
     log_ratio = np.log(math.e * (1 + seen / free)) if free else 0.0
     beta = np.log(n_rows / delta) + free * log_ratio
     return np.where(visits > 0, np.minimum(1.0, np.sqrt(beta / (2 * seen))), 1.0) if free else np.zeros(visits.shape)
+
+
+def mixture_divergence(
+    rows: Transitions, visits: FloatArray, n_successors: int, n_rows: int, delta: float
+) -> FloatArray:
+    """`[rows]`: bounds on `KL(P̂‖P)` of estimated rows with `visits [rows]`, all `n_rows` rows and all times at once.
+
+    With `nᵢ` observations of a successor among `N`, and `α = 1/S`,
+    `N·KL(P̂‖P) ≤ log(rows/δ) + Σ nᵢ·log(nᵢ/N) + lnΓ(N+1) - Σ_{nᵢ>0} [lnΓ(nᵢ+α) - lnΓ(α)]` (Ville's inequality for the
+    Dirichlet(α) mixture, with which a row of few successors hardly pays for the others). A row never visited may be
+    anything.
+    """
+    if not 0 < delta < 1:
+        raise InputError(f"delta must be in (0, 1), got {delta}")
+    seen, alpha = np.diff(rows.indptr), 1.0 / n_successors
+    owner = np.repeat(np.arange(len(seen)), seen)
+    often = np.maximum(1.0, visits)
+    of_successors = -_log_gamma_excess(rows.probabilities * often[owner], alpha) + gammaln(alpha)
+    regret = _log_gamma_excess(often, 1.0) + np.bincount(owner, weights=of_successors, minlength=len(seen))
+    return np.where(visits > 0, (np.log(n_rows / delta) + regret) / often, np.inf)
+
+
+def _log_gamma_excess(n: FloatArray, shift: float) -> FloatArray:
+    """`lnΓ(n + shift) - n·log n + n`, without losing the digits that these have in common (Stirling)."""
+    small, large = np.minimum(n, STIRLING), np.maximum(n, STIRLING)
+    exact = gammaln(small + shift) - small * (np.log(small) - 1)
+    series = (shift - 0.5) * np.log(large) + 0.5 * np.log(2 * np.pi) + (1 + 6 * shift * (shift - 1)) / (12 * large)
+    return np.where(n > STIRLING, series, exact)
 
 
 def subset_variation(

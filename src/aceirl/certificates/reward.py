@@ -34,23 +34,32 @@ class Reward(CertificateKind):
         """(EB2) over the policies that the recovered reward calls at most `epsilon` below the best.
 
         The matched reward need not lie in `[0, Rmax]`, so its errors are followed through the true process: what that
-        may do beyond the estimate is added to the radius. The worst good policy is searched for only if the best one
-        promises anything.
+        may do beyond the estimate is added up with what a policy can lose at most where it may be. The worst good
+        policy is searched for only if the best one promises anything.
         """
         estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
         mdp = estimate.mdp
         if estimate.counts.contradicted.any():
             return float(radii.ceiling.sum())
-        cost, worst = np.empty(mdp.shape), np.zeros((mdp.horizon + 1, mdp.n_states))
+        cost, worst, lost = np.empty(mdp.shape), *np.zeros((2, mdp.horizon + 1, mdp.n_states))
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         # The match prefers none of the actions the expert uses, nor any after the end; a reward that does is that far
         # from it there.
         preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
-        radius = radii.transition + radii.expert[:, :, None] + preferred
+        lost[:-1] = q.max(axis=2) + action_values(estimate, -recovered.reward, -recovered.unknown_step_reward).max(axis=2)
         ceiling = np.cumsum(radii.ceiling[::-1])[::-1]
-        tv_radius, unseen_mass = np.ascontiguousarray(radii.tv_radius), np.ascontiguousarray(radii.unseen_mass)
-        all_met = estimate.possible_states <= mdp.n_states
-        _follow_truth(*mdp.transitions.rows, radius, tv_radius, unseen_mass, ceiling, all_met, cost, worst)
+        _follow_truth(
+            *mdp.transitions.rows,
+            radii.expert[:, :, None] + preferred,
+            np.ascontiguousarray(radii.tv_radius),
+            np.ascontiguousarray(radii.unseen_mass),
+            lost,
+            np.append(radii.ceiling, 0.0),
+            np.append(ceiling, 0.0),
+            estimate.possible_states <= mdp.n_states,
+            cost,
+            worst,
+        )
         value = float(mdp.initial @ worst[0])
         best = q.argmax(axis=2)
         promising = (occupancy(mdp, np.eye(mdp.n_actions)[best]) * cost).sum() < radii.ceiling[0]
@@ -76,32 +85,43 @@ def _follow_truth(
     successors: NDArray[np.int32],
     probabilities: FloatArray,
     stride: int,
-    radius: FloatArray,
+    error: FloatArray,
     tv_radius: FloatArray,
     unseen_mass: FloatArray,
+    lost: FloatArray,
+    most_lost: FloatArray,
     ceiling: FloatArray,
     all_met: bool,
     cost: FloatArray,
     worst: FloatArray,
 ) -> None:
-    """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the radius and what the true row may add to `P̂`.
+    """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the error and what the true row may add to `P̂`.
 
-    The true row may move `tv_radius` of its mass among the successors seen, and `unseen_mass` anywhere: to the worst
-    state, or, unless all states were met, to one of which nothing is known. Advantages are at most `(H-h)·Rmax` at
-    every step to come, which add up to the `ceiling [H]`.
+    The true row may move `tv_radius` of its mass among the successors seen, and take `unseen_mass` of it anywhere: to
+    the worst state, or, unless all states were met, to one of which nothing is known. It adds to what a policy loses,
+    at most `lost [H+1, S]` and `most_lost [H+1]` in a state of which nothing is known, and to the error that is made of
+    it. Advantages are at most `(H-h)·Rmax` at every step to come, which add up to the `ceiling [H+1]`.
     """
-    horizon, n_states, n_actions = radius.shape
+    horizon, n_states, n_actions = error.shape
     for h in range(horizon - 1, -1, -1):
-        later = worst[h + 1]
-        anywhere = later.max() if all_met or h == horizon - 1 else ceiling[h + 1]
+        later, losses = worst[h + 1], lost[h + 1]
+        any_later = later.max() if all_met else ceiling[h + 1]
+        any_loss = losses.max() if all_met else most_lost[h + 1]
         for s in range(n_states):
             worst[h, s] = 0.0
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
-                total, highest = 0.0, 0.0
-                for k in range(indptr[row], indptr[row + 1]):
-                    total += probabilities[k] * later[successors[k]]
-                    highest = max(highest, later[successors[k]])
-                added = radius[h, s, a] + tv_radius[h, s, a] * highest + unseen_mass[h, s, a] * anywhere
+                first, last = indptr[row], indptr[row + 1]
+                total, added = 0.0, error[h, s, a] + any_later + any_loss
+                if first < last:
+                    highest, lowest, most = later[successors[first]], later[successors[first]], 0.0
+                    for k in range(first, last):
+                        after = later[successors[k]]
+                        total += probabilities[k] * after
+                        highest, lowest = max(highest, after), min(lowest, after)
+                        most = max(most, losses[successors[k]])
+                    moved, new = tv_radius[h, s, a], unseen_mass[h, s, a]
+                    added = error[h, s, a] + moved * (highest - lowest + most)
+                    added += new * (max(any_later - highest, 0.0) + max(any_loss - most, 0.0))
                 cost[h, s, a] = min(added, ceiling[h])
                 worst[h, s] = max(worst[h, s], min(added + total, ceiling[h]))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from aceirl.belief import Belief
+from aceirl.bounds import highest_means
 from aceirl.certificates.base import (
     Certificate,
     family_name,
@@ -27,25 +30,26 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
     `policy [H, S, A]` is the plan, one that is best there for the recovered reward; by default that of
     `transfer_policy`.
 
-    The recovered reward differs from its match by `(P̂ - P)·V̂` and, where the expert is unknown or the reward prefers
-    one of its actions to another, by at most its own advantage; both are added up along the target's dynamics, for the
-    best policy there and for the planned one.
+    The match is the recovered reward and `(P̂ - P)·V̂` and, where the expert is unknown or the reward prefers one of its
+    actions to another, at most its own advantage. What the best policy there gains of that and the planned one does
+    not is added up along the target's dynamics; where both go, it is the same for both.
     """
     estimate, radii, recovered, target = belief.estimate, belief.radii, belief.recovered, belief.target
     if process.shape != estimate.mdp.shape:
         raise InputError(f"the target has shape {list(process.shape)}, but the reward has {list(estimate.mdp.shape)}")
     process.require_complete()
-    dynamics, advantage = _reward_error(estimate, radii, recovered)
-    unknown = ~estimate.expert_known[:, :, None]
-    against = dynamics + np.where(unknown | same_to_expert(estimate), advantage, 0.0)
-    best = float(process.initial @ optimal_values(process, against)[1][0])
+    higher, lower = _reward_error(estimate, radii, recovered)
     planned = np.eye(process.n_actions)[transfer_policy(recovered, process)] if policy is None else policy
-    own = occupancy(process, planned)
-    worst = greedy_actions(optimal_values(process, against)[0], np.random.default_rng(0))
-    share = occupancy(process, np.eye(process.n_actions)[worst]) * against + own * dynamics
+    own, most = occupancy(process, planned), _most_visits(process)[:, :, None]
+    # A policy that goes there μ times, and the plan own times: (μ - own)⁺·higher + (own - μ)⁺·lower, convex in μ, so at
+    # most own·lower + μ·against for all 0 ≤ μ ≤ most.
+    against = np.where(most > 0, ((most - own) * higher - own * lower) / np.where(most > 0, most, 1.0), 0.0)
+    q, v = optimal_values(process, against)
+    worst = greedy_actions(q, np.random.default_rng(0))
+    share = occupancy(process, np.eye(process.n_actions)[worst]) * against + own * lower
     return Certificate(
         kind="transfer",
-        value=best + float((own * dynamics).sum()),
+        value=max(0.0, float(process.initial @ v[0]) + float((own * lower).sum())),
         epsilon=target.epsilon,
         delta=target.delta,
         radii=family_name(belief),
@@ -67,13 +71,28 @@ def transfer_policy(recovered: Recovered, process: MDP) -> IntArray:
 
 
 def _reward_error(estimate: Estimate, radii: Radii, recovered: Recovered) -> tuple[FloatArray, FloatArray]:
-    """`[H, S, A]` each: how far dynamics may move the recovered reward from its match, and its own advantages."""
+    """`[H, S, A]` each: how far the match may lie above the recovered reward, and how far below it."""
     q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
     v = q.max(axis=2)
     later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
-    high, low = later.max(axis=1), later.min(axis=1)
     guess = recovered.unknown_step_reward * steps_after(len(v))
-    of_unknown = np.maximum(high - guess, guess - low)
     known = estimate.mdp.known
-    dynamics = np.where(known, radii.tv_radius * (high - low)[:, None, None], of_unknown[:, None, None])
-    return dynamics, v[:, :, None] - q
+    falls, rises = (
+        np.where(known, highest_means(estimate.mdp, radii.divergence, values), beyond[:, None, None])
+        for values, beyond in ((-later, guess - later.min(axis=1)), (later, later.max(axis=1) - guess))
+    )
+    not_ruled_out = ~estimate.expert_known[:, :, None] | same_to_expert(estimate)
+    return falls + np.where(not_ruled_out, v[:, :, None] - q, 0.0), rises
+
+
+def _most_visits(process: MDP) -> FloatArray:
+    """`[H, S]`: a bound on how likely any policy is to be in each state at each step."""
+    rows, n_actions, per_step = process.transitions, process.n_actions, process.n_states * process.n_actions
+    most = np.empty(process.shape[:2])
+    most[0] = process.initial
+    for h in range(process.horizon - 1):
+        if h == 0 or not rows.stationary:
+            step = rows.matrix[h * rows.stride : h * rows.stride + per_step]
+            likeliest = reduce(lambda one, other: one.maximum(other), (step[a::n_actions] for a in range(n_actions)))
+        most[h + 1] = np.minimum(1.0, likeliest.T @ most[h])
+    return most
