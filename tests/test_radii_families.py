@@ -8,11 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import rel_entr
-from scipy.stats import binom
+from scipy.stats import betabinom, binom
 
 from aceirl.belief import Plan
-from aceirl.confidence import FAMILIES, adaptive, kl, largest_drop, mixture_divergence, subset_variation
+from aceirl.confidence import (
+    CONCENTRATION,
+    FAMILIES,
+    SHARE_OF_FIRST,
+    adaptive,
+    kl,
+    largest_drop,
+    mixture_divergence,
+    subset_variation,
+)
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
@@ -54,9 +64,39 @@ def test_a_row_with_one_successor_gets_a_radius_of_order_one_over_its_visits() -
     visits, one = np.array([100.0, 1000.0, 10_000.0]), np.ones(3, dtype=np.int64)
     tv_radius, unseen_mass = subset_variation(visits, one, np.ones(3), 10, 20, 0.1)
     assert (tv_radius == 0).all()
-    expected = (np.log(20 / 0.1) + np.log(10 * 2) + np.log(2) + 0.5 * np.log(visits)) / visits
-    assert unseen_mass == pytest.approx(-np.expm1(-expected))
+    by_sets = (np.log(20 / 0.1 / (1 - SHARE_OF_FIRST)) + np.log(10 * 2) + np.log(2) + 0.5 * np.log(visits)) / visits
+    of_first = [1 - _excluded_below(n - 1, 0, np.log(20 / 0.1 / SHARE_OF_FIRST)) for n in visits]
+    assert unseen_mass == pytest.approx(np.minimum(-np.expm1(-by_sets), of_first), rel=1e-3)
+    assert unseen_mass[0] < of_first[0]  # few observations say more by sets
+    assert unseen_mass[2] == pytest.approx(of_first[2], rel=1e-3)
     assert unseen_mass[2] < unseen_mass[0] / 70
+
+
+def _excluded_below(hits: float, misses: float, log_level: float) -> float:
+    """The lower end of what is not excluded, from the laws of the two counts as scipy has them."""
+    n = int(hits + misses)
+
+    def excess(p: float) -> float:
+        mixed = betabinom.logpmf(int(hits), n, CONCENTRATION * p, CONCENTRATION * (1 - p))
+        return float(mixed - binom.logpmf(int(hits), n, p)) - log_level
+
+    return float(brentq(excess, 1e-9, (hits + 0.5) / (n + 1), xtol=1e-12)) if excess(1e-9) > 0 else 0.0
+
+
+@pytest.mark.parametrize(("first", "second"), [(9000, 1000), (20_000, 20_000), (999, 1)])
+def test_a_row_with_two_successors_is_judged_by_the_one_seen_first(first: int, second: int) -> None:
+    n, level, states = first + second, np.log(164 / 0.1 / SHARE_OF_FIRST), 41
+    shape = np.array([float(n)]), np.array([2]), np.array([max(first, second) / n])
+    tv_radius, unseen_mass = subset_variation(*shape, states, 164, 0.1)
+    worst = unseen_mass[0]
+    for hits, misses in ((first, second), (second, first)):  # either may have been the first
+        low = _excluded_below(hits - 1, misses, level)
+        high = 1 - _excluded_below(misses, hits - 1, level)
+        worst = max(worst, hits / n - low, high - hits / n + unseen_mass[0])
+    pairs = np.log(164 / 0.1 / (1 - SHARE_OF_FIRST)) + np.log(states * 2) + np.log(2) + 0.5 * np.log(n)
+    by_sets = largest_drop(shape[2], np.array([pairs / n]))[0]
+    assert tv_radius[0] == pytest.approx(min(worst, by_sets), rel=1e-3)
+    assert (tv_radius[0] < 0.9 * by_sets) == (second >= 1000)
 
 
 @pytest.mark.parametrize("row", [[0.7, 0.3, 0, 0, 0], [0.97, 0.01, 0.01, 0.01, 0], [0.2] * 5, [1.0, 0, 0, 0, 0]])

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, rel_entr
+from scipy.special import gammaln
 
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
+from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, Transitions, steps_after, steps_left
 
 
@@ -93,6 +94,7 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
     times (Ville's inequality for the Krichevsky–Trofimov mixture; sets are weighted by their size). The largest
     `P̂(J) - P(J)` is the total variation, and only sets of successors that were *seen* can attain it. So rows with few
     successors pay for few sets, a row that is nearly certain gets a radius of order `1/N`, and none of this is assumed.
+    Rows with one or two successors gain by `of_first_seen`, which takes its `SHARE_OF_FIRST` of `δ`.
 
     The divergence is that of `mixture_divergence`. Assumes what `kl` assumes. The start and a stochastic expert get a
     share of `δ` only if there is anything to learn.
@@ -154,6 +156,21 @@ def _row_visits(estimate: Estimate) -> FloatArray:
     visits = estimate.row_visits[0] if estimate.mdp.stationary else estimate.row_visits
     return visits.ravel().astype(np.float64)
 
+
+HALVINGS = 60
+"""How finely the ends of intervals are searched for, from outside."""
+
+SHARE_OF_FIRST = 0.25
+"""The share of `δ` that goes to the successor seen first, by which rows with two successors are judged."""
+
+CONCENTRATION = 300.0
+"""How narrow the mixture for it is: best for rows with about thirty times as many visits, good for all with more."""
+
+COUNTABLE = 1e12
+"""From so many visits on the logarithms of the mixture have too few digits, and nothing is left to gain."""
+
+INWARDS = 12
+"""How finely that interval is searched for, from outside."""
 
 STIRLING = 1e5
 """From so many observations on, the next term of the series is below rounding."""
@@ -225,11 +242,73 @@ def subset_variation(
     )
     # Sets smaller than what was seen decide the tv_radius, the set of all that was seen decides what was not.
     dearest = np.concatenate(([0.0, 0.0], np.maximum.accumulate(price)[:-1]))[seen]
-    common = np.log(n_rows / delta) + 0.5 * np.log(often) + np.log(2)
+    common = np.log(n_rows / (delta * (1 - SHARE_OF_FIRST))) + 0.5 * np.log(often) + np.log(2)
     divergence = (common + dearest) / often
     tv_radius = np.where(seen > 1, largest_drop(likeliest, divergence), 0.0)
     unseen_mass = np.where(seen < n_successors, -np.expm1(-(common + price[seen - 1]) / often), 0.0)
+    of_first_seen(often, seen, likeliest, np.log(n_rows / (delta * SHARE_OF_FIRST)), tv_radius, unseen_mass)
     return np.where(visits > 0, tv_radius, 1.0), np.where(visits > 0, unseen_mass, 1.0)
+
+
+@compiled
+def of_first_seen(
+    visits: FloatArray,
+    seen: IntArray,
+    likeliest: FloatArray,
+    log_level: float,
+    tv_radius: FloatArray,
+    unseen_mass: FloatArray,
+) -> None:
+    """Make `tv_radius` and `unseen_mass [rows]` smaller, where they can be, by what the first successor tells.
+
+    Which successor was seen first is known from then on, so its probability in the observations that follow needs no
+    union over successors; the interval for it is that of `_interval_end`. If no other was seen, what is beyond the
+    interval is the mass of all others. If one other was, the total variation is at most how far the first is above its
+    interval's lower end, or below its upper end and the mass unseen. Counts do not say which of two was the first, so
+    the worse case counts.
+    """
+    for row in range(len(visits)):
+        n = visits[row]
+        if seen[row] == 1 and unseen_mass[row] > 0 and 1 < n <= COUNTABLE:
+            unseen_mass[row] = 1 - _interval_end(n - 1, 0.0, 1 - unseen_mass[row], log_level)
+        elif seen[row] == 2 and n <= COUNTABLE:
+            worst = unseen_mass[row]
+            for first in (likeliest[row], 1 - likeliest[row]):
+                hits, misses = n * first - 1, n - n * first
+                low = _interval_end(hits, misses, max(0.0, first - tv_radius[row]), log_level)
+                high = _interval_end(hits, misses, min(1.0, first + tv_radius[row]), log_level)
+                worst = max(worst, first - low, high - first + unseen_mass[row])
+            tv_radius[row] = min(tv_radius[row], worst)
+
+
+@compiled
+def _interval_end(hits: float, misses: float, end: float, log_level: float) -> float:
+    """An end of an interval that holds a probability `P` after so many hits and misses, whenever one looks.
+
+    The mixture of all probabilities by the Beta density with mean `P` and `CONCENTRATION` pseudo-observations, over the
+    likelihood of `P`, is a martingale if `P` is true; `P` is excluded when it reaches the level. Its logarithm is
+    `Σ_{i<hits} log(1 + i/(cP)) + Σ_{i<misses} log(1 + i/(c(1-P)))` and a constant: convex in `P`, so what is not
+    excluded is an interval. Searched for from `end`, which is an end of one already, inwards.
+    """
+    outside, inside = end, (hits + 0.5) / (hits + misses + 1)
+    if (0 < end < 1) and _log_mixture(hits, misses, end) <= log_level:
+        return end
+    for _ in range(INWARDS):
+        middle = (outside + inside) / 2
+        if _log_mixture(hits, misses, middle) > log_level:
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+@compiled
+def _log_mixture(hits: float, misses: float, p: float) -> float:
+    """The logarithm of that martingale at `p`, `0 < p < 1`."""
+    c, n = CONCENTRATION, hits + misses
+    mixed = math.lgamma(c * p + hits) - math.lgamma(c * p) + math.lgamma(c * (1 - p) + misses)
+    mixed += math.lgamma(c) - math.lgamma(c * (1 - p)) - math.lgamma(c + n)
+    return mixed - hits * math.log(p) - misses * math.log1p(-p)
 
 
 def largest_drop(likeliest: FloatArray, divergence: FloatArray) -> FloatArray:
@@ -239,28 +318,45 @@ def largest_drop(likeliest: FloatArray, divergence: FloatArray) -> FloatArray:
     at most `sqrt(divergence/2)` (Pinsker). If one outcome has more than half, every set has at least its share or at
     most the rest, so where the drop falls beyond the one and rises up to the other, these two decide.
     """
-    anywhere = np.minimum(1.0, np.sqrt(divergence / 2))
-    above, falls = _drop(likeliest, divergence)
-    below, rises = _drop(1 - likeliest, divergence)
-    decided = (likeliest > 0.5) & (falls <= 0) & (rises >= 0)
-    return np.where(decided, np.minimum(anywhere, np.maximum(above, below)), anywhere)
+    largest = np.minimum(1.0, np.sqrt(divergence / 2))
+    _decided_drops(likeliest, divergence, largest)
+    return largest
 
 
-def _drop(p: FloatArray, divergence: FloatArray) -> tuple[FloatArray, FloatArray]:
+@compiled
+def _decided_drops(likeliest: FloatArray, divergence: FloatArray, largest: FloatArray) -> None:
+    """The `largest [rows]` where one outcome has more than half and the two decide; the others are left as they are."""
+    for row in range(len(likeliest)):
+        p, limit = likeliest[row], divergence[row]
+        if p <= 0.5:
+            continue
+        above, falls = _drop(p, limit)
+        below, rises = _drop(1 - p, limit)
+        if falls <= 0 and rises >= 0:
+            largest[row] = min(largest[row], max(above, below))
+
+
+@compiled
+def _drop(p: float, divergence: float) -> tuple[float, float]:
     """The largest `p - q` with `kl(p‖q) ≤ divergence`, rounded up, and the slope of it in `p`."""
-    low, high = np.zeros_like(p), p.copy()
-    for _ in range(60):
+    low, high = 0.0, p
+    for _ in range(HALVINGS):
         q = (low + high) / 2
-        outside = _binary_kl(p, q) > divergence
-        low, high = np.where(outside, q, low), np.where(outside, high, q)
+        if _binary_kl(p, q) > divergence:
+            low = q
+        else:
+            high = q
     q = low
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = 1 - np.log(p * (1 - q) / (q * (1 - p))) * q * (1 - q) / (p - q)
-    return p - q, np.where((p > 0) & (p < 1) & (q > 0), slope, np.where(p < 1, 1.0, -1.0))
+    if 0 < q < p < 1:
+        return p - q, 1 - np.log(p * (1 - q) / (q * (1 - p))) * q * (1 - q) / (p - q)
+    return p - q, 1.0 if p < 1 else -1.0
 
 
-def _binary_kl(p: FloatArray, q: FloatArray) -> FloatArray:
-    return np.asarray(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
+@compiled
+def _binary_kl(p: float, q: float) -> float:
+    """`kl(p‖q)` of two outcomes, for `0 < q < 1`."""
+    first = p * np.log(p / q) if p > 0 else 0.0
+    return first + (1 - p) * np.log((1 - p) / (1 - q)) if p < 1 else first
 
 
 def trivial_bound(horizon: int, rmax: float) -> FloatArray:
