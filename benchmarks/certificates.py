@@ -35,7 +35,7 @@ from aceirl.rewards import action_values
 from aceirl.settings import Settings
 from studies.adversaries import Case
 from studies.collecting import collected
-from studies.soundness import belief_of, transfer_regret
+from studies.soundness import ROUNDING, belief_of, transfer_regret
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
 PAGE = "certificates.md"
@@ -166,8 +166,8 @@ def transfer_table(report: frame.Report, runs: int) -> None:
                 promised.mean(),
                 promised.mean() / before.mean(),
                 lost.mean(),
-                (lost / promised).max(),
-                int((lost > promised).sum()),
+                (lost / np.maximum(promised, ROUNDING)).max(),
+                int((lost > promised + ROUNDING).sum()),
             )
 
 
