@@ -141,7 +141,7 @@ ELSEWHERE: dict[str, tuple[str, dict[str, float]]] = {
 
 
 def transfer_table(report: frame.Report, runs: int) -> None:
-    """Train in an environment, promise for another, and compare with the truth and with a bound that knows no values."""
+    """Train in an environment, promise for another; compare with the truth and with a bound that knows no values."""
     table = report.table(
         "certificates-transfer",
         frame.Column("trained in, promised for"),

@@ -71,7 +71,7 @@ def plausible_error(estimate: Estimate, radii: Radii, policies: PolicySet) -> fl
 def highest_means(mdp: MDP, divergence: FloatArray, values: FloatArray) -> FloatArray:
     """`[H, S, A]`: how far the mean of `values [H, S]`, those at the next step, may truly lie above the estimated one.
 
-    `sup {(q - P̂)·v : KL(P̂‖q) ≤ κ}` with `κ` the `divergence [H, S, A]`. For every `ν ≥ max v`, Jensen's inequality gives
+    `sup {(q - P̂)·v : KL(P̂‖q) ≤ κ}` with `κ` the `divergence [H, S, A]`. For every `ν ≥ max v`, by Jensen's inequality,
     `log(ν - q·v) ≥ Σ P̂·log(ν - v) - κ`, so the mean is at most `ν - exp(Σ P̂·log(ν - v) - κ)`. That is convex in `ν`
     and, at the best `ν`, the supremum; mass that the row has left over goes to the best state there is, seen or not.
     After an unknown row it is zero: there is no estimate that it could lie above.

@@ -84,7 +84,9 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     tv_radius = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
     # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
     divergence = np.where(tv_radius < 1, 2 * tv_radius**2, np.inf)
-    return _radii(estimate, rmax, tv_radius, -np.expm1(-divergence), divergence, _start_radius(estimate, rmax, delta / 3))
+    return _radii(
+        estimate, rmax, tv_radius, -np.expm1(-divergence), divergence, _start_radius(estimate, rmax, delta / 3)
+    )
 
 
 def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:

@@ -41,25 +41,9 @@ class Reward(CertificateKind):
         mdp = estimate.mdp
         if estimate.counts.contradicted.any():
             return float(radii.ceiling.sum())
-        cost, worst, lost = np.empty(mdp.shape), *np.zeros((2, mdp.horizon + 1, mdp.n_states))
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
-        # The match prefers none of the actions the expert uses, nor any after the end; a reward that does is that far
-        # from it there.
-        preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
-        lost[:-1] = q.max(axis=2) + action_values(estimate, -recovered.reward, -recovered.unknown_step_reward).max(axis=2)
         ceiling = np.cumsum(radii.ceiling[::-1])[::-1]
-        _follow_truth(
-            *mdp.transitions.rows,
-            radii.expert[:, :, None] + preferred,
-            np.ascontiguousarray(radii.tv_radius),
-            np.ascontiguousarray(radii.unseen_mass),
-            lost,
-            np.append(radii.ceiling, 0.0),
-            np.append(ceiling, 0.0),
-            estimate.possible_states <= mdp.n_states,
-            cost,
-            worst,
-        )
+        cost, worst = _costs(belief, q, ceiling)
         value = float(mdp.initial @ worst[0])
         best = q.argmax(axis=2)
         promising = (occupancy(mdp, np.eye(mdp.n_actions)[best]) * cost).sum() < radii.ceiling[0]
@@ -77,6 +61,31 @@ class Reward(CertificateKind):
     def explain(self, belief: Belief) -> Certificate:
         """Where the radii are largest along the worst policy."""
         return radii_certificate("reward", PROMISE, belief, self.value(belief), belief.bound, belief.radii)
+
+
+def _costs(belief: Belief, q: FloatArray, ceiling: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`(cost [H, S, A], worst [H+1, S])` of `_follow_truth`, for the recovered reward's `q [H, S, A]`."""
+    estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
+    horizon, n_states, _ = belief.shape
+    cost, worst, lost = np.empty(belief.shape), *np.zeros((2, horizon + 1, n_states))
+    lowest = -action_values(estimate, -recovered.reward, -recovered.unknown_step_reward).max(axis=2)
+    lost[:-1] = q.max(axis=2) - lowest
+    # The match prefers none of the actions the expert uses, nor any after the end; a reward that does is that far
+    # from it there.
+    preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
+    _follow_truth(
+        *estimate.mdp.transitions.rows,
+        radii.expert[:, :, None] + preferred,
+        np.ascontiguousarray(radii.tv_radius),
+        np.ascontiguousarray(radii.unseen_mass),
+        lost,
+        np.append(radii.ceiling, 0.0),
+        np.append(ceiling, 0.0),
+        estimate.possible_states <= n_states,
+        cost,
+        worst,
+    )
+    return cost, worst
 
 
 @compiled
