@@ -73,7 +73,7 @@ def looked(outcome: Outcome, promise: Promise, found: float, promised: float, tr
 class Way:
     """How a run is made: what it stops on, how it explores, in batches of how many `episodes`, on which of the cases.
 
-    It asks for the `share` of what an episode can lose, within so many turns.
+    It asks for the `share` of what an episode can lose, within so many turns; the truth pays by `reward`, a space.
     """
 
     kind: str
@@ -82,11 +82,13 @@ class Way:
     share: float
     turns: int
     max_return: float | None = None
+    reward: str = "auto"
     only: frozenset[str] = frozenset(CASES)
 
     def __str__(self) -> str:
         limit = "" if self.max_return is None else f", G = {self.max_return:g}"
-        return f"{self.strategy}, N_E = {self.episodes}{limit}"
+        space = "" if self.reward == "auto" else f", {self.reward}"
+        return f"{self.strategy}, N_E = {self.episodes}{limit}{space}"
 
 
 NUMBERED = frozenset({"growing", "early endings"})
@@ -96,6 +98,15 @@ WAYS = (
     Way("policy", "guided", 1, 0.25, 35, only=frozenset({"rare branch", "combination lock"})),
     Way("policy", "advice", 1, 0.25, 35, only=NUMBERED | {"rare branch", "against the stream", "one step"}),
     Way("policy", "advice", 8, 0.25, 12, max_return=1.0, only=NUMBERED | {"many rare branches", "combination lock"}),
+    Way(
+        "policy",
+        "advice",
+        8,
+        0.1,
+        12,
+        reward="state",
+        only=frozenset({"random sparse", "rare branch", "many rare branches", "combination lock", "ties"}),
+    ),
     Way(
         "criterion",
         "advice",
@@ -122,15 +133,19 @@ def lost_share(case: Case, watched: IntArray, losses: FloatArray | None = None) 
     return float(lost)
 
 
-def worst_regret(case: Case, actions: IntArray, first_action: int | None = None, *, once: bool = False) -> float:
+def worst_regret(
+    case: Case, actions: IntArray, first_action: int | None = None, *, once: bool = False, by_state: bool = False
+) -> float:
     """What a policy `actions [H, S]` loses against the expert under the worst reward in `[0, 1]`; exactly.
 
     Both may have to take the same first action. The expert's occupancy less the policy's, where that is positive, is
-    what a reward can make of it. If only one step of an episode pays, and so an episode `once` at most: the worst step.
+    what a reward can make of it; that of states, if it pays `by_state`. If only one step of an episode pays, and so
+    an episode `once` at most: the worst step.
     """
     both = (np.eye(case.mdp.n_actions)[_imposed(chosen, first_action)] for chosen in (case.actions, actions))
     expert, policy = (occupancy(case.mdp, chosen) for chosen in both)
-    by_step = np.maximum(0.0, expert - policy).sum(axis=(1, 2))
+    missed = (expert - policy).sum(axis=2) if by_state else (expert - policy).reshape(len(actions), -1)
+    by_step = np.maximum(0.0, missed).sum(axis=1)
     return float(by_step.max() if once else by_step.sum())
 
 
@@ -145,7 +160,8 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
     possible = min(float(horizon), way.max_return or np.inf)
     settings = Settings(
         strategy=way.strategy,
-        irl="feasible-point",
+        irl="feasible-point" if way.reward == "auto" else "sparse-likelihood",
+        reward=way.reward,
         certify=way.kind,
         epsilon=way.share * possible,
         delta=min(DELTAS),
@@ -175,7 +191,8 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
         if lost > least + ROUNDING or turn.stopped:
             policy = _in_truth(case, turn.policy, order, (case.actions + 1) % case.mdp.n_actions)
             once = way.max_return is not None
-            regret = max(worst_regret(case, policy, first, once=once) for first in first_actions)
+            by_state = turn.belief.target.by_state
+            regret = max(worst_regret(case, policy, first, once=once, by_state=by_state) for first in first_actions)
             for delta, value in promised.items():
                 looked(outcome, Promise(way.kind, str(way), delta), regret, value, possible)
     return outcome, turn.stopped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,8 @@ def test_losses_are_the_smaller_of_what_is_left_and_what_an_episode_can_pay() ->
     assert (limited.possible(4), limited.share(4)) == (4.0, 0.25)
     np.testing.assert_allclose(limited.losses(4), [1, 1, 1, 0.5, 0])
     assert Target(1.0, 0.1, 2.0, max_return=9.0).possible(4) == 8.0
+    np.testing.assert_allclose(Target(1.0, 0.1, 2.0, by_state=True).losses(4), [0.75, 0.5, 0.25, 0, 0])
+    np.testing.assert_allclose(replace(limited, by_state=True).losses(4), [1, 1, 0.5, 0, 0])
     assert Settings(max_return=4.0, rmax=2.0).target(4).epsilon == 0.4
     assert Settings(rmax=2.0).target(4).epsilon == pytest.approx(0.8)
     assert Settings(rmax=2.0, epsilon=0.3, max_return=4.0).target(4).epsilon == 0.3

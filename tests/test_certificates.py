@@ -513,3 +513,17 @@ def test_with_the_papers_radii_the_set_certificate_is_the_papers_rule() -> None:
     environment, expert, _ = _task("gridworld")
     turn = next(learn(environment, expert, Settings(confidence="hoeffding", certify="set")))
     assert turn.record.certificates["set"] == pytest.approx(4 * turn.record.bound)
+
+
+def test_a_reward_of_states_is_not_lost_where_the_episodes_part() -> None:
+    """Said of the space, and only of it: `auto` may find the same space and promises as before."""
+    environment, expert, _ = _task("gridworld")
+    assumed = {}
+    for reward in ("state", "auto"):
+        settings = Settings(reward=reward, max_samples=20)
+        *_, last = learn(environment, expert, settings)
+        assumed[reward] = "a step pays by its state" in last.certificate("policy").in_words()
+        horizon = environment.horizon
+        lost = last.belief.target.losses(horizon) * horizon
+        np.testing.assert_allclose(lost[:2], [horizon - 1, horizon - 2] if reward == "state" else [horizon, horizon - 1])
+    assert assumed == {"state": True, "auto": False}

@@ -47,13 +47,14 @@ class Target:
     """What is asked: accuracy `epsilon`, in units of reward summed over an episode, with confidence `1 - delta`.
 
     The rewards of two steps differ by at most `rmax` and the returns of two episodes, where that is known, by at most
-    `max_return`.
+    `max_return`. With `by_state` a step is known to pay by its state alone, whatever is done there.
     """
 
     epsilon: float
     delta: float
     rmax: float
     max_return: float | None = None
+    by_state: bool = False
 
     def possible(self, horizon: int) -> float:
         """The most by which the returns of two episodes can differ."""
@@ -64,9 +65,12 @@ class Target:
         return self.epsilon / self.possible(horizon)
 
     def losses(self, horizon: int) -> FloatArray:
-        """`[H+1]`: what two episodes can differ by that part at step `h`, or never, as a share of the same."""
-        left = (horizon - np.arange(horizon + 1)) * (self.rmax / self.possible(horizon))
-        return np.asarray(np.minimum(left, 1.0))
+        """`[H+1]`: what two episodes can differ by that part at step `h`, or never, as a share of the same.
+
+        Where steps pay by their state, they are still paid alike at that step.
+        """
+        steps = np.maximum(horizon - np.arange(horizon + 1) - self.by_state, 0)
+        return np.asarray(np.minimum(steps * (self.rmax / self.possible(horizon)), 1.0))
 
     def reached(self, value: float) -> bool:
         """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""

@@ -108,9 +108,11 @@ def _highest_means(
 @compiled
 def _highest_mean(row: FloatArray, seen: FloatArray, best: float, lowest: float, kappa: float) -> float:
     """That of one `row [K]` over the values `seen [K]`; `best` and `lowest` are those of all states."""
-    mean = (row * seen).sum()
+    mean = float((row * seen).sum())
     room = max(best - mean, 0.0)
-    if room == 0.0 or kappa == np.inf:
+    if room == 0.0 or kappa <= 0.0:
+        return 0.0
+    if kappa == np.inf:
         return room
     # With x = ν - mean, the true mean lies at most x·(1 - exp(Σ P̂·log(1 - (v - mean)/x) - κ)) above.
     low, high = np.log(room), np.log(room + best - lowest) - 0.5 * np.log(min(kappa, 1.0))
@@ -133,4 +135,4 @@ def _highest_mean(row: FloatArray, seen: FloatArray, best: float, lowest: float,
         else:
             low = np.log(x)
         x = np.exp((low + high) / 2)
-    return above
+    return float(above)

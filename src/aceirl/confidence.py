@@ -113,11 +113,11 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
     rows = (-1, *mdp.shape[1:])
     divergence = mixture_divergence(mdp.transitions, _row_visits(estimate), possible, n_rows, part)
-    every_step = (
-        np.broadcast_to(radius.reshape(rows), mdp.shape)
-        for radius in (np.maximum(tv_radius, unseen_mass), unseen_mass, divergence)
+    radius, unseen, diverging = (
+        np.broadcast_to(bound.reshape(rows), mdp.shape)
+        for bound in (np.maximum(tv_radius, unseen_mass), unseen_mass, divergence)
     )
-    return _radii(estimate, rmax, *every_step, start)
+    return _radii(estimate, rmax, radius, unseen, diverging, start)
 
 
 def _radii(
@@ -216,7 +216,7 @@ def _log_gamma_excess(n: FloatArray, shift: float) -> FloatArray:
     small, large = np.minimum(n, STIRLING), np.maximum(n, STIRLING)
     exact = gammaln(small + shift) - small * (np.log(small) - 1)
     series = (shift - 0.5) * np.log(large) + 0.5 * np.log(2 * np.pi) + (1 + 6 * shift * (shift - 1)) / (12 * large)
-    return np.where(n > STIRLING, series, exact)
+    return np.asarray(np.where(n > STIRLING, series, exact))
 
 
 def subset_variation(

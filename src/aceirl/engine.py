@@ -21,7 +21,7 @@ from aceirl.errors import AnswerError, InputError
 from aceirl.mdp import IntArray
 from aceirl.preferences import Preference
 from aceirl.protocols import Access, Environment, Question
-from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace, StateReward
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
@@ -356,6 +356,11 @@ class Engine:
         knowledge = self._knowledge(state.counts, state.preferences)
         return self._belief(knowledge, inference, state.iteration, state.evidence, state.memory)
 
+    @property
+    def _pays_by_state(self) -> bool:
+        """Whether the reward is said to be one of states; where episodes can end, the end is paid on arrival."""
+        return isinstance(self.settings.reward, StateReward) and self.access.ending is None
+
     def _belief(
         self,
         knowledge: Knowledge,
@@ -367,7 +372,7 @@ class Engine:
         return Belief(
             knowledge=knowledge,
             inference=inference,
-            target=self.settings.target(knowledge.estimate.counts.shape[0]),
+            target=replace(self.settings.target(knowledge.estimate.counts.shape[0]), by_state=self._pays_by_state),
             episodes=self.settings.episodes_per_iteration,
             iteration=iteration,
             certificates=self.certificates,

@@ -22,6 +22,7 @@ MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
 BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
+BY_STATE = "a step pays by its state, whatever is done there"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
 FRESH = (
     "every episode is a fresh start of the same environment and of the same expert, and those of a batch are "

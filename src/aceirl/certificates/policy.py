@@ -12,6 +12,7 @@ from aceirl.certificates.base import (
     ASKED_EVERYWHERE,
     BOUNDED,
     BOUNDED_RETURN,
+    BY_STATE,
     DETERMINISTIC,
     FRESH,
     Certificate,
@@ -128,6 +129,8 @@ def watched_certificate(
     bounded = [BOUNDED.format(rmax=target.rmax)]
     if target.max_return is not None:
         bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))
+    if target.by_state:
+        bounded.append(BY_STATE)
     return Certificate(
         kind=kind,
         value=value,
