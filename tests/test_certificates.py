@@ -525,5 +525,7 @@ def test_a_reward_of_states_is_not_lost_where_the_episodes_part() -> None:
         assumed[reward] = "a step pays by its state" in last.certificate("policy").in_words()
         horizon = environment.horizon
         lost = last.belief.target.losses(horizon) * horizon
-        np.testing.assert_allclose(lost[:2], [horizon - 1, horizon - 2] if reward == "state" else [horizon, horizon - 1])
+        np.testing.assert_allclose(
+            lost[:2], [horizon - 1, horizon - 2] if reward == "state" else [horizon, horizon - 1]
+        )
     assert assumed == {"state": True, "auto": False}
