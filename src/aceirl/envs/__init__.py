@@ -57,6 +57,7 @@ ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
         ),
     }
 )
+"""The environments by name; `make` builds one."""
 
 
 def make(name: str, seed: int, **parameters: Any) -> Problem:

@@ -43,5 +43,6 @@ STRATEGIES: dict[str, type[ListedStrategy]] = {
     "travel": Travel,
     "uniform": Uniform,
 }
+"""The strategies by name, as `--strategy` takes them."""
 
 __all__ = ["STRATEGIES", "Belief", "Guided", "Plan", "Strategy"]

@@ -12,5 +12,6 @@ ALGORITHMS: dict[str, type[InverseReinforcement]] = {
     "max-margin": MaxMargin,
     "sparse-likelihood": SparseLikelihood,
 }
+"""The algorithms by name, as `--irl` takes them."""
 
 __all__ = ["ALGORITHMS", "FeasiblePoint", "MaxCausalEntropy", "MaxMargin", "SparseLikelihood", "reproducing_answers"]

@@ -27,7 +27,10 @@ def shaped(mdp: MDP, reward: FloatArray, potential: FloatArray) -> FloatArray:
 
 
 def price_of_actions(mdp: MDP, reward: FloatArray) -> FloatArray:
-    """The reward shaped by its own values: 0 for whatever is best, and else minus what the action costs in the end."""
+    """The reward shaped by its own values: 0 for whatever is best, and else minus what the action costs in the end.
+
+    `[H, S, A]` in, `[H, S, A]` out.
+    """
     return shaped(mdp, reward, optimal_values(mdp, check_reward(reward, mdp.shape))[1])
 
 

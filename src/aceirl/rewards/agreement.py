@@ -36,6 +36,7 @@ def recall_of(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: Fl
 
     The best is the plain feasible point: its optimal policies are all that take actions the expert is known to use, and
     every other recovered reward has those too. Where the expert is not known, any action may be taken; the worst is.
+    `reward` is a member of the exact set, `[H, S, A]`.
     """
     _check(exact, recovered)
     membership = contains(exact, reward)
@@ -47,7 +48,8 @@ def recall_of(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: Fl
 def matched_loss(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: FloatArray) -> float:
     """What planning with the match of a true reward loses on it: in the recovered problem, by the worst optimal policy.
 
-    After the worst first action, as in the paper's conditions, but with one recovered reward for each true one.
+    After the worst first action, as in the paper's conditions, but with one recovered reward for each true one. `reward`
+    is a member of the exact set, `[H, S, A]`.
     """
     match = matched(exact, recovered, reward)
     best = recovered.losses(match) <= TOLERANCE * recovered.rmax

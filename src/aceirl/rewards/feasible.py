@@ -18,6 +18,7 @@ TOLERANCE = 1e-6
 
 # `(h, s, a)`.
 Entry = tuple[int, int, int]
+"""Step, state and action, `(h, s, a)`."""
 
 
 @dataclass(frozen=True, eq=False)

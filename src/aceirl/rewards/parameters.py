@@ -43,7 +43,7 @@ def from_parameters(feasible: FeasibleRewardSet, advantage: ArrayLike, values: A
 
 
 def matched(feasible: FeasibleRewardSet, other: FeasibleRewardSet, reward: ArrayLike) -> FloatArray:
-    """The matched reward: that of the other problem with the same `(A, V)`; it may leave the other's bounds."""
+    """The matched reward `[H, S, A]`: that of the other problem with the same `(A, V)`; it may leave its bounds."""
     _check_same_shape(feasible, other)
     return from_parameters(other, *to_parameters(feasible, reward))
 

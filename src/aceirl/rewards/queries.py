@@ -19,6 +19,7 @@ from aceirl.rewards.programme import EmptySetError, Programme, Solution, nearest
 from aceirl.rewards.recovered import Recovered, infeasibility
 
 Norm = Literal["l1", "linf"]
+"""How far two rewards lie apart: the sum of all differences, or the largest."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ AWAY = (
     "the environment and the expert of this run are not at hand; to go on, give them: "
     "ActiveIRL(...).fit(environment, expert, out=FOLDER)"
 )
+"""What is said of a run whose environment and expert were objects that a folder cannot name."""
 
 # How the name of a state begins in which episodes are over.
 TERMINAL = "terminal "
@@ -87,7 +88,8 @@ def write_task(
 ) -> bytes:
     """The task of a run as a file; `names` are the states met, where the environment numbers them.
 
-    `ask_again` is how often the expert was asked again. The map is drawn, which takes its time, if it is `complete`.
+    `ask_again` is how often the expert was asked again, `features [S, K]` are those of the states. The map is drawn, which
+    takes its time, if it is `complete`.
     """
     access = Access.to(task.environment)
     drawn = drawing(task, names) if complete else None

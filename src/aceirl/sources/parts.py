@@ -19,6 +19,7 @@ from aceirl.sources.references import is_reference
 from aceirl.sources.source import Source, Task, is_vector
 
 CODE = "the expert's code"
+"""The part that is a digest of the code or the table of an expert, where words cannot tell it from others."""
 
 
 def part_names(task: Task) -> dict[str, str]:
