@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo interview test test-old-gymnasium test-sb3 release-check lint lock clean
+.PHONY: help demo docs docs-serve pictures interview test test-old-gymnasium test-sb3 release-check lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -30,6 +30,9 @@ help:
 	@echo "make demo    recover a reward in an environment the software does not know"
 	@echo "make interview ENV=FrozenLake-v1   be the expert yourself, in a web page"
 	@echo "make test    style, types and tests"
+	@echo "make docs    the site, in build/docs: pages, reference and gallery, every piece of code executed"
+	@echo "make docs-serve  show it at http://127.0.0.1:8000"
+	@echo "make pictures    draw the pictures of the page \"What this is about\" again"
 	@echo "make test-sb3  agents of Stable-Baselines3 as experts and as pupils, in an environment of their own"
 	@echo "make release-check  wheel and sdist in empty environments, on Python 3.11 to 3.14 (PYTHONS=\"3.12 /path/to/python\")"
 	@echo "make lint    style and types only"
@@ -59,6 +62,20 @@ $(AXE): package.json package-lock.json
 	npm ci
 	@touch $@
 
+# Warnings are errors. What the pages print is compared, the gallery is executed, and the built site is looked at.
+RUN_DOCS := $(RUN_ALL) --group docs
+
+docs: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
+	$(RUN_DOCS) pytest -q -n auto --maxprocesses 8 tests/test_docs.py
+	$(RUN_DOCS) sphinx-build -W --keep-going -b html docs build/docs
+	$(RUN_DOCS) pytest -q docs/test_site.py $(if $(WITH_BROWSER),,-k "not browser")
+
+docs-serve: $(UV_READY)
+	$(RUN_DOCS) python -m http.server 8000 --bind 127.0.0.1 --directory build/docs
+
+pictures: $(UV_READY)
+	$(RUN_DOCS) python docs/drawings.py
+
 # The oldest Gymnasium that is supported, over the project's own environment; it needs the numpy of its time.
 test-old-gymnasium: $(UV_READY)
 	$(RUN_ALL) --with gymnasium==0.29.1 --with 'numpy<2' pytest -n auto --maxprocesses 8 $(wildcard tests/test_gym_*.py)
@@ -80,7 +97,7 @@ release-check: $(UV_READY)
 lint: $(UV_READY)
 	$(RUN_ALL) ruff check
 	$(RUN_ALL) ruff format --check
-	$(RUN_ALL) mypy src tests $(wildcard benchmarks studies)
+	$(RUN_ALL) mypy src tests $(wildcard benchmarks docs studies)
 
 # Only the public default index may end up in the lock file, whatever mirrors this machine is set up to use.
 lock: $(UV_READY)
@@ -88,7 +105,7 @@ lock: $(UV_READY)
 		UV_NO_CONFIG=1 $(UV) lock
 
 clean:
-	rm -rf .venv .tools node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .tools node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist docs/gallery
 	find src tests studies benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV_READY):

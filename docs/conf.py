@@ -37,7 +37,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
-maximum_signature_line_length = 88
 
 # The examples are executed when the site is built; one that has not changed since is not executed again.
 sphinx_gallery_conf = {

@@ -1,9 +1,10 @@
-"""What the site needs beyond Sphinx and its extensions: links into the gallery, formulas as MathML, pictures of examples."""
+"""What the site needs beyond Sphinx: links into the gallery, formulas as MathML, pictures of examples."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
@@ -19,7 +20,8 @@ ROOT_NAMES = frozenset(aceirl.__all__)
 
 def gallery_links(app: Sphinx, page: str, source: list[str]) -> None:
     """A link to an example's file, which a repository shows, leads to its page in the gallery."""
-    source[0] = EXAMPLE.sub(rf"]({'../' * page.count('/')}gallery/\1.rst)", source[0])
+    up = "../" * page.count("/")
+    source[0] = EXAMPLE.sub(rf"]({up}gallery/\1.rst)", source[0]).replace("](examples)", f"]({up}gallery/index.rst)")
 
 
 def repository_links(app: Sphinx, page: str, source: list[str]) -> None:
@@ -32,11 +34,18 @@ def written_once(app: Sphinx, kind: str, name: str, value: Any, skip: bool, opti
     return True if name in ROOT_NAMES and getattr(aceirl, name, None) is value else None
 
 
-def literal_blocks(app: Sphinx, kind: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Formulas are indented after a colon, as in Markdown; reStructuredText wants two colons for that."""
-    for i, line in enumerate(lines[:-2]):
-        if line.endswith(":") and not line.endswith("::") and not lines[i + 1] and lines[i + 2].startswith("    "):
-            lines[i] = line + ":"
+def as_restructured_text(app: Sphinx, kind: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are Markdown in two things: an indented block is code, and settings are listed below their heading."""
+    text: list[str] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        indented, above = line.startswith("    "), next((one for one in reversed(text) if one.strip()), "")
+        if listed := re.fullmatch(r"    +(\w+): (.*)", line) if above.endswith("Settings:") or "`: " in above else None:
+            text += ["", f"* `{listed[1]}`: {listed[2]}"]
+            continue
+        if indented and not before.strip() and not above.startswith((" ", "* ")):
+            text += ["::", ""]
+        text.append(line)
+    lines[:] = text
 
 
 def mathml(display: str) -> Callable[[Any, nodes.Element], None]:
@@ -62,10 +71,33 @@ def figure_scraper(block: Any, variables: dict[str, Any], settings: dict[str, An
     return str(figure_rst([path], settings["src_dir"], f"{title}: the picture that this example draws"))
 
 
+ACCESSIBLE = (
+    (re.compile(r'<p class="caption" role="heading">'), '<p class="caption" role="heading" aria-level="2">'),
+    (re.compile(r"<pre>"), '<pre tabindex="0">'),
+    (re.compile(r'<div class="(table-wrapper[^"]*|math)">'), r'<div class="\1" tabindex="0">'),
+    (re.compile(r'<aside class="sidebar-drawer">'), '<aside class="sidebar-drawer" aria-label="All pages">'),
+    (re.compile(r'<aside class="toc-drawer([^"]*)">'), r'<aside class="toc-drawer\1" aria-label="On this page">'),
+)
+"""What the theme leaves out: levels of headings, names of landmarks, a way to scroll with the keyboard."""
+
+
+def make_accessible(app: Sphinx, error: Exception | None) -> None:
+    """Mend the pages once they are all written."""
+    if error is not None or app.builder.format != "html":
+        return
+    for page in Path(app.outdir).rglob("*.html"):
+        text = mended = page.read_text(encoding="utf-8")
+        for pattern, instead in ACCESSIBLE:
+            mended = pattern.sub(instead, mended)
+        if mended != text:
+            page.write_text(mended, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))
     app.connect("source-read", gallery_links)
     app.connect("source-read", repository_links)
     app.connect("autodoc-skip-member", written_once)
-    app.connect("autodoc-process-docstring", literal_blocks)
+    app.connect("autodoc-process-docstring", as_restructured_text)
+    app.connect("build-finished", make_accessible)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -24,10 +24,11 @@ from aceirl.experiments.sweep import Here, sweep
 from aceirl.experiments.userspecs import read_spec
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-NAMES = [page.name for page in PAGES]
+DOCS = [page for folder in ("docs", "docs/reference") for page in sorted((ROOT / folder).glob("*.md"))]
+PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
-BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```([\w{}-]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,25 @@ import aceirl
 def test_every_public_name_is_there_and_explained(name: str) -> None:
     value = getattr(aceirl, name)
     assert name == "__version__" or value.__doc__
+
+
+PACKAGES = [
+    f"aceirl.{path.parent.name}"
+    for path in sorted(Path(aceirl.__file__).parent.glob("*/__init__.py"))
+    if "__all__ =" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("package", ["aceirl", *PACKAGES])
+def test_public_functions_and_classes_are_explained_with_the_shapes_of_arrays(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            words = inspect.getdoc(value)
+            assert words, f"{package}.{name}"
+            if inspect.isfunction(value) and "FloatArray" in str(inspect.signature(value)):
+                assert "[" in words, f"{package}.{name} does not say which shapes it takes"
 
 
 def test_types_are_known_for_the_names_that_are_loaded_late() -> None:

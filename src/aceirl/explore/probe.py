@@ -19,8 +19,8 @@ class Probe:
     no reward is ruled out. But who deviates all the time never gets to where the expert wants to be. So there are about
     `deviations` in an episode, in a long one the share `deviate` of its steps; at most every other step is one. How
     often the action tried least in a state was tried is that state's level; the states on the lowest levels are probed,
-    as many as make up a `share` of all visits. So all levels rise together along the expert's way, from its start to its
-    end, and states that are hardly ever met do not hold the others up. At first that means actions that were never
+    as many as make up a `share` of all visits. So all levels rise together along the expert's way, from start to end,
+    and states that are hardly ever met do not hold the others up. At first that means actions that were never
     tried. Not in the paper.
     """
 

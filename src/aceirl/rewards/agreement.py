@@ -48,8 +48,8 @@ def recall_of(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: Fl
 def matched_loss(exact: FeasibleRewardSet, recovered: FeasibleRewardSet, reward: FloatArray) -> float:
     """What planning with the match of a true reward loses on it: in the recovered problem, by the worst optimal policy.
 
-    After the worst first action, as in the paper's conditions, but with one recovered reward for each true one. `reward`
-    is a member of the exact set, `[H, S, A]`.
+    After the worst first action, as in the paper's conditions, but with one recovered reward for each true one.
+    `reward` is a member of the exact set, `[H, S, A]`.
     """
     match = matched(exact, recovered, reward)
     best = recovered.losses(match) <= TOLERANCE * recovered.rmax

@@ -88,8 +88,8 @@ def write_task(
 ) -> bytes:
     """The task of a run as a file; `names` are the states met, where the environment numbers them.
 
-    `ask_again` is how often the expert was asked again, `features [S, K]` are those of the states. The map is drawn, which
-    takes its time, if it is `complete`.
+    `ask_again` is how often the expert was asked again, `features [S, K]` are those of the states. The map is drawn,
+    which takes its time, if it is `complete`.
     """
     access = Access.to(task.environment)
     drawn = drawing(task, names) if complete else None

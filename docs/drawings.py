@@ -1,4 +1,4 @@
-"""The pictures of the page "Start here", from real runs: `make pictures`, or `python docs/pictures.py [NAME ...]`.
+"""The pictures of the page "Start here", from real runs: `make pictures`, or `python docs/drawings.py [NAME ...]`.
 
 one-iteration.gif         one iteration of the loop, step by step
 one-iteration.png         its five stages as a strip
@@ -21,8 +21,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrow, FancyBboxPatch
 from PIL import Image
 
-from aceirl import ActiveIRL, Answers, Engine, ExpertKind, FeasibleRewardSet, Question, Settings, Simulator, Turn
-from aceirl import make, rewards
+from aceirl import (
+    ActiveIRL,
+    Answers,
+    Engine,
+    ExpertKind,
+    FeasibleRewardSet,
+    Question,
+    Settings,
+    Simulator,
+    Turn,
+    make,
+    rewards,
+)
 from aceirl.envs import Problem
 from aceirl.mdp import FloatArray
 from aceirl.show.plots import COLOURS, INK, LINE, MARK, MUTED, RULE
@@ -85,8 +96,8 @@ class Iteration:
                 engine.tell(int(best[step.state]))
                 continue
             plan = settings.strategy.plan(belief, np.random.default_rng(0))
-            assert plan.follow is not None
             turns.append(step)
+        assert plan.follow is not None
         return cls(problem, size, turns[-2], turns[-1], np.broadcast_to(plan.follow, problem.mdp.shape[:2])[0])
 
     def known(self, ax: Axes, answers: FloatArray, colours: FloatArray | None = None) -> None:
@@ -105,7 +116,7 @@ class Iteration:
 
         def planned(ax: Axes) -> None:
             self.known(ax, before)
-            for state in np.flatnonzero((self.follow < 1) & before.any(axis=1)):
+            for state in np.flatnonzero((self.follow < 1) & before.any(axis=1)).tolist():
                 cell(ax, state, self.size, "none", edge=MARK)
 
         yield Stage(
@@ -120,7 +131,7 @@ class Iteration:
 
         def counted(ax: Axes) -> None:
             self.known(ax, np.zeros_like(asked), np.sqrt(visits / visits.max()))
-            for state in np.flatnonzero(visits):
+            for state in np.flatnonzero(visits).tolist():
                 dark = np.sqrt(visits[state] / visits.max()) > 0.5
                 ax.text(*divmod(state, self.size), str(visits[state]), ha="center", va="center",
                         color="white" if dark else INK, fontsize=11)  # fmt: skip
@@ -140,8 +151,8 @@ class Iteration:
         def certified(ax: Axes) -> None:
             self.known(ax, asked)
 
-        lost, possible = f"{certificate.value:.3g}", f"{certificate.possible:.3g}"
-        words = f"Doing what the expert said loses\nat most {lost} of {possible} so far.\n{certificate.epsilon:.2g} was asked: "
+        lost, asked_for = f"{certificate.value:.3g} of {certificate.possible:.3g}", f"{certificate.epsilon:.2g}"
+        words = f"Doing what the expert said loses\nat most {lost} so far.\n{asked_for} was asked: "
         yield Stage(4, words + ("stop." if certificate.holds else "go round again."), certified, 4.0)
 
     def _walk(self, asked: FloatArray) -> Iterator[Stage]:
