@@ -143,16 +143,28 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
-def test_pages_are_accessible_and_fit_a_phone_in_a_browser(address: str) -> None:
+OF_EACH_KIND = (
+    "index", "start", "choosing", "gallery/index", "gallery/08_bins", "reference/transfer", "search",
+)  # fmt: skip
+"""Axe takes long on large pages, and these have all that the others have."""
+
+
+@pytest.mark.parametrize("page", OF_EACH_KIND)
+def test_pages_are_accessible_and_fit_a_phone_in_a_browser(page: str, address: str) -> None:
     from browsing import assert_accessible_and_fits, browser, visited
+
+    with browser() as chrome, visited(chrome, f"{address}/{page}.html") as shown:
+        assert_accessible_and_fits(shown)
+
+
+def test_all_pages_fit_a_phone_in_a_browser(address: str) -> None:
+    from browsing import browser, visited
 
     with browser() as chrome:
         for page in PAGES:
             with visited(chrome, f"{address}/{page.relative_to(SITE).as_posix()}") as shown:
-                try:
-                    assert_accessible_and_fits(shown)
-                except AssertionError as error:
-                    raise AssertionError(f"{page.name}: {error}") from None
+                shown.set_viewport_size({"width": 390, "height": 844})
+                assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is too wide"
 
 
 def test_the_search_finds_a_term_in_a_browser(address: str) -> None:

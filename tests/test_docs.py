@@ -157,7 +157,7 @@ def test_the_python_of_a_page_runs_as_written_and_prints_what_it_says(page: Path
         if kind == "python":
             output = io.StringIO()
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
-                exec(compile(text, page.name, "exec"), names)
+                exec(compile(text, page.name, "exec", dont_inherit=True), names)
             printed = output.getvalue()
         elif kind == "text" and kinds[-2:] == ["python", "text"]:
             assert printed == text
