@@ -32,7 +32,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 
 default_role = "code"  # docstrings write code in single backquotes
-autodoc_default_options = {"members": True}
+autodoc_default_options = {"members": True, "no-value": True}
+autodoc_type_aliases = {name: name for name in ("FloatArray", "IntArray", "BoolArray", "ArrayLike")}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

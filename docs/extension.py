@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,17 @@ def as_restructured_text(app: Sphinx, kind: str, name: str, value: Any, options:
     lines[:] = text
 
 
+def readable_signature(
+    app: Sphinx, kind: str, name: str, value: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Defaults that are made anew each time, and aliases of types, have a text that readers know."""
+
+    def plain(text: str | None) -> str | None:
+        return text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text.replace("<factory>", "..."))
+
+    return plain(signature), plain(returns)
+
+
 def mathml(display: str) -> Callable[[Any, nodes.Element], None]:
     """Writes a formula as MathML, which browsers draw by themselves."""
 
@@ -61,13 +73,13 @@ def mathml(display: str) -> Callable[[Any, nodes.Element], None]:
 
 def figure_scraper(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
     """Keeps the figure that an example calls `figure`, whether pyplot knows of it or not."""
-    names = variables["example_globals"]
-    figure = names.pop("figure", None)
+    figure = variables["example_globals"].pop("figure", None)
     if figure is None:
         return ""
     path = next(variables["image_path_iterator"])
     figure.savefig(path, dpi=110, bbox_inches="tight", facecolor="white")
-    title = names["__doc__"].strip().splitlines()[0]
+    words = ast.get_docstring(ast.parse(Path(variables["src_file"]).read_text(encoding="utf-8")))
+    title = (words or "").splitlines()[0]
     return str(figure_rst([path], settings["src_dir"], f"{title}: the picture that this example draws"))
 
 
@@ -99,5 +111,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", repository_links)
     app.connect("autodoc-skip-member", written_once)
     app.connect("autodoc-process-docstring", as_restructured_text)
+    app.connect("autodoc-process-signature", readable_signature)
     app.connect("build-finished", make_accessible)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
