@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,7 @@ def make_accessible(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    logging.getLogger("aceirl").setLevel(logging.WARNING)  # Sphinx would show every line
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))
     app.connect("source-read", gallery_links)
     app.connect("source-read", repository_links)
