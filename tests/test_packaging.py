@@ -64,9 +64,10 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def kept(folder: str) -> set[str]:
-    """The files of a folder that belong to the project."""
-    paths = (ROOT / folder).rglob("*")
-    return {path.relative_to(ROOT).as_posix() for path in paths if path.is_file() and "__pycache__" not in path.parts}
+    """The files of a folder that belong to the project; `make docs` writes the gallery's pages beside those of docs."""
+    made = {"__pycache__", "gallery"}
+    paths = [path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return {path.as_posix() for path in paths if made.isdisjoint(path.parts)}
 
 
 def test_the_wheel_has_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
