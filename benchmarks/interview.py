@@ -36,6 +36,9 @@ Person = Callable[[dict[str, Any]], int]
 
 PACE = 1 / 38
 
+# How long to wait before looking again while the agent walks, in seconds; the page is told instead.
+PAUSE = 0.05
+
 # How long a crowd takes until it asks steadily, in seconds.
 SETTLING = 2.0
 
@@ -67,7 +70,7 @@ class Client:
     def ready(self) -> dict[str, Any]:
         """What is shown once the agent has stopped walking."""
         while (shown := self.ask("view"))["phase"] in ("walking", "thinking"):
-            pass
+            time.sleep(PAUSE)
         return shown
 
 
