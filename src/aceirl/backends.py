@@ -11,7 +11,7 @@ from aceirl.kernels import config
 Backend = Literal["auto", "cpu", "gpu"]
 
 WORTH_IT = 1_000_000
-"""From so many entries `H·S·A` on, a GPU is used without being asked for: `benchmarks/gpu.py` measures where it pays."""
+"""From so many entries `H·S·A` on, a GPU is used without being asked for: there `benchmarks/gpu.py` sees it pay."""
 
 
 def uses_gpu(backend: str, size: int) -> bool:

@@ -1,8 +1,8 @@
 """The exploration problem on the GPU: the play of `saddle`, with passes of one thread a state.
 
 A softened answer is never stored. A pass backward leaves its values `[H+1, S]`, and the pass forward works the answer
-out again as it comes by. So with counts pooled over steps and a `Separable` weight nothing has the size `H·S·A`, and the
-plan is a `Mixture` of the explorer's answers instead of their average.
+out again as it comes by. So with counts pooled over steps and a `Separable` weight nothing has the size `H·S·A`, and
+the plan is a `Mixture` of the explorer's answers instead of their average.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from aceirl.errors import InputError
-from aceirl.gpu import UNIT, DeviceArray, clear, grid, mass_of, occupancy, on_device, rows_of, to_device
+from aceirl.gpu import BLOCK, UNIT, DeviceArray, clear, grid, mass_of, occupancy, on_device, rows_of, to_device
 from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
 from aceirl.planner.constrained import ROUNDING
 from aceirl.planner.passes import TIE
@@ -57,15 +57,19 @@ class _Passes(NamedTuple):
     respond: Any
     push: Any
     push_actions: Any
+    threads: int
 
 
 @cache
-def _passes(n_actions: int) -> _Passes:
+def _passes(n_actions: int, states: int) -> _Passes:
     """The kernels of one step: backward, and forward under a softened answer or under actions.
 
     An entry costs `scale[h]·weight·entries + fixed + multiplier·reward`, where `entries` and `weight` are
-    `[1 or H, S, A]` and `fixed` and `reward [H, S, A]`.
+    `[1 or H, S, A]` and `fixed` and `reward [H, S, A]`. A block has some `states` and a lane for each of their actions,
+    so that neighbours read neighbouring rows; the first lanes then soften an answer each.
     """
+    lanes = min(n_actions, BLOCK)
+    room = states * n_actions
 
     @cuda.jit(device=True)
     def weight_of(flags, scale, weight, h, s, a):  # type: ignore[no-untyped-def]
@@ -83,127 +87,143 @@ def _passes(n_actions: int) -> _Passes:
         return cost
 
     @cuda.jit(device=True)
-    def first_best(q):  # type: ignore[no-untyped-def]
-        best, chosen = q[0], 0
+    def first_best(q, first):  # type: ignore[no-untyped-def]
+        best, chosen = q[first], 0
         for a in range(1, n_actions):
-            if q[a] > best + TIE * abs(best):
+            if q[first + a] > best + TIE * abs(best):
                 chosen = a
-            best = max(best, q[a])
+            best = max(best, q[first + a])
         return best, chosen
 
     @cuda.jit(device=True)
-    def soften(q, lag):  # type: ignore[no-untyped-def]
-        """The values `q [A]` become the softened answer of `passes.respond`; returns its mean."""
-        best, chosen = first_best(q)
+    def soften(q, first, lag):  # type: ignore[no-untyped-def]
+        """The values `q[first:first+A]` become the softened answer of `passes.respond`; returns its mean."""
+        best, chosen = first_best(q, first)
         heat = lag * abs(best)
         threshold, count, active = best - heat, n_actions + 1, n_actions
         while 1 < active < count:
             count, active, total = active, 0, -heat
             for a in range(n_actions):
-                if q[a] > threshold:
+                if q[first + a] > threshold:
                     active += 1
-                    total += q[a]
+                    total += q[first + a]
             if active > 1:
                 threshold = total / active
         total, mean = 0.0, 0.0
         for a in range(n_actions):
-            share = max(0.0, q[a] - threshold) if active > 1 else 0.0
+            value = q[first + a]
+            share = max(0.0, value - threshold) if active > 1 else 0.0
             total += share
-            mean += share * q[a]
-            q[a] = share
+            mean += share * value
+            q[first + a] = share
         if total == 0.0:
-            q[chosen] = 1.0
+            q[first + chosen] = 1.0
             return best
         scale = 1.0 / total
         for a in range(n_actions):
-            q[a] *= scale
+            q[first + a] *= scale
         return scale * mean
 
     @cuda.jit
     def respond(  # type: ignore[no-untyped-def]
         indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
-        lag, h, hard, soft, actions,
+        lag, h, values, actions,
     ):  # fmt: skip
-        """Backward: `hard [2, S]` are the best values of even and odd steps, `soft [H+1, S]` the softened ones."""
-        s = cuda.grid(1)
-        if s >= hard.shape[1]:
-            return
-        q = cuda.local.array(n_actions, np.float64)
-        best, later = -math.inf, (h + 1) % 2
-        for a in range(n_actions):
-            row = h * stride + s * n_actions + a
-            total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
-            tail = total
-            for k in range(indptr[row], indptr[row + 1]):
-                total += probabilities[k] * hard[later, successors[k]]
-                tail += probabilities[k] * soft[h + 1, successors[k]]
-            q[a] = tail
-            if flags & WITH_ACTIONS and (a == 0 or total > best + TIE * abs(best)):
-                actions[h, s] = a
-            best = max(best, total)
-        hard[h % 2, s] = best
-        soft[h, s] = soften(q, lag)
+        """Backward: `values [H+1, S, 2]` are the best ones and those of the softened answer."""
+        thread, n_states = cuda.threadIdx.x, values.shape[1]
+        begin = cuda.blockIdx.x * states
+        q = cuda.shared.array(room, np.float64)
+        best = cuda.shared.array(room, np.float64)
+        s = begin + thread // lanes
+        if s < n_states:
+            for a in range(thread % lanes, n_actions, lanes):
+                row = h * stride + s * n_actions + a
+                total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
+                tail = total
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * values[h + 1, successors[k], 0]
+                    tail += probabilities[k] * values[h + 1, successors[k], 1]
+                best[(s - begin) * n_actions + a] = total
+                q[(s - begin) * n_actions + a] = tail
+        cuda.syncthreads()
+        s = begin + thread
+        if thread < states and s < n_states:
+            value, chosen = first_best(best, thread * n_actions)
+            if flags & WITH_ACTIONS:
+                actions[h, s] = chosen
+            values[h, s, 0] = value
+            values[h, s, 1] = soften(q, thread * n_actions, lag)
 
     @cuda.jit(device=True)
     def add(  # type: ignore[no-untyped-def]
-        flow, share, flags, scale, weight, fixed, reward, sums, whole, earned, h, s, a
+        flow, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a
     ):
-        """`share` of a flow to the sums of a player, and all of it to `earned [3, S]`: reward, fixed, cost."""
+        """`share` of a flow to the sums of a player; returns what all of it earns of reward and fixed cost."""
         if share > 0.0:
             sums[h if sums.shape[0] > 1 else 0, s, a] += share * flow * weight_of(flags, scale, weight, h, s, a)
             if flags & WHOLE:
                 whole[h, s, a] += share * flow
-        if flags & REWARDED:
-            earned[0, s] += flow * reward[h, s, a]
-        if flags & OFFSET:
-            earned[1, s] += flow * fixed[h, s, a]
+        earned = flow * reward[h, s, a] if flags & REWARDED else 0.0
+        charged = flow * fixed[h, s, a] if flags & OFFSET else 0.0
+        return earned, charged
 
     @cuda.jit
     def push(  # type: ignore[no-untyped-def]
         indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
-        lag, h, soft, here, after, share, sums, whole, earned,
+        lag, h, values, here, after, share, sums, whole, earned,
     ):  # fmt: skip
         """Forward under the softened answer: mass leaves `here [S]` and comes to `after [S]`."""
-        s = cuda.grid(1)
-        if s >= here.size or here[s] == 0:
-            return
-        mass = here[s] / UNIT
-        here[s] = 0
-        q = cuda.local.array(n_actions, np.float64)
-        for a in range(n_actions):
-            row = h * stride + s * n_actions + a
-            total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
-            for k in range(indptr[row], indptr[row + 1]):
-                total += probabilities[k] * soft[h + 1, successors[k]]
-            q[a] = total
-        soften(q, lag)
-        for a in range(n_actions):
-            flow = mass * q[a]
-            if flow > 0.0:
-                add(flow, share, flags, scale, weight, fixed, reward, sums, whole, earned, h, s, a)
+        thread, n_states = cuda.threadIdx.x, here.size
+        begin = cuda.blockIdx.x * states
+        q = cuda.shared.array(room, np.float64)
+        s = begin + thread // lanes
+        mass = here[s] / UNIT if s < n_states else 0.0
+        if mass > 0.0:
+            for a in range(thread % lanes, n_actions, lanes):
                 row = h * stride + s * n_actions + a
-                for k in range(indptr[row], indptr[row + 1] if h + 2 < soft.shape[0] else indptr[row]):
-                    cuda.atomic.add(after, successors[k], np.int64(flow * probabilities[k] * UNIT + 0.5))
+                total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * values[h + 1, successors[k], 1]
+                q[(s - begin) * n_actions + a] = total
+        cuda.syncthreads()
+        if thread < states and begin + thread < n_states and here[begin + thread] != 0:
+            soften(q, thread * n_actions, lag)
+        cuda.syncthreads()
+        if mass > 0.0:
+            if thread % lanes == 0:
+                here[s] = 0
+            for a in range(thread % lanes, n_actions, lanes):
+                flow = mass * q[(s - begin) * n_actions + a]
+                if flow > 0.0:
+                    got, paid = add(flow, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a)
+                    if flags & REWARDED:
+                        earned[0, s, a] += got
+                    if flags & OFFSET:
+                        earned[1, s, a] += paid
+                    row = h * stride + s * n_actions + a
+                    for k in range(indptr[row], indptr[row + 1] if h + 2 < values.shape[0] else indptr[row]):
+                        cuda.atomic.add(after, successors[k], np.int64(flow * probabilities[k] * UNIT + 0.5))
 
     @cuda.jit
     def push_actions(  # type: ignore[no-untyped-def]
         indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward,
         h, actions, here, after, share, sums, whole, earned,
     ):  # fmt: skip
-        """Forward under `actions [H, S]`."""
+        """Forward under `actions [H, S]`, a thread a state; `earned[2]` is the cost."""
         s = cuda.grid(1)
         if s >= here.size or here[s] == 0:
             return
-        mass = here[s] / UNIT
+        mass, a = here[s] / UNIT, actions[h, s]
         here[s] = 0
-        a = actions[h, s]
-        add(mass, share, flags, scale, weight, fixed, reward, sums, whole, earned, h, s, a)
-        earned[2, s] += mass * cost_of(flags, scale, weight, entries, fixed, reward, 0.0, h, s, a)
+        got, paid = add(mass, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a)
+        earned[0, s, a] += got
+        earned[1, s, a] += paid
+        earned[2, s, a] += mass * cost_of(flags, scale, weight, entries, fixed, reward, 0.0, h, s, a)
         row = h * stride + s * n_actions + a
         for k in range(indptr[row], indptr[row + 1] if h + 1 < actions.shape[0] else indptr[row]):
             cuda.atomic.add(after, successors[k], np.int64(mass * probabilities[k] * UNIT + 0.5))
 
-    return _Passes(respond, push, push_actions)
+    return _Passes(respond, push, push_actions, states * lanes)
 
 
 @cuda.jit
@@ -229,11 +249,18 @@ def _set_price(counts, weighted, scale, root, price, parts):  # type: ignore[no-
 
 
 @cuda.jit
-def _dot(x, y, parts):  # type: ignore[no-untyped-def]
-    first, stride = cuda.grid(1), cuda.gridsize(1)
-    total = 0.0
-    for i in range(first, x.size, stride):
-        total += x[i] * y[i]
+def _best_of_start(initial, values, parts):  # type: ignore[no-untyped-def]
+    first, total = cuda.grid(1), 0.0
+    for s in range(first, initial.size, cuda.gridsize(1)):
+        total += initial[s] * values[0, s, 0]
+    parts[0, first] = total
+
+
+@cuda.jit
+def _sum_of(array, parts):  # type: ignore[no-untyped-def]
+    first, total = cuda.grid(1), 0.0
+    for i in range(first, array.size, cuda.gridsize(1)):
+        total += array[i]
     parts[0, first] = total
 
 
@@ -265,42 +292,46 @@ class Answer:
 
 
 class Board:
-    """A model on the GPU, and the passes over it."""
+    """A model on the GPU, and the passes over it.
 
-    def __init__(self, mdp: MDP) -> None:
+    `values [H+1, S, 2]` are those of the last answer, `here` and `after [S]` the mass before and after a step, and
+    `earned [3, S, A]` what it brings: reward, fixed cost and all of the cost, where they are asked for.
+    """
+
+    def __init__(self, mdp: MDP, *, earning: bool = False) -> None:
         self.shape = mdp.shape
         horizon, n_states, n_actions = mdp.shape
-        self.passes = _passes(n_actions)
+        states = min(n_states, max(1, BLOCK // n_actions))
+        self.passes = _passes(n_actions, states)
+        self.blocks = -(-n_states // states), self.passes.threads
         self.rows, self.initial, self.start = rows_of(mdp), to_device(mdp.initial), mass_of(mdp.initial)
-        self.hard, self.soft = on_device((2, n_states)), on_device((horizon + 1, n_states))
+        self.values = on_device((horizon + 1, n_states, 2))
         self.here, self.after = on_device((n_states,), np.int64), on_device((n_states,), np.int64)
-        self.earned, self.ones = on_device((3, n_states)), to_device(np.ones(horizon))
-        self.nothing, self.no_actions = on_device((1, 1, 1)), on_device((1, 1), np.int32)
-        self.state_ones = to_device(np.ones(n_states))
+        self.earned = on_device((3, n_states, n_actions) if earning else (1, 1, 1))
+        self.ones, self.nothing = to_device(np.ones(horizon)), on_device((1, 1, 1))
+        self.no_actions = on_device((1, 1), np.int32)
 
     def respond(self, answer: Answer, actions: DeviceArray | None = None) -> float:
-        """The best value `max_μ ⟨μ, cost⟩`; its policy goes to `actions [H, S]`, the softened values to `soft`."""
-        horizon, n_states, _ = self.shape
-        terms = answer.terms
+        """The best value `max_μ ⟨μ, cost⟩`; its policy goes to `actions [H, S]`, and `values` are left behind."""
+        horizon, terms = self.shape[0], answer.terms
         if actions is not None:
             terms = terms._replace(flags=terms.flags | WITH_ACTIONS)
-        clear(self.hard)
         for h in range(horizon - 1, -1, -1):
-            self.passes.respond[grid(n_states)](
-                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.hard, self.soft,
+            self.passes.respond[self.blocks](
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values,
                 self.no_actions if actions is None else actions,
             )  # fmt: skip
-        return self.dot(self.initial, self.hard[0])
+        return self.total(_best_of_start, self.initial.size, self.initial, self.values)[0]
 
     def push(
         self, answer: Answer, share: float, sums: DeviceArray, whole: DeviceArray | None = None
     ) -> tuple[float, float]:
         """Follow the answer that `respond` has just given, and add `share` of it; `(⟨μ, reward⟩, ⟨μ, fixed⟩)`."""
-        horizon, n_states, _ = self.shape
+        horizon = self.shape[0]
         terms, whole = self._begin(answer.terms, whole)
         for h in range(horizon):
-            self.passes.push[grid(n_states)](
-                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.soft, self.here,
+            self.passes.push[self.blocks](
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values, self.here,
                 self.after, share, sums, whole, self.earned,
             )  # fmt: skip
             self.here, self.after = self.after, self.here
@@ -322,28 +353,27 @@ class Board:
 
     def _begin(self, terms: Terms, whole: DeviceArray | None) -> tuple[Terms, DeviceArray]:
         self.here.copy_to_device(self.start)
-        clear(self.earned)
+        if terms.flags & (REWARDED | OFFSET):
+            clear(self.earned)
         if whole is None:
             return terms, self.nothing
         return terms._replace(flags=terms.flags | WHOLE), whole
 
     def _earnings(self, terms: Terms, *, cost: bool = False) -> tuple[float, float, float]:
         asked = (bool(terms.flags & REWARDED), bool(terms.flags & OFFSET), cost)
+        size = self.shape[1] * self.shape[2]
         first, second, third = (
-            self.dot(self.earned[place], self.state_ones) if wanted else 0.0 for place, wanted in enumerate(asked)
+            self.total(_sum_of, size, self.earned[place].reshape(size))[0] if wanted else 0.0
+            for place, wanted in enumerate(asked)
         )
         return first, second, third
 
-    def dot(self, x: DeviceArray, y: DeviceArray) -> float:
-        """`⟨x, y⟩` of flat arrays; the same each time."""
-        return self.parts(_dot, x.size, x, y)[0]
-
-    def parts(self, kernel: Any, size: int, *arguments: Any) -> list[float]:
-        """Two sums of a kernel that leaves parts of them."""
+    def total(self, kernel: Any, size: int, *arguments: Any) -> list[float]:
+        """Two sums of a kernel that leaves parts of them; the same each time."""
         blocks, block = grid(min(PARTS, size))
         parts = on_device((2, blocks * block))
         kernel[blocks, block](*arguments, parts)
-        return [float(total) for total in parts.copy_to_host().sum(axis=1)]
+        return [float(part) for part in parts.copy_to_host().sum(axis=1)]
 
 
 UNIFORM = 1e30
@@ -372,7 +402,8 @@ class Play:
     """
 
     def __init__(self, mdp: MDP, problem: Problem, *, whole: bool) -> None:
-        self.problem, self.board = problem, Board(mdp)
+        earning = problem.reward is not None or problem.fixed is not None
+        self.problem, self.board = problem, Board(mdp, earning=earning)
         part, nothing = problem.counts.shape, self.board.nothing
         self.counts, self.weight, self.scale = (
             to_device(array) for array in (problem.counts, problem.weight, problem.scale)
@@ -571,7 +602,7 @@ class Play:
         """The certificate's lower bound for both averages; the explorer's answer is the last one given."""
         arrays = (self.counts, self.weighted, self.root, self.price)
         counts, weighted, root, price = (array.reshape(array.size) for array in arrays)
-        value, held = self.board.parts(
+        value, held = self.board.total(
             _set_price, counts.size, counts, weighted, 1.0 / self.adversary_total, root, price
         )
         if self.problem.samples:
@@ -645,7 +676,9 @@ class Mixture:
         board, temperature = Board(self.mdp), self.temperatures[index]
         terms = Terms(0, board.ones, board.nothing, self.prices[index], board.nothing, board.nothing)
         board.respond(Answer(terms, 0.0, temperature))
-        return SoftPolicy(self.mdp, self.prices[index].copy_to_host()[0], temperature, board.soft.copy_to_host())
+        return SoftPolicy(
+            self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host()[:, :, 1]
+        )
 
 
 def solve_on_gpu(
