@@ -127,9 +127,9 @@ def _passes(n_actions: int, states: int) -> _Passes:
     @cuda.jit
     def respond(  # type: ignore[no-untyped-def]
         indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
-        lag, h, values, actions,
+        lag, h, best_values, values, actions,
     ):  # fmt: skip
-        """Backward: `values [H+1, S, 2]` are the best ones and those of the softened answer."""
+        """Backward: `best_values [2, S]` of even and odd steps, and the softened answer's `values [H+1, S]`."""
         thread, n_states = cuda.threadIdx.x, values.shape[1]
         begin = cuda.blockIdx.x * states
         q = cuda.shared.array(room, np.float64)
@@ -141,8 +141,8 @@ def _passes(n_actions: int, states: int) -> _Passes:
                 total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
                 tail = total
                 for k in range(indptr[row], indptr[row + 1]):
-                    total += probabilities[k] * values[h + 1, successors[k], 0]
-                    tail += probabilities[k] * values[h + 1, successors[k], 1]
+                    total += probabilities[k] * best_values[(h + 1) % 2, successors[k]]
+                    tail += probabilities[k] * values[h + 1, successors[k]]
                 best[(s - begin) * n_actions + a] = total
                 q[(s - begin) * n_actions + a] = tail
         cuda.syncthreads()
@@ -151,8 +151,8 @@ def _passes(n_actions: int, states: int) -> _Passes:
             value, chosen = first_best(best, thread * n_actions)
             if flags & WITH_ACTIONS:
                 actions[h, s] = chosen
-            values[h, s, 0] = value
-            values[h, s, 1] = soften(q, thread * n_actions, lag)
+            best_values[h % 2, s] = value
+            values[h, s] = soften(q, thread * n_actions, lag)
 
     @cuda.jit(device=True)
     def add(  # type: ignore[no-untyped-def]
@@ -183,7 +183,7 @@ def _passes(n_actions: int, states: int) -> _Passes:
                 row = h * stride + s * n_actions + a
                 total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
                 for k in range(indptr[row], indptr[row + 1]):
-                    total += probabilities[k] * values[h + 1, successors[k], 1]
+                    total += probabilities[k] * values[h + 1, successors[k]]
                 q[(s - begin) * n_actions + a] = total
         cuda.syncthreads()
         if thread < states and begin + thread < n_states and here[begin + thread] != 0:
@@ -249,10 +249,10 @@ def _set_price(counts, weighted, scale, root, price, parts):  # type: ignore[no-
 
 
 @cuda.jit
-def _best_of_start(initial, values, parts):  # type: ignore[no-untyped-def]
+def _best_of_start(initial, best_values, parts):  # type: ignore[no-untyped-def]
     first, total = cuda.grid(1), 0.0
     for s in range(first, initial.size, cuda.gridsize(1)):
-        total += initial[s] * values[0, s, 0]
+        total += initial[s] * best_values[0, s]
     parts[0, first] = total
 
 
@@ -294,8 +294,9 @@ class Answer:
 class Board:
     """A model on the GPU, and the passes over it.
 
-    `values [H+1, S, 2]` are those of the last answer, `here` and `after [S]` the mass before and after a step, and
-    `earned [3, S, A]` what it brings: reward, fixed cost and all of the cost, where they are asked for.
+    `values [H+1, S]` are those of the last softened answer and `best_values [2, S]` the best ones of two steps; `here`
+    and `after [S]` are the mass before and after a step, and `earned [3, S, A]` what it brings: reward, fixed cost and
+    all of the cost, where they are asked for.
     """
 
     def __init__(self, mdp: MDP, *, earning: bool = False) -> None:
@@ -305,7 +306,7 @@ class Board:
         self.passes = _passes(n_actions, states)
         self.blocks = -(-n_states // states), self.passes.threads
         self.rows, self.initial, self.start = rows_of(mdp), to_device(mdp.initial), mass_of(mdp.initial)
-        self.values = on_device((horizon + 1, n_states, 2))
+        self.best_values, self.values = on_device((2, n_states)), on_device((horizon + 1, n_states))
         self.here, self.after = on_device((n_states,), np.int64), on_device((n_states,), np.int64)
         self.earned = on_device((3, n_states, n_actions) if earning else (1, 1, 1))
         self.ones, self.nothing = to_device(np.ones(horizon)), on_device((1, 1, 1))
@@ -316,12 +317,13 @@ class Board:
         horizon, terms = self.shape[0], answer.terms
         if actions is not None:
             terms = terms._replace(flags=terms.flags | WITH_ACTIONS)
+        clear(self.best_values)
         for h in range(horizon - 1, -1, -1):
             self.passes.respond[self.blocks](
-                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values,
-                self.no_actions if actions is None else actions,
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.best_values,
+                self.values, self.no_actions if actions is None else actions,
             )  # fmt: skip
-        return self.total(_best_of_start, self.initial.size, self.initial, self.values)[0]
+        return self.total(_best_of_start, self.initial.size, self.initial, self.best_values)[0]
 
     def push(
         self, answer: Answer, share: float, sums: DeviceArray, whole: DeviceArray | None = None
@@ -643,13 +645,21 @@ class SoftPolicy:
         transitions = self.mdp.transitions
         rows = h * transitions.stride + np.asarray(states)[:, None] * self.mdp.n_actions + np.arange(self.mdp.n_actions)
         q = self.price[states] + (transitions.matrix[rows.ravel()] @ self.values[h + 1]).reshape(rows.shape)
-        order = np.sort(q, axis=1)[:, ::-1]
-        heat = self.temperature / (self.mdp.horizon - h) * np.abs(order[:, :1])
-        thresholds = (np.cumsum(order, axis=1) - heat) / np.arange(1, q.shape[1] + 1)
-        used = np.maximum(1, (order > thresholds).sum(axis=1, keepdims=True))
-        shares = np.maximum(0.0, q - np.take_along_axis(thresholds, used - 1, axis=1))
+        best = q.max(axis=1)
+        heat = self.temperature / (self.mdp.horizon - h) * np.abs(best)
+        threshold, running = best - heat, np.ones(len(q), dtype=np.bool_)
+        active = count = np.full(len(q), q.shape[1])
+        while running.any():  # the steps of `passes.respond`, for all states together
+            used = q > threshold[:, None]
+            active = np.where(running, used.sum(axis=1), active)
+            mean = (np.where(used, q, 0.0).sum(axis=1) - heat) / np.maximum(1, active)
+            threshold = np.where(running & (active > 1), mean, threshold)
+            running &= (active > 1) & (active < count)
+            count = np.where(running, active, count)
+        shares = np.maximum(0.0, q - threshold[:, None])
+        shares[active <= 1] = 0.0
         lonely = shares.sum(axis=1) == 0.0
-        nearly_best = q >= order[:, :1] - TIE * np.abs(order[:, :1])
+        nearly_best = q >= (best - TIE * np.abs(best))[:, None]
         shares[lonely, nearly_best[lonely].argmax(axis=1)] = 1.0
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -676,9 +686,7 @@ class Mixture:
         board, temperature = Board(self.mdp), self.temperatures[index]
         terms = Terms(0, board.ones, board.nothing, self.prices[index], board.nothing, board.nothing)
         board.respond(Answer(terms, 0.0, temperature))
-        return SoftPolicy(
-            self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host()[:, :, 1]
-        )
+        return SoftPolicy(self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host())
 
 
 def solve_on_gpu(

@@ -65,8 +65,8 @@ SEARCH_TOLERANCE = 0.1
 SOFT_ADVERSARY, SOFT_EXPLORER, SOFT_POWER = 1.0, 3.0, 0.7
 """The temperature of an answer is one of the first two, times the relative gap to this power; see docs/planner.md."""
 
-LARGE, SOFTNESS_OF_LARGE = 1_000_000, 3.0
-"""From so many entries on, answers begin that much softer: the gap falls in a third of the iterations."""
+LARGE, SOFTNESS_OF_LARGE = 1_000_000, 4.0
+"""From so many entries on, answers begin that much softer; see docs/planner.md."""
 
 FIRST_CHECK, PROGRESS = 16, 1.4
 """From this iteration on, at every power of two, the gap must have shrunk by this factor or softness is halved."""
