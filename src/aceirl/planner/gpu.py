@@ -49,6 +49,9 @@ from aceirl.planner.saddle import (
 WEIGHTED, OFFSET, REWARDED, WITH_ACTIONS, WHOLE = 1, 2, 4, 8, 16
 """Which terms a pass has; the others are arrays that nobody reads."""
 
+CACHED = 3_000_000
+"""Of so many states the values of one step, in double precision, are about what the cache of a large GPU holds."""
+
 PARTS = 1 << 16
 """How many threads share a sum. Each leaves a part, and the parts are added in their order."""
 
@@ -127,9 +130,9 @@ def _passes(n_actions: int, states: int) -> _Passes:
     @cuda.jit
     def respond(  # type: ignore[no-untyped-def]
         indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
-        lag, h, best_values, values, actions,
+        lag, h, values, upward, actions,
     ):  # fmt: skip
-        """Backward: `best_values [2, S]` of even and odd steps, and the softened answer's `values [H+1, S]`."""
+        """Backward: `values [H+1, S, 2]` are the best ones, times `upward`, and those of the softened answer."""
         thread, n_states = cuda.threadIdx.x, values.shape[1]
         begin = cuda.blockIdx.x * states
         q = cuda.shared.array(room, np.float64)
@@ -141,8 +144,8 @@ def _passes(n_actions: int, states: int) -> _Passes:
                 total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
                 tail = total
                 for k in range(indptr[row], indptr[row + 1]):
-                    total += probabilities[k] * best_values[(h + 1) % 2, successors[k]]
-                    tail += probabilities[k] * values[h + 1, successors[k]]
+                    total += probabilities[k] * values[h + 1, successors[k], 0]
+                    tail += probabilities[k] * values[h + 1, successors[k], 1]
                 best[(s - begin) * n_actions + a] = total
                 q[(s - begin) * n_actions + a] = tail
         cuda.syncthreads()
@@ -151,8 +154,8 @@ def _passes(n_actions: int, states: int) -> _Passes:
             value, chosen = first_best(best, thread * n_actions)
             if flags & WITH_ACTIONS:
                 actions[h, s] = chosen
-            best_values[h % 2, s] = value
-            values[h, s] = soften(q, thread * n_actions, lag)
+            values[h, s, 0] = value * upward
+            values[h, s, 1] = soften(q, thread * n_actions, lag)
 
     @cuda.jit(device=True)
     def add(  # type: ignore[no-untyped-def]
@@ -183,7 +186,7 @@ def _passes(n_actions: int, states: int) -> _Passes:
                 row = h * stride + s * n_actions + a
                 total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
                 for k in range(indptr[row], indptr[row + 1]):
-                    total += probabilities[k] * values[h + 1, successors[k]]
+                    total += probabilities[k] * values[h + 1, successors[k], 1]
                 q[(s - begin) * n_actions + a] = total
         cuda.syncthreads()
         if thread < states and begin + thread < n_states and here[begin + thread] != 0:
@@ -249,10 +252,10 @@ def _set_price(counts, weighted, scale, root, price, parts):  # type: ignore[no-
 
 
 @cuda.jit
-def _best_of_start(initial, best_values, parts):  # type: ignore[no-untyped-def]
+def _best_of_start(initial, values, parts):  # type: ignore[no-untyped-def]
     first, total = cuda.grid(1), 0.0
     for s in range(first, initial.size, cuda.gridsize(1)):
-        total += initial[s] * best_values[0, s]
+        total += initial[s] * values[0, s, 0]
     parts[0, first] = total
 
 
@@ -294,19 +297,22 @@ class Answer:
 class Board:
     """A model on the GPU, and the passes over it.
 
-    `values [H+1, S]` are those of the last softened answer and `best_values [2, S]` the best ones of two steps; `here`
-    and `after [S]` are the mass before and after a step, and `earned [3, S, A]` what it brings: reward, fixed cost and
-    all of the cost, where they are asked for.
+    `values [H+1, S, 2]` are the best ones and those of the last softened answer; `here` and `after [S]` are the mass
+    before and after a step, and `earned [3, S, A]` what it brings: reward, fixed cost and all of the cost, where they
+    are asked for. A `lean` board keeps the values of more than `CACHED` states in single precision, the best ones
+    rounded up: what they bound stays a bound, and twice as many are at hand.
     """
 
-    def __init__(self, mdp: MDP, *, earning: bool = False) -> None:
+    def __init__(self, mdp: MDP, *, earning: bool = False, lean: bool = False) -> None:
         self.shape = mdp.shape
         horizon, n_states, n_actions = mdp.shape
         states = min(n_states, max(1, BLOCK // n_actions))
         self.passes = _passes(n_actions, states)
         self.blocks = -(-n_states // states), self.passes.threads
         self.rows, self.initial, self.start = rows_of(mdp), to_device(mdp.initial), mass_of(mdp.initial)
-        self.best_values, self.values = on_device((2, n_states)), on_device((horizon + 1, n_states))
+        single = lean and n_states > CACHED
+        self.values = on_device((horizon + 1, n_states, 2), np.float32 if single else np.float64)
+        self.upward = 1.0 + 2.0**-23 if single else 1.0
         self.here, self.after = on_device((n_states,), np.int64), on_device((n_states,), np.int64)
         self.earned = on_device((3, n_states, n_actions) if earning else (1, 1, 1))
         self.ones, self.nothing = to_device(np.ones(horizon)), on_device((1, 1, 1))
@@ -317,13 +323,12 @@ class Board:
         horizon, terms = self.shape[0], answer.terms
         if actions is not None:
             terms = terms._replace(flags=terms.flags | WITH_ACTIONS)
-        clear(self.best_values)
         for h in range(horizon - 1, -1, -1):
             self.passes.respond[self.blocks](
-                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.best_values,
-                self.values, self.no_actions if actions is None else actions,
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values,
+                self.upward, self.no_actions if actions is None else actions,
             )  # fmt: skip
-        return self.total(_best_of_start, self.initial.size, self.initial, self.best_values)[0]
+        return self.total(_best_of_start, self.initial.size, self.initial, self.values)[0]
 
     def push(
         self, answer: Answer, share: float, sums: DeviceArray, whole: DeviceArray | None = None
@@ -405,7 +410,7 @@ class Play:
 
     def __init__(self, mdp: MDP, problem: Problem, *, whole: bool) -> None:
         earning = problem.reward is not None or problem.fixed is not None
-        self.problem, self.board = problem, Board(mdp, earning=earning)
+        self.problem, self.board = problem, Board(mdp, earning=earning, lean=not whole)
         part, nothing = problem.counts.shape, self.board.nothing
         self.counts, self.weight, self.scale = (
             to_device(array) for array in (problem.counts, problem.weight, problem.scale)
@@ -683,10 +688,12 @@ class Mixture:
 
     def policy(self, index: int) -> SoftPolicy:
         """One of the answers."""
-        board, temperature = Board(self.mdp), self.temperatures[index]
+        board, temperature = Board(self.mdp, lean=True), self.temperatures[index]
         terms = Terms(0, board.ones, board.nothing, self.prices[index], board.nothing, board.nothing)
         board.respond(Answer(terms, 0.0, temperature))
-        return SoftPolicy(self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host())
+        return SoftPolicy(
+            self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host()[:, :, 1]
+        )
 
 
 def solve_on_gpu(
