@@ -14,6 +14,8 @@ import argparse
 import json
 import time
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +80,7 @@ def uniform_visits(mdp: MDP) -> FloatArray:
 
 def confirmed(problem: Instance, plan: SaddlePlan) -> tuple[float, float, float]:
     """`(upper, lower, visits of an episode)`, worked out with arrays alone."""
-    try:
-        import cupy as xp
-    except ImportError:
-        xp = np
+    xp: Any = import_module("cupy") if find_spec("cupy") else np
     assert plan.mixture is not None
     mdp, steps = problem.mdp, problem.weight.steps
     rows = mdp.transitions

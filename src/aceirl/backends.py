@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Literal
 
 from aceirl.errors import InputError, unknown_name
@@ -31,8 +32,6 @@ def uses_gpu(backend: str, size: int) -> bool:
 def available() -> bool:
     """Whether there is a GPU that numba can use, or its simulator."""
     try:
-        from numba import cuda
-
-        return bool(cuda.is_available())
+        return bool(import_module("numba.cuda").is_available())
     except Exception:  # a driver can fail in ways of its own, and then there is none
         return False

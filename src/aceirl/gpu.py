@@ -8,12 +8,15 @@ Python, and numba's simulator runs the same source where there is no GPU.
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
 
 from aceirl.mdp import MDP, FloatArray
+
+cuda: Any = import_module("numba.cuda")  # it has no types; the simulator wants a module of this name
+
 
 BLOCK = 128
 """Threads that start together."""

@@ -13,10 +13,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
 
 from aceirl.errors import InputError
-from aceirl.gpu import BLOCK, UNIT, DeviceArray, clear, grid, mass_of, occupancy, on_device, rows_of, to_device
+from aceirl.gpu import BLOCK, UNIT, DeviceArray, clear, cuda, grid, mass_of, occupancy, on_device, rows_of, to_device
 from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
 from aceirl.planner.constrained import ROUNDING
 from aceirl.planner.passes import TIE
@@ -722,7 +721,8 @@ def solve_on_gpu(
         play.begin()
     else:
         play.begin_from(mdp, start, tolerance)
-    trace, done = [], False
+    trace: list[tuple[float, float]] = []
+    done = False
     while not done and len(trace) < max_iterations:
         done = play.iterate(tolerance)
         trace.append((play.upper, play.lower))
