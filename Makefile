@@ -22,7 +22,8 @@ export UV_PROJECT_ENVIRONMENT := .venv
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 RUN := $(UV) run --locked
-RUN_ALL := $(RUN) --all-extras
+# The GPU is simulated in the tests; its libraries are large.
+RUN_ALL := $(RUN) --all-extras --no-extra gpu
 # What people use; always the same set, so that one target does not take away what another has installed.
 RUN_COMMAND := $(RUN) --no-dev --extra cluster --extra gym --extra web aceirl
 

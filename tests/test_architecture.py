@@ -13,7 +13,7 @@ SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
 
 # A unit is a module or a package directly under `aceirl`; inside a package the files may know each other.
 # Each unit, from the bottom up, with the units it may import.
-ARRAYS = {"errors", "kernels", "mdp", "dynamic_programming"}
+ARRAYS = {"errors", "kernels", "mdp", "backends", "gpu", "dynamic_programming"}
 BOUNDS = ARRAYS | {"protocols", "preferences", "planner", "counts", "confidence", "bounds"}
 LEARNER = BOUNDS | {"rewards"}
 ENGINE = LEARNER | {"named", "belief", "irl", "explore", "certificates", "collect", "settings"}
@@ -24,7 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "kernels": set(),
     "mdp": {"errors", "kernels"},
-    "dynamic_programming": {"kernels", "mdp"},
+    "backends": {"errors", "kernels"},
+    "gpu": {"mdp"},
+    "dynamic_programming": {"kernels", "mdp", "backends", "gpu"},
     "protocols": {"errors", "mdp"},
     "preferences": {"errors", "protocols"},
     "metrics": ARRAYS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from aceirl.backends import Backend, uses_gpu
 from aceirl.kernels import (
     argmax_with_ties,
     backward,
@@ -18,16 +19,29 @@ TIE_TOLERANCE = 1e-10
 """Values that differ by less, relative to the largest, are equal."""
 
 
-def optimal_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+def optimal_values(
+    mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None, backend: Backend = "auto"
+) -> tuple[FloatArray, FloatArray]:
     """Backward induction: `(Q [H, S, A], V [H, S])` of the best policy for `reward [H, S, A]`.
 
-    `unknown [H]` is the value of what follows an unknown row; zero by default, here and below.
+    `unknown [H]` is the value of what follows an unknown row; zero by default, here and below. With the `backend`
+    "auto" a large problem goes to the GPU, if there is one.
     """
+    if uses_gpu(backend, reward.size):
+        from aceirl import gpu
+
+        return gpu.sweep(mdp, reward, unknown)
     return mdp.sweep(backward, reward, unknown=unknown)
 
 
-def soft_values(mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+def soft_values(
+    mdp: MDP, reward: FloatArray, unknown: FloatArray | None = None, backend: Backend = "auto"
+) -> tuple[FloatArray, FloatArray]:
     """Soft backward induction: `(policy [H, S, A], V [H, S])` where `V = log Σ_a exp Q`."""
+    if uses_gpu(backend, reward.size):
+        from aceirl import gpu
+
+        return gpu.sweep(mdp, reward, unknown, soft=True)
     return mdp.sweep(soft_backward, reward, unknown=unknown)
 
 
@@ -45,8 +59,12 @@ def worst_values(
     return mdp.sweep(worst_backward, reward, allowed, unknown=unknown)
 
 
-def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
+def occupancy(mdp: MDP, policy: FloatArray, backend: Backend = "auto") -> FloatArray:
     """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`."""
+    if uses_gpu(backend, policy.size):
+        from aceirl import gpu
+
+        return gpu.occupancy(mdp, policy)
     return mdp.transitions.push(mdp.initial, policy)
 
 

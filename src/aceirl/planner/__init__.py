@@ -8,6 +8,7 @@ from aceirl.planner.saddle import (
     SaddleStart,
     SaddleStatus,
     Samples,
+    Separable,
     solve_saddle,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "SaddleStart",
     "SaddleStatus",
     "Samples",
+    "Separable",
     "solve_constrained",
     "solve_saddle",
 ]

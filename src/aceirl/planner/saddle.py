@@ -25,13 +25,15 @@ its best answer is known in closed form.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from aceirl.backends import Backend, uses_gpu
 from aceirl.dynamic_programming import occupancy
 from aceirl.errors import InputError
 from aceirl.kernels import compiled
@@ -44,6 +46,9 @@ from aceirl.planner.constrained import (
     values_of,
 )
 from aceirl.planner.passes import NOTHING, Actions, Cost, Graph, graph_of, push, respond
+
+if TYPE_CHECKING:
+    from aceirl.planner.gpu import Mixture
 
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
@@ -59,6 +64,9 @@ SEARCH_TOLERANCE = 0.1
 
 SOFT_ADVERSARY, SOFT_EXPLORER, SOFT_POWER = 1.0, 3.0, 0.7
 """The temperature of an answer is one of the first two, times the relative gap to this power; see docs/planner.md."""
+
+LARGE, SOFTNESS_OF_LARGE = 1_000_000, 4.0
+"""From so many entries on, answers begin that much softer; see docs/planner.md."""
 
 FIRST_CHECK, PROGRESS = 16, 1.4
 """From this iteration on, at every power of two, the gap must have shrunk by this factor or softness is halved."""
@@ -85,6 +93,18 @@ class Samples:
     """The explorer spreads this many samples over the entries at will: `x ≥ 0`, `Σ x = number` (a generative model)."""
 
     number: float
+
+
+@dataclass(frozen=True, eq=False)
+class Separable:
+    """A weight `steps[h] · entries[s, a]`, from `steps [H]` and `entries [S, A]`: nothing of size `H·S·A` is stored."""
+
+    steps: FloatArray
+    entries: FloatArray
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        """The weight `[H, S, A]`."""
+        return np.asarray(np.asarray(self.steps)[:, None, None] * np.asarray(self.entries), dtype=dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +136,8 @@ class SaddlePlan:
     `upper` is what this very plan guarantees. `policy [H, S, A]` is all zero in a row where the plan never is, and
     `reached [H, S]` says where it is; `occupancy [H, S, A]` is the policy's. For samples, `occupancy` is the allocation
     in the shape of the counts and `policy` is empty. `multiplier` is that of the policy set. `trace [iterations, 2]`
-    holds the upper bound of every iteration and the best lower bound so far.
+    holds the upper bound of every iteration and the best lower bound so far. A plan too large for a policy has a
+    `mixture` instead; its `occupancy` is that of all steps together, `[S, A]`, and nothing can start from it.
     """
 
     status: SaddleStatus
@@ -128,6 +149,7 @@ class SaddlePlan:
     multiplier: float
     trace: FloatArray
     start: SaddleStart
+    mixture: Mixture | None = None
 
     @property
     def gap(self) -> float:
@@ -264,7 +286,7 @@ def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
         cost = Cost(NOTHING, state.root, NOTHING, problem.reward)
         reward = values_of(graph, cost, none, state.policy, state.mass)[1]
         if reward < problem.floor:
-            share = _share(state.rewards[0] - problem.floor, state.rewards[0] - reward, problem.slack)
+            share = mixing_share(state.rewards[0] - problem.floor, state.rewards[0] - reward, problem.slack)
         elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
             share, other = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
     _add_answer(graph, problem, state, none, share, True)
@@ -274,7 +296,7 @@ def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
 
 
 @compiled
-def _share(spare: float, lacking: float, slack: float) -> float:
+def mixing_share(spare: float, lacking: float, slack: float) -> float:
     """How much of an answer that lies below the floor may be mixed with one that has reward to `spare`.
 
     Where the two differ by no more than rounding, nothing of it: the other one meets the floor by itself.
@@ -303,9 +325,22 @@ def _fill(problem: _Problem, state: _State) -> None:
     `Σ max(0, κ·ŵ^{2/3} - n)` is convex and piecewise linear in `κ`, so Newton's method from above is finite. Where all
     counts are so large that the samples are lost in rounding, the differences are: what is left of them is stretched.
     """
-    counts, weighted = problem.counts.ravel(), state.weighted.ravel()
-    explored, level = state.explored.ravel(), state.price.ravel()
     scale = 1.0 / state.totals[ADVERSARY]
+    allocate(
+        problem.counts.ravel(),
+        state.weighted.ravel(),
+        scale,
+        problem.number,
+        state.price.ravel(),
+        state.explored.ravel(),
+    )
+
+
+@compiled
+def allocate(
+    counts: FloatArray, weighted: FloatArray, scale: float, number: float, level: FloatArray, explored: FloatArray
+) -> None:
+    """The allocation of `_fill`, as shares of the samples, to `explored`; all arrays are flat, `level` is room."""
     for i in range(counts.size):
         level[i] = np.cbrt(scale * weighted[i]) ** 2
     if level.max() == 0.0:
@@ -318,9 +353,9 @@ def _fill(problem: _Problem, state: _State) -> None:
             if level[i] > 0.0 and kappa * level[i] > counts[i]:
                 held += counts[i]
                 slope += level[i]
-        if slope == 0.0 or not (problem.number + held) / slope < kappa:
+        if slope == 0.0 or not (number + held) / slope < kappa:
             break
-        kappa = (problem.number + held) / slope
+        kappa = (number + held) / slope
     total = 0.0
     for i in range(counts.size):
         explored[i] = max(0.0, kappa * level[i] - counts[i])
@@ -384,18 +419,31 @@ def solve_saddle(
     tolerance: float = 0.01,
     max_iterations: int = 100_000,
     start: SaddleStart | None = None,
+    backend: Backend = "auto",
 ) -> SaddlePlan:
     """Plan where to explore: the saddle point of this module, to a relative gap of `tolerance`.
 
     `weight [H, S, A] ≥ 0` and `fixed [H, S, A] ≥ 0` make the radius `weight/√(n + x) + fixed`; `counts > 0` are
     `[S, A]` if they are pooled over steps and `[H, S, A]` if not. Unknown rows of the model earn their entry and end
     the episode there. Without a `start` the explorer begins with uniform actions; with one, from an earlier plan's.
+
+    The `backend` is "cpu", "gpu", or "auto": a large problem goes to the GPU if there is one. There, a `Separable`
+    weight with pooled counts and all policies is planned without anything of size `H·S·A`; the plan is a `Mixture`.
     """
-    graph, problem = _problem(mdp, weight, counts, explorer, fixed, policies)
     if not 0.0 < tolerance < 1.0:
         raise InputError(f"tolerance must lie between 0 and 1, got {tolerance}")
     if max_iterations < 1:
         raise InputError(f"max_iterations must be at least 1, got {max_iterations}")
+    _check_start(start, mdp, explorer)
+    if uses_gpu(backend, math.prod(mdp.shape)):
+        from aceirl.planner.gpu import solve_on_gpu
+
+        return solve_on_gpu(mdp, weight, counts, explorer, fixed, policies, tolerance, max_iterations, start)
+    problem = checked_problem(mdp, weight, counts, explorer, fixed, policies)
+    graph = graph_of(mdp)
+    if policies is not None:
+        best = reward_ceiling(graph, problem.reward, np.zeros(mdp.shape[:2], dtype=np.int32), np.zeros(mdp.shape[:2]))
+        problem = problem._replace(floor=attainable_floor(policies, best, problem.slack))
     if start is None:
         state = _cold_state(graph, problem, mdp)
     else:
@@ -412,15 +460,43 @@ def solve_saddle(
     return _plan(problem, state, np.shape(counts), status, np.concatenate(pieces))
 
 
-def _problem(
+def _check_start(start: SaddleStart | None, mdp: MDP, explorer: Episodes | Samples) -> None:
+    if start is None:
+        return
+    if start.adversary.shape != mdp.shape:
+        raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
+    if not (np.isfinite(start.weight) and start.weight > 0):
+        raise InputError(f"start.weight must be a positive number, got {start.weight}")
+    if isinstance(explorer, Episodes) and start.explorer.shape != mdp.shape:
+        raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
+
+
+def softness_of(size: int) -> float:
+    """How soft the answers of a problem with so many entries begin."""
+    return SOFTNESS_OF_LARGE if size >= LARGE else 1.0
+
+
+def checked_problem(
     mdp: MDP,
     weight: ArrayLike,
     counts: ArrayLike,
     explorer: Episodes | Samples,
     fixed: ArrayLike | None,
     policies: PolicySet | None,
-) -> tuple[Graph, _Problem]:
-    """Everything checked and in its place."""
+) -> _Problem:
+    """Everything checked and in its place, with the floor as it was given."""
+    n = checked_counts(mdp, counts, explorer)
+    w = _not_negative(weight, mdp, "weight")
+    constant = NOTHING if fixed is None else _not_negative(fixed, mdp, "fixed")
+    reward, floor, slack = NOTHING, -np.inf, 0.0
+    if policies is not None:
+        reward, floor = check_reward(policies.reward, mdp.shape), float(policies.floor)
+        slack = feasibility_slack(reward, floor)
+    return _Problem(n, w, constant, reward, floor, slack, float(explorer.number), isinstance(explorer, Samples))
+
+
+def checked_counts(mdp: MDP, counts: ArrayLike, explorer: Episodes | Samples) -> FloatArray:
+    """`counts [1 or H, S, A]`, after a look at them, at the explorer and at the start."""
     n = np.asarray(counts, dtype=np.float64)
     if n.shape not in (mdp.shape, mdp.shape[1:]):
         raise InputError(f"counts must have shape {list(mdp.shape)} or {list(mdp.shape[1:])}, got {list(n.shape)}")
@@ -430,23 +506,16 @@ def _problem(
         raise InputError(f"the explorer's number must be positive, got {explorer.number}")
     if mdp.initial.sum() == 0:
         raise InputError("initial sums to 0, not to 1")
-    w = _not_negative(weight, mdp, "weight")
-    constant = NOTHING if fixed is None else _not_negative(fixed, mdp, "fixed")
-    graph = graph_of(mdp)
-    reward, floor, slack = NOTHING, -np.inf, 0.0
-    if policies is not None:
-        reward = check_reward(policies.reward, mdp.shape)
-        slack = feasibility_slack(reward, policies.floor)
-        best = reward_ceiling(graph, reward, np.zeros(mdp.shape[:2], dtype=np.int32), np.zeros(mdp.shape[:2]))
-        if policies.floor - best > slack:
-            raise InputError(
-                f"the policy set is empty: its floor {policies.floor:.9g} is above the best value {best:.9g}"
-            )
-        floor = min(policies.floor, best)  # a floor that rounding puts above the best value is that value
     n = np.ascontiguousarray(n).reshape(-1, *mdp.shape[1:])
     n.flags.writeable = False
-    samples = isinstance(explorer, Samples)
-    return graph, _Problem(n, w, constant, reward, float(floor), slack, float(explorer.number), samples)
+    return n
+
+
+def attainable_floor(policies: PolicySet, best: float, slack: float) -> float:
+    """The floor of a policy set that is not empty; one that rounding puts above the best value is that value."""
+    if policies.floor - best > slack:
+        raise InputError(f"the policy set is empty: its floor {policies.floor:.9g} is above the best value {best:.9g}")
+    return min(float(policies.floor), best)
 
 
 def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
@@ -476,7 +545,8 @@ def _empty_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
         rewards=np.full(2, np.nan),
         totals=np.zeros(TOTALS),
     )
-    state.totals[UPPER] = state.totals[CHECKED] = state.totals[SOFTNESS] = 1.0
+    state.totals[UPPER] = state.totals[CHECKED] = 1.0
+    state.totals[SOFTNESS] = softness_of(math.prod(shape))
     if np.isfinite(problem.floor):
         state.rewards[0] = reward_ceiling(graph, problem.reward, state.pair[0], state.mass)
     return state
@@ -507,21 +577,15 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     The gap of fictitious play falls like one over its iterations, so a start counts for as many as its gap suggests.
     """
     state = _cold_state(graph, problem, mdp)
-    if start.adversary.shape != mdp.shape:
-        raise InputError(f"start.adversary must have shape {list(mdp.shape)}, got {list(start.adversary.shape)}")
-    if not (np.isfinite(start.weight) and start.weight > 0):
-        raise InputError(f"start.weight must be a positive number, got {start.weight}")
     if not problem.samples:
-        if start.explorer.shape != mdp.shape:
-            raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
-        _set_explorer(problem, state, occupancy(mdp, _completed(start.explorer)))
-    _set_adversary(graph, problem, state, mdp, _completed(start.adversary))
+        _set_explorer(problem, state, occupancy(mdp, completed(start.explorer)))
+    _set_adversary(graph, problem, state, mdp, completed(start.adversary))
     if problem.samples:
         _fill(problem, state)
     _set_root(problem, state)
     upper, lower = _upper_bound(graph, problem, state, 0.0, tolerance), _lower_bound(graph, problem, state, 0.0)
     state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
-    weight = min(start.weight, max(1.0, WARM_WEIGHT * upper / (upper - lower))) if lower < upper else start.weight
+    weight = starting_weight(start.weight, upper, lower)
     if not problem.samples:
         for array in {id(state.explored): state.explored, id(state.explorer): state.explorer}.values():
             array *= weight
@@ -531,7 +595,12 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     return state
 
 
-def _completed(policy: FloatArray) -> FloatArray:
+def starting_weight(weight: float, upper: float, lower: float) -> float:
+    """For how many iterations a start counts whose bounds in the new problem are these."""
+    return min(weight, max(1.0, WARM_WEIGHT * upper / (upper - lower))) if lower < upper else weight
+
+
+def completed(policy: FloatArray) -> FloatArray:
     """Uniform actions where a policy has no opinion."""
     missing = ~policy.any(axis=-1, keepdims=True)
     return np.where(missing, 1.0 / policy.shape[-1], policy)
@@ -542,7 +611,9 @@ def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, pol
     mu = occupancy(mdp, policy)
     if np.isfinite(problem.floor):
         reward, ceiling = float(np.vdot(mu, problem.reward)), state.rewards[0]
-        share = 1.0 if reward >= problem.floor else _share(ceiling - problem.floor, ceiling - reward, problem.slack)
+        share = (
+            1.0 if reward >= problem.floor else mixing_share(ceiling - problem.floor, ceiling - reward, problem.slack)
+        )
         mu *= share
         push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass)
         add_occupancy(graph, state.pair[0], state.mass, 1.0 - share, mu)
@@ -554,7 +625,7 @@ def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, pol
         state.totals[CONSTANT] = float(np.vdot(state.adversary, problem.fixed))
 
 
-def _policy_of(occupancy: FloatArray) -> FloatArray:
+def policy_of(occupancy: FloatArray) -> FloatArray:
     """`μ(a|s)`, all zero where the occupancy is."""
     mass = occupancy.sum(axis=-1, keepdims=True)
     policy: FloatArray = np.divide(occupancy, mass, out=np.zeros_like(occupancy), where=mass > 0)
@@ -570,9 +641,9 @@ def _plan(
         mu, policy = (problem.number * state.explored).reshape(shape), np.zeros((0, 0, 0))
     else:
         mu = state.explorer / state.totals[EXPLORER]
-        policy = _policy_of(mu)
+        policy = policy_of(mu)
     start = SaddleStart(
-        explorer=mu if samples else policy, adversary=_policy_of(state.adversary), weight=float(len(trace))
+        explorer=mu if samples else policy, adversary=policy_of(state.adversary), weight=float(len(trace))
     )
     for array in (mu, policy, trace, start.adversary):
         array.flags.writeable = False

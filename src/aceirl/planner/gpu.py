@@ -1,0 +1,769 @@
+"""The exploration problem on the GPU: the play of `saddle`, with passes of one thread a state.
+
+A softened answer is never stored. A pass backward leaves its values `[H+1, S]`, and the pass forward works the answer
+out again as it comes by. So with counts pooled over steps and a `Separable` weight nothing has the size `H·S·A`, and
+the plan is a `Mixture` of the explorer's answers instead of their average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.gpu import BLOCK, UNIT, DeviceArray, clear, cuda, grid, mass_of, occupancy, on_device, rows_of, to_device
+from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
+from aceirl.planner.constrained import ROUNDING
+from aceirl.planner.passes import TIE
+from aceirl.planner.saddle import (
+    FIRST_CHECK,
+    PROGRESS,
+    SEARCH_LIMIT,
+    SEARCH_TOLERANCE,
+    SOFT_ADVERSARY,
+    SOFT_EXPLORER,
+    SOFT_POWER,
+    Episodes,
+    PolicySet,
+    SaddlePlan,
+    SaddleStart,
+    SaddleStatus,
+    Samples,
+    Separable,
+    allocate,
+    attainable_floor,
+    checked_counts,
+    checked_problem,
+    completed,
+    mixing_share,
+    policy_of,
+    softness_of,
+    starting_weight,
+)
+
+WEIGHTED, OFFSET, REWARDED, WITH_ACTIONS, WHOLE = 1, 2, 4, 8, 16
+"""Which terms a pass has; the others are arrays that nobody reads."""
+
+CACHED = 3_000_000
+"""Of so many states the values of one step, in double precision, are about what the cache of a large GPU holds."""
+
+PARTS = 1 << 16
+"""How many threads share a sum. Each leaves a part, and the parts are added in their order."""
+
+
+class _Passes(NamedTuple):
+    respond: Any
+    push: Any
+    push_actions: Any
+    threads: int
+
+
+@cache
+def _passes(n_actions: int, states: int) -> _Passes:
+    """The kernels of one step: backward, and forward under a softened answer or under actions.
+
+    An entry costs `scale[h]·weight·entries + fixed + multiplier·reward`, where `entries` and `weight` are
+    `[1 or H, S, A]` and `fixed` and `reward [H, S, A]`. A block has some `states` and a lane for each of their actions,
+    so that neighbours read neighbouring rows; the first lanes then soften an answer each.
+    """
+    lanes = min(n_actions, BLOCK)
+    room = states * n_actions
+
+    @cuda.jit(device=True)
+    def weight_of(flags, scale, weight, h, s, a):  # type: ignore[no-untyped-def]
+        if flags & WEIGHTED:
+            return scale[h] * weight[h if weight.shape[0] > 1 else 0, s, a]
+        return scale[h]
+
+    @cuda.jit(device=True)
+    def cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a):  # type: ignore[no-untyped-def]
+        cost = entries[h if entries.shape[0] > 1 else 0, s, a] * weight_of(flags, scale, weight, h, s, a)
+        if flags & OFFSET:
+            cost += fixed[h, s, a]
+        if multiplier != 0.0:
+            cost += multiplier * reward[h, s, a]
+        return cost
+
+    @cuda.jit(device=True)
+    def first_best(q, first):  # type: ignore[no-untyped-def]
+        best, chosen = q[first], 0
+        for a in range(1, n_actions):
+            if q[first + a] > best + TIE * abs(best):
+                chosen = a
+            best = max(best, q[first + a])
+        return best, chosen
+
+    @cuda.jit(device=True)
+    def soften(q, first, lag):  # type: ignore[no-untyped-def]
+        """The values `q[first:first+A]` become the softened answer of `passes.respond`; returns its mean."""
+        best, chosen = first_best(q, first)
+        heat = lag * abs(best)
+        threshold, count, active = best - heat, n_actions + 1, n_actions
+        while 1 < active < count:
+            count, active, total = active, 0, -heat
+            for a in range(n_actions):
+                if q[first + a] > threshold:
+                    active += 1
+                    total += q[first + a]
+            if active > 1:
+                threshold = total / active
+        total, mean = 0.0, 0.0
+        for a in range(n_actions):
+            value = q[first + a]
+            share = max(0.0, value - threshold) if active > 1 else 0.0
+            total += share
+            mean += share * value
+            q[first + a] = share
+        if total == 0.0:
+            q[first + chosen] = 1.0
+            return best
+        scale = 1.0 / total
+        for a in range(n_actions):
+            q[first + a] *= scale
+        return scale * mean
+
+    @cuda.jit
+    def respond(  # type: ignore[no-untyped-def]
+        indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
+        lag, h, values, upward, actions,
+    ):  # fmt: skip
+        """Backward: `values [H+1, S, 2]` are the best ones, times `upward`, and those of the softened answer."""
+        thread, n_states = cuda.threadIdx.x, values.shape[1]
+        begin = cuda.blockIdx.x * states
+        q = cuda.shared.array(room, np.float64)
+        best = cuda.shared.array(room, np.float64)
+        s = begin + thread // lanes
+        if s < n_states:
+            for a in range(thread % lanes, n_actions, lanes):
+                row = h * stride + s * n_actions + a
+                total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
+                tail = total
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * values[h + 1, successors[k], 0]
+                    tail += probabilities[k] * values[h + 1, successors[k], 1]
+                best[(s - begin) * n_actions + a] = total
+                q[(s - begin) * n_actions + a] = tail
+        cuda.syncthreads()
+        s = begin + thread
+        if thread < states and s < n_states:
+            value, chosen = first_best(best, thread * n_actions)
+            if flags & WITH_ACTIONS:
+                actions[h, s] = chosen
+            values[h, s, 0] = value * upward
+            values[h, s, 1] = soften(q, thread * n_actions, lag)
+
+    @cuda.jit(device=True)
+    def add(  # type: ignore[no-untyped-def]
+        flow, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a
+    ):
+        """`share` of a flow to the sums of a player; returns what all of it earns of reward and fixed cost."""
+        if share > 0.0:
+            sums[h if sums.shape[0] > 1 else 0, s, a] += share * flow * weight_of(flags, scale, weight, h, s, a)
+            if flags & WHOLE:
+                whole[h, s, a] += share * flow
+        earned = flow * reward[h, s, a] if flags & REWARDED else 0.0
+        charged = flow * fixed[h, s, a] if flags & OFFSET else 0.0
+        return earned, charged
+
+    @cuda.jit
+    def push(  # type: ignore[no-untyped-def]
+        indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward, multiplier,
+        lag, h, values, here, after, share, sums, whole, earned,
+    ):  # fmt: skip
+        """Forward under the softened answer: mass leaves `here [S]` and comes to `after [S]`."""
+        thread, n_states = cuda.threadIdx.x, here.size
+        begin = cuda.blockIdx.x * states
+        q = cuda.shared.array(room, np.float64)
+        s = begin + thread // lanes
+        mass = here[s] / UNIT if s < n_states else 0.0
+        if mass > 0.0:
+            for a in range(thread % lanes, n_actions, lanes):
+                row = h * stride + s * n_actions + a
+                total = cost_of(flags, scale, weight, entries, fixed, reward, multiplier, h, s, a)
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * values[h + 1, successors[k], 1]
+                q[(s - begin) * n_actions + a] = total
+        cuda.syncthreads()
+        if thread < states and begin + thread < n_states and here[begin + thread] != 0:
+            soften(q, thread * n_actions, lag)
+        cuda.syncthreads()
+        if mass > 0.0:
+            if thread % lanes == 0:
+                here[s] = 0
+            for a in range(thread % lanes, n_actions, lanes):
+                flow = mass * q[(s - begin) * n_actions + a]
+                if flow > 0.0:
+                    got, paid = add(flow, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a)
+                    if flags & REWARDED:
+                        earned[0, s, a] += got
+                    if flags & OFFSET:
+                        earned[1, s, a] += paid
+                    row = h * stride + s * n_actions + a
+                    for k in range(indptr[row], indptr[row + 1] if h + 2 < values.shape[0] else indptr[row]):
+                        cuda.atomic.add(after, successors[k], np.int64(flow * probabilities[k] * UNIT + 0.5))
+
+    @cuda.jit
+    def push_actions(  # type: ignore[no-untyped-def]
+        indptr, successors, probabilities, stride, flags, scale, weight, entries, fixed, reward,
+        h, actions, here, after, share, sums, whole, earned,
+    ):  # fmt: skip
+        """Forward under `actions [H, S]`, a thread a state; `earned[2]` is the cost."""
+        s = cuda.grid(1)
+        if s >= here.size or here[s] == 0:
+            return
+        mass, a = here[s] / UNIT, actions[h, s]
+        here[s] = 0
+        got, paid = add(mass, share, flags, scale, weight, fixed, reward, sums, whole, h, s, a)
+        earned[0, s, a] += got
+        earned[1, s, a] += paid
+        earned[2, s, a] += mass * cost_of(flags, scale, weight, entries, fixed, reward, 0.0, h, s, a)
+        row = h * stride + s * n_actions + a
+        for k in range(indptr[row], indptr[row + 1] if h + 1 < actions.shape[0] else indptr[row]):
+            cuda.atomic.add(after, successors[k], np.int64(mass * probabilities[k] * UNIT + 0.5))
+
+    return _Passes(respond, push, push_actions, states * lanes)
+
+
+@cuda.jit
+def _set_root(counts, explored, scale, root):  # type: ignore[no-untyped-def]
+    """`1/√(n + x)`."""
+    i = cuda.grid(1)
+    if i < counts.size:
+        root[i] = 1.0 / math.sqrt(counts[i] + scale * explored[i])
+
+
+@cuda.jit
+def _set_price(counts, weighted, scale, root, price, parts):  # type: ignore[no-untyped-def]
+    """`p = ŵ·z^{-3/2}/2`; the parts `[2, ·]` add up to `⟨ŵ, 1/√z⟩` and `⟨p, n⟩`."""
+    first, stride = cuda.grid(1), cuda.gridsize(1)
+    value, held = 0.0, 0.0
+    for i in range(first, counts.size, stride):
+        here = scale * weighted[i] * root[i]
+        price[i] = 0.5 * here * root[i] * root[i]
+        value += here
+        held += price[i] * counts[i]
+    parts[0, first] = value
+    parts[1, first] = held
+
+
+@cuda.jit
+def _best_of_start(initial, values, parts):  # type: ignore[no-untyped-def]
+    first, total = cuda.grid(1), 0.0
+    for s in range(first, initial.size, cuda.gridsize(1)):
+        total += initial[s] * values[0, s, 0]
+    parts[0, first] = total
+
+
+@cuda.jit
+def _sum_of(array, parts):  # type: ignore[no-untyped-def]
+    first, total = cuda.grid(1), 0.0
+    for i in range(first, array.size, cuda.gridsize(1)):
+        total += array[i]
+    parts[0, first] = total
+
+
+@cuda.jit
+def _multiply(array, factor):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < array.size:
+        array[i] *= factor
+
+
+class Terms(NamedTuple):
+    """What a pass charges for an entry, see `_passes`, and which of the terms apply."""
+
+    flags: int
+    scale: DeviceArray
+    weight: DeviceArray
+    entries: DeviceArray
+    fixed: DeviceArray
+    reward: DeviceArray
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A softened answer: its terms, the multiplier of the reward, and its temperature."""
+
+    terms: Terms
+    multiplier: float
+    temperature: float
+
+
+class Board:
+    """A model on the GPU, and the passes over it.
+
+    `values [H+1, S, 2]` are the best ones and those of the last softened answer; `here` and `after [S]` are the mass
+    before and after a step, and `earned [3, S, A]` what it brings: reward, fixed cost and all of the cost, where they
+    are asked for. A `lean` board keeps the values of more than `CACHED` states in single precision, the best ones
+    rounded up: what they bound stays a bound, and twice as many are at hand.
+    """
+
+    def __init__(self, mdp: MDP, *, earning: bool = False, lean: bool = False) -> None:
+        self.shape = mdp.shape
+        horizon, n_states, n_actions = mdp.shape
+        states = min(n_states, max(1, BLOCK // n_actions))
+        self.passes = _passes(n_actions, states)
+        self.blocks = -(-n_states // states), self.passes.threads
+        self.rows, self.initial, self.start = rows_of(mdp), to_device(mdp.initial), mass_of(mdp.initial)
+        single = lean and n_states > CACHED
+        self.values = on_device((horizon + 1, n_states, 2), np.float32 if single else np.float64)
+        self.upward = 1.0 + 2.0**-23 if single else 1.0
+        self.here, self.after = on_device((n_states,), np.int64), on_device((n_states,), np.int64)
+        self.earned = on_device((3, n_states, n_actions) if earning else (1, 1, 1))
+        self.ones, self.nothing = to_device(np.ones(horizon)), on_device((1, 1, 1))
+        self.no_actions = on_device((1, 1), np.int32)
+
+    def respond(self, answer: Answer, actions: DeviceArray | None = None) -> float:
+        """The best value `max_μ ⟨μ, cost⟩`; its policy goes to `actions [H, S]`, and `values` are left behind."""
+        horizon, terms = self.shape[0], answer.terms
+        if actions is not None:
+            terms = terms._replace(flags=terms.flags | WITH_ACTIONS)
+        for h in range(horizon - 1, -1, -1):
+            self.passes.respond[self.blocks](
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values,
+                self.upward, self.no_actions if actions is None else actions,
+            )  # fmt: skip
+        return self.total(_best_of_start, self.initial.size, self.initial, self.values)[0]
+
+    def push(
+        self, answer: Answer, share: float, sums: DeviceArray, whole: DeviceArray | None = None
+    ) -> tuple[float, float]:
+        """Follow the answer that `respond` has just given, and add `share` of it; `(⟨μ, reward⟩, ⟨μ, fixed⟩)`."""
+        horizon = self.shape[0]
+        terms, whole = self._begin(answer.terms, whole)
+        for h in range(horizon):
+            self.passes.push[self.blocks](
+                *self.rows, *terms, answer.multiplier, answer.temperature / (horizon - h), h, self.values, self.here,
+                self.after, share, sums, whole, self.earned,
+            )  # fmt: skip
+            self.here, self.after = self.after, self.here
+        reward, fixed, _ = self._earnings(terms)
+        return reward, fixed
+
+    def push_actions(
+        self, terms: Terms, actions: DeviceArray, share: float, sums: DeviceArray, whole: DeviceArray | None = None
+    ) -> tuple[float, float, float]:
+        """Follow `actions [H, S]` and add `share` of them; `(⟨μ, reward⟩, ⟨μ, fixed⟩, ⟨μ, cost⟩)`."""
+        horizon, n_states, _ = self.shape
+        terms, whole = self._begin(terms, whole)
+        for h in range(horizon):
+            self.passes.push_actions[grid(n_states)](
+                *self.rows, *terms, h, actions, self.here, self.after, share, sums, whole, self.earned
+            )
+            self.here, self.after = self.after, self.here
+        return self._earnings(terms, cost=True)
+
+    def _begin(self, terms: Terms, whole: DeviceArray | None) -> tuple[Terms, DeviceArray]:
+        self.here.copy_to_device(self.start)
+        if terms.flags & (REWARDED | OFFSET):
+            clear(self.earned)
+        if whole is None:
+            return terms, self.nothing
+        return terms._replace(flags=terms.flags | WHOLE), whole
+
+    def _earnings(self, terms: Terms, *, cost: bool = False) -> tuple[float, float, float]:
+        asked = (bool(terms.flags & REWARDED), bool(terms.flags & OFFSET), cost)
+        size = self.shape[1] * self.shape[2]
+        first, second, third = (
+            self.total(_sum_of, size, self.earned[place].reshape(size))[0] if wanted else 0.0
+            for place, wanted in enumerate(asked)
+        )
+        return first, second, third
+
+    def total(self, kernel: Any, size: int, *arguments: Any) -> list[float]:
+        """Two sums of a kernel that leaves parts of them; the same each time."""
+        blocks, block = grid(min(PARTS, size))
+        parts = on_device((2, blocks * block))
+        kernel[blocks, block](*arguments, parts)
+        return [float(part) for part in parts.copy_to_host().sum(axis=1)]
+
+
+UNIFORM = 1e30
+"""A temperature at which all actions are taken alike."""
+
+
+class Problem(NamedTuple):
+    """What stays the same: the weight is `scale [H]` times `weight [1 or H, S, A]`, `counts` are `[1 or H, S, A]`."""
+
+    scale: FloatArray
+    weight: FloatArray
+    counts: FloatArray
+    fixed: FloatArray | None
+    reward: FloatArray | None
+    floor: float
+    slack: float
+    number: float
+    samples: bool
+
+
+class Play:
+    """Both players' sums on the GPU: what `saddle` calls a state, and one iteration of its play.
+
+    With `whole`, occupancies `[H, S, A]` are summed as well, for the average policy; without, the explorer's answers
+    are kept, each as the `price [S, A]` that it answers and its temperature.
+    """
+
+    def __init__(self, mdp: MDP, problem: Problem, *, whole: bool) -> None:
+        earning = problem.reward is not None or problem.fixed is not None
+        self.problem, self.board = problem, Board(mdp, earning=earning, lean=not whole)
+        part, nothing = problem.counts.shape, self.board.nothing
+        self.counts, self.weight, self.scale = (
+            to_device(array) for array in (problem.counts, problem.weight, problem.scale)
+        )
+        self.explored, self.weighted, self.root, self.price = (on_device(part) for _ in range(4))
+        self.explorer, self.adversary = (on_device(mdp.shape) if whole else None for _ in range(2))
+        self.prices: list[DeviceArray] = []
+        self.temperatures: list[float] = []
+        fixed = nothing if problem.fixed is None else to_device(problem.fixed)
+        reward = nothing if problem.reward is None else to_device(problem.reward)
+        flags = (
+            WEIGHTED | (OFFSET if problem.fixed is not None else 0) | (REWARDED if problem.reward is not None else 0)
+        )
+        self.charged = Terms(flags, self.scale, self.weight, self.root, fixed, reward)
+        self.paid = Terms(0, self.board.ones, nothing, self.price, nothing, nothing)
+        self.explorer_total = self.adversary_total = self.constant = 0.0
+        self.lower, self.upper, self.multiplier, self.steps, self.checked = 0.0, 1.0, 0.0, 0, 1.0
+        self.softness, self.answered = softness_of(math.prod(mdp.shape)), 0.0
+        self.answer: Answer | None = None
+        self.pair: list[DeviceArray] = []
+        self.rewards = [math.nan, math.nan]
+        if problem.reward is not None:
+            self.pair = [on_device(mdp.shape[:2], np.int32) for _ in range(3)]
+            self.rewards[0] = self.ceiling()
+
+    def ceiling(self) -> float:
+        """The best value of the reward, as the forward pass adds it up; its policy is the first of the pair."""
+        board = self.board
+        only = self.charged._replace(flags=0, scale=board.ones, entries=self.charged.reward)
+        board.respond(Answer(only, 0.0, 0.0), self.pair[0])
+        return board.push_actions(self.charged, self.pair[0], 0.0, self.weighted)[0]
+
+    def begin(self) -> None:
+        """The explorer begins with uniform actions, or with a uniform allocation."""
+        if self.problem.samples:
+            self.explored.copy_to_device(np.full(self.explored.shape, 1.0 / self.explored.size))
+            self.explorer_total = 1.0
+            return
+        ones = on_device((1, *self.board.shape[1:]))
+        ones.copy_to_device(np.ones(ones.shape))
+        uniform = Answer(self.paid._replace(entries=ones), 0.0, UNIFORM)
+        self.board.respond(uniform)
+        self._explore(uniform)
+
+    def begin_from(self, mdp: MDP, start: SaddleStart, tolerance: float) -> None:
+        """Both players begin with an earlier plan's policies, followed through this model; see `saddle`."""
+        problem = self.problem
+        if problem.samples:
+            self.begin()
+        else:
+            self._set(self.explored, self.explorer, occupancy(mdp, completed(start.explorer)), None)
+            self.explorer_total = 1.0
+        mu = occupancy(mdp, completed(start.adversary))
+        if problem.reward is not None:
+            reward = float(np.vdot(mu, problem.reward))
+            share = mixing_share(self.rewards[0] - problem.floor, self.rewards[0] - reward, problem.slack)
+            share = 1.0 if reward >= problem.floor else share
+            mu *= share
+            self._set(self.weighted, self.adversary, mu, problem)
+            if share < 1.0:
+                self.board.push_actions(self.charged, self.pair[0], 1.0 - share, self.weighted, self.adversary)
+        else:
+            self._set(self.weighted, self.adversary, mu, problem)
+        self.adversary_total = 1.0
+        if problem.fixed is not None:
+            assert self.adversary is not None
+            self.constant = float(np.vdot(self.adversary.copy_to_host(), problem.fixed))
+        if problem.samples:
+            self._fill()
+        self._set_root()
+        self.upper, self.lower = self._upper_bound(0.0, tolerance), max(0.0, self._lower_bound(0.0))
+        self.answer = None  # this was for the bounds alone
+        weight = starting_weight(start.weight, self.upper, self.lower)
+        scaled = [self.weighted, self.adversary]
+        if not problem.samples:
+            scaled += [self.explored, self.explorer]
+            self.explorer_total *= weight
+        for array in scaled:
+            if array is not None:
+                _multiply[grid(array.size)](array.reshape(array.size), weight)
+        self.adversary_total *= weight
+        self.constant *= weight
+
+    def _set(self, sums: DeviceArray, whole: DeviceArray | None, mu: FloatArray, problem: Problem | None) -> None:
+        """Let a player's sums be one answer of occupancy `mu [H, S, A]`; `problem` weighs those of the adversary."""
+        if whole is not None:
+            whole.copy_to_device(mu)
+        if problem is not None:
+            mu = mu * problem.scale[:, None, None] * problem.weight
+        sums.copy_to_device(np.ascontiguousarray(mu if sums.shape[0] == len(mu) else mu.sum(axis=0, keepdims=True)))
+
+    def iterate(self, tolerance: float) -> bool:
+        """One iteration of `saddle`'s play; whether the gap is small enough."""
+        samples = self.problem.samples
+        gap = max(0.0, self.upper - self.lower) / self.upper if self.upper > 0.0 else 0.0
+        heat, lower = self.softness * gap**SOFT_POWER, self.lower
+        if samples and self.adversary_total > 0.0:
+            self._fill()
+        elif not samples and self.answer is not None:
+            self._explore(self.answer)
+        self._set_root()
+        if samples and self.adversary_total > 0.0:
+            lower = max(lower, self._lower_bound(0.0))
+        self.upper = self._upper_bound(SOFT_ADVERSARY * heat, tolerance)
+        self._add_adversary(SOFT_ADVERSARY * heat)
+        if not samples:
+            lower = max(lower, self._lower_bound(SOFT_EXPLORER * heat))
+        self.lower = lower
+        self.steps += 1
+        if self.upper - lower <= tolerance * self.upper:
+            return True
+        self._soften_less((self.upper - lower) / self.upper if self.upper > 0.0 else 0.0)
+        return False
+
+    def _soften_less(self, gap: float) -> None:
+        if self.steps >= FIRST_CHECK and self.steps & (self.steps - 1) == 0:
+            if gap > self.checked / PROGRESS:
+                self.softness *= 0.5
+            self.checked = gap
+
+    def _explore(self, answer: Answer) -> None:
+        """Add the explorer's answer to its sums."""
+        if self.explorer is None and not self.problem.samples:
+            self.prices.append(cuda.device_array_like(answer.terms.entries))
+            self.prices[-1].copy_to_device(answer.terms.entries)
+            self.temperatures.append(answer.temperature)
+        self.board.push(answer, 1.0, self.explored, self.explorer)
+        self.explorer_total += 1.0
+
+    def _set_root(self) -> None:
+        scale = self.problem.number / self.explorer_total
+        flat = (array.reshape(array.size) for array in (self.counts, self.explored))
+        _set_root[grid(self.counts.size)](*flat, scale, self.root.reshape(self.root.size))
+
+    def _upper_bound(self, temperature: float, tolerance: float) -> float:
+        """The certificate's upper bound for the averaged explorer; the softened answer is the last one given."""
+        if self.problem.reward is None:
+            return self.board.respond(Answer(self.charged, 0.0, temperature))
+        return self._search(temperature, SEARCH_TOLERANCE * tolerance)
+
+    def _search(self, temperature: float, tolerance: float) -> float:
+        """`constrained.search_multiplier`, up to `SEARCH_LIMIT` multipliers."""
+        problem, board, rewards = self.problem, self.board, self.rewards
+        meets = board.push_actions(self.charged, self.pair[0], 0.0, self.weighted)[2]
+        misses = -math.inf
+        if math.isfinite(rewards[1]):
+            misses = board.push_actions(self.charged, self.pair[1], 0.0, self.weighted)[2]
+        bound = math.inf
+        for _ in range(SEARCH_LIMIT):
+            multiplier = 0.0
+            if misses > meets:
+                multiplier = (misses - meets) / max(rewards[0] - rewards[1], problem.slack)
+            self.answered = multiplier
+            dual = (
+                board.respond(Answer(self.charged, multiplier, temperature), self.pair[2]) - multiplier * problem.floor
+            )
+            if dual < bound:
+                bound, self.multiplier = dual, multiplier
+            crossing = meets + multiplier * (rewards[0] - problem.floor)
+            if dual - crossing <= tolerance * abs(dual) + ROUNDING * multiplier * problem.slack:
+                break
+            reward, _, value = board.push_actions(self.charged, self.pair[2], 0.0, self.weighted)
+            place = 0 if reward >= problem.floor - problem.slack else 1
+            self.pair[place], self.pair[2] = self.pair[2], self.pair[place]
+            rewards[place] = reward
+            if place == 1:
+                misses = value
+            else:
+                meets = value
+                if multiplier == 0.0:
+                    break
+        return bound
+
+    def _add_adversary(self, temperature: float) -> None:
+        """Add the adversary's answer to its sums, inside the policy set if there is one; see `saddle`."""
+        problem, board = self.problem, self.board
+        if problem.reward is None:
+            fixed = board.push(Answer(self.charged, 0.0, temperature), 1.0, self.weighted, self.adversary)[1]
+            self.constant += fixed
+            self.adversary_total += 1.0
+            return
+        answer = Answer(self.charged, self.answered, temperature)
+        reward, _ = board.push(answer, 0.0, self.weighted)
+        share, other = 1.0, 0
+        if reward < problem.floor:
+            share = mixing_share(self.rewards[0] - problem.floor, self.rewards[0] - reward, problem.slack)
+        elif self.multiplier > 0.0 and self.rewards[1] < problem.floor:
+            share, other = (problem.floor - self.rewards[1]) / (reward - self.rewards[1]), 1
+        self.constant += share * board.push(answer, share, self.weighted, self.adversary)[1]
+        if share < 1.0:
+            rest = board.push_actions(self.charged, self.pair[other], 1.0 - share, self.weighted, self.adversary)
+            self.constant += (1.0 - share) * rest[1]
+        self.adversary_total += 1.0
+
+    def _lower_bound(self, temperature: float) -> float:
+        """The certificate's lower bound for both averages; the explorer's answer is the last one given."""
+        arrays = (self.counts, self.weighted, self.root, self.price)
+        counts, weighted, root, price = (array.reshape(array.size) for array in arrays)
+        value, held = self.board.total(
+            _set_price, counts.size, counts, weighted, 1.0 / self.adversary_total, root, price
+        )
+        if self.problem.samples:
+            gain = float(price.copy_to_host().max())
+        else:
+            self.answer = Answer(self.paid, 0.0, temperature)
+            gain = self.board.respond(self.answer)
+        total = held + self.problem.number * gain
+        constant = self.constant / self.adversary_total
+        return constant if total <= 0.0 else constant + value * math.sqrt(value / (2.0 * total))
+
+    def _fill(self) -> None:
+        """The best allocation, worked out on the processor: it is in closed form, and no larger than the counts."""
+        counts, level, shares = (
+            self.problem.counts,
+            np.empty(self.problem.counts.size),
+            np.empty(self.problem.counts.size),
+        )
+        weighted = self.weighted.copy_to_host().ravel()
+        allocate(counts.ravel(), weighted, 1.0 / self.adversary_total, self.problem.number, level, shares)
+        self.explored.copy_to_device(shares.reshape(counts.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftPolicy:
+    """One answer of the explorer: it earns `price [S, A]` an entry, and is softened by a temperature.
+
+    `values [H+1, S]` are its own.
+    """
+
+    mdp: MDP
+    price: FloatArray
+    temperature: float
+    values: FloatArray
+
+    def shares(self, h: int, states: IntArray) -> FloatArray:
+        """`[n, A]`: how likely it takes each action in `states [n]` at step `h`."""
+        transitions = self.mdp.transitions
+        rows = h * transitions.stride + np.asarray(states)[:, None] * self.mdp.n_actions + np.arange(self.mdp.n_actions)
+        q = self.price[states] + (transitions.matrix[rows.ravel()] @ self.values[h + 1]).reshape(rows.shape)
+        best = q.max(axis=1)
+        heat = self.temperature / (self.mdp.horizon - h) * np.abs(best)
+        threshold, running = best - heat, np.ones(len(q), dtype=np.bool_)
+        active = count = np.full(len(q), q.shape[1])
+        while running.any():  # the steps of `passes.respond`, for all states together
+            used = q > threshold[:, None]
+            active = np.where(running, used.sum(axis=1), active)
+            mean = (np.where(used, q, 0.0).sum(axis=1) - heat) / np.maximum(1, active)
+            threshold = np.where(running & (active > 1), mean, threshold)
+            running &= (active > 1) & (active < count)
+            count = np.where(running, active, count)
+        shares = np.maximum(0.0, q - threshold[:, None])
+        shares[active <= 1] = 0.0
+        lonely = shares.sum(axis=1) == 0.0
+        nearly_best = q >= (best - TIE * np.abs(best))[:, None]
+        shares[lonely, nearly_best[lonely].argmax(axis=1)] = 1.0
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A plan as the explorer's answers: for each episode draw one, all alike, and play it to the end.
+
+    `visits [S, A]` is what an episode of the mixture does at all steps together, and `weighted [S, A]` the averaged
+    adversary's visits times their weight: the certificate's bounds can be worked out from these two.
+    """
+
+    mdp: MDP
+    prices: list[DeviceArray]
+    temperatures: list[float]
+    visits: FloatArray
+    weighted: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.prices)
+
+    def policy(self, index: int) -> SoftPolicy:
+        """One of the answers."""
+        board, temperature = Board(self.mdp, lean=True), self.temperatures[index]
+        terms = Terms(0, board.ones, board.nothing, self.prices[index], board.nothing, board.nothing)
+        board.respond(Answer(terms, 0.0, temperature))
+        return SoftPolicy(
+            self.mdp, self.prices[index].copy_to_host()[0], temperature, board.values.copy_to_host()[:, :, 1]
+        )
+
+
+def solve_on_gpu(
+    mdp: MDP,
+    weight: Any,
+    counts: Any,
+    explorer: Episodes | Samples,
+    fixed: Any,
+    policies: PolicySet | None,
+    tolerance: float,
+    max_iterations: int,
+    start: SaddleStart | None,
+) -> SaddlePlan:
+    """`solve_saddle`, on the GPU."""
+    lean = isinstance(weight, Separable) and isinstance(explorer, Episodes) and np.ndim(counts) == 2
+    lean = lean and fixed is None and policies is None and start is None
+    problem = (
+        _lean_problem(mdp, weight, counts, explorer)
+        if lean
+        else _whole_problem(mdp, weight, counts, explorer, fixed, policies)
+    )
+    play = Play(mdp, problem, whole=not lean)
+    if policies is not None:
+        play.problem = problem._replace(floor=attainable_floor(policies, play.rewards[0], problem.slack))
+    if start is None:
+        play.begin()
+    else:
+        play.begin_from(mdp, start, tolerance)
+    trace: list[tuple[float, float]] = []
+    done = False
+    while not done and len(trace) < max_iterations:
+        done = play.iterate(tolerance)
+        trace.append((play.upper, play.lower))
+    return _plan(mdp, play, SaddleStatus.OPTIMAL if done else SaddleStatus.LIMIT, np.array(trace), np.shape(counts))
+
+
+def _lean_problem(mdp: MDP, weight: Separable, counts: Any, explorer: Episodes | Samples) -> Problem:
+    n = checked_counts(mdp, counts, explorer)
+    entries = check_reward(weight.entries, (1, *mdp.shape[1:]), "weight.entries")
+    steps = np.asarray(weight.steps, dtype=np.float64)
+    if steps.shape != mdp.shape[:1] or not (steps >= 0).all() or (entries < 0).any():
+        raise InputError(f"a separable weight has {mdp.horizon} steps and entries [S, A], none of them negative")
+    return Problem(steps, entries, n, None, None, -math.inf, 0.0, float(explorer.number), False)
+
+
+def _whole_problem(
+    mdp: MDP, weight: Any, counts: Any, explorer: Episodes | Samples, fixed: Any, policies: PolicySet | None
+) -> Problem:
+    checked = checked_problem(mdp, weight, counts, explorer, fixed, policies)
+    return Problem(
+        np.ones(mdp.horizon), checked.weight, checked.counts, checked.fixed if checked.fixed.size else None,
+        checked.reward if policies is not None else None, checked.floor, checked.slack, checked.number, checked.samples,
+    )  # fmt: skip
+
+
+def _plan(mdp: MDP, play: Play, status: SaddleStatus, trace: FloatArray, shape: tuple[int, ...]) -> SaddlePlan:
+    """The averages as policies, or as a mixture; an allocation in the shape of the counts."""
+    samples, empty, mixture = play.problem.samples, np.zeros((0, 0, 0)), None
+    policy = adversary = empty
+    if play.adversary is not None:
+        adversary = policy_of(play.adversary.copy_to_host())
+    if samples:
+        mu = (play.problem.number * play.explored.copy_to_host()).reshape(shape)
+    elif play.explorer is not None:
+        mu = play.explorer.copy_to_host() / play.explorer_total
+        policy = policy_of(mu)
+    else:
+        mu = play.explored.copy_to_host()[0] / play.explorer_total
+        weighted = play.weighted.copy_to_host()[0] / play.adversary_total
+        mixture = Mixture(mdp, play.prices, play.temperatures, mu, weighted)
+    start = SaddleStart(explorer=mu if samples else policy, adversary=adversary, weight=float(len(trace)))
+    for array in (mu, policy, trace, adversary):
+        array.flags.writeable = False
+    return SaddlePlan(status, policy, mu, play.upper, play.lower, len(trace), play.multiplier, trace, start, mixture)
