@@ -231,8 +231,10 @@ def test_an_objection_answers_what_came_before_it_and_says_what_is_right(tmp_pat
     assert isinstance(asked, Walk)
     assert asked.number == walk.number
     again = assert_same_when_opened_again(interview)
+    assert again.history.right_guesses > 0
     again.skip(again.turn)
     assert again.history.known() == known
+    assert again.history.right_guesses == 0, "who cannot say of an episode is asked about situations"
     assert not again.reopened
 
 

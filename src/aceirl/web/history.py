@@ -337,7 +337,7 @@ class History:
         self.episodes_since_user_action = 0
         self.answers += bool(approved or instead)
         self.skips += not (approved or instead)
-        self.right_guesses = 0 if instead else self.right_guesses + len(approved)
+        self.right_guesses = self.right_guesses + len(approved) if approved and not instead else 0
         for entry in [*approved, *([] if instead is None else [instead])]:
             step, state, action = _numbers(*entry)
             self._fill(step, state, action)
