@@ -24,7 +24,8 @@ import numpy as np
 from aceirl.gpu import on_device
 from aceirl.mdp import MDP, FloatArray, Transitions
 from aceirl.planner import Episodes, SaddlePlan, Separable, solve_saddle
-from aceirl.planner.gpu import UNIFORM, Answer, Board, Terms
+from aceirl.planner.board import Answer, Board, Terms
+from aceirl.planner.gpu import UNIFORM
 
 ACTIONS, SUCCESSORS, DELTA = 10, 3, 0.1
 

@@ -118,9 +118,9 @@ def test_a_plan_can_start_from_an_earlier_one(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("cached", [10**6, 0])
 def test_a_mixture_is_the_plan_with_nothing_of_its_size(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With values in single precision too, its bounds are bounds, and its answers are what was counted."""
-    from aceirl.planner import gpu
+    from aceirl.planner import board
 
-    monkeypatch.setattr(gpu, "CACHED", cached)
+    monkeypatch.setattr(board, "CACHED", cached)
     rng = np.random.default_rng(4)
     mdp, number = random_mdp(rng), 20.0
     weight, counts = problem(rng)
