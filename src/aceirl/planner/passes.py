@@ -140,6 +140,7 @@ def respond(
             if not with_policy:
                 continue
             # The policy is max(0, q - θ)/T; θ by Newton's method from below, in at most A steps.
+            # Where no action lags by T the first step is the last, and the answer softer than the projection.
             heat = lag * abs(best_soft)
             threshold, count, active = best_soft - heat, n_actions + 1, n_actions
             while 1 < active < count:
