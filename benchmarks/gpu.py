@@ -1,6 +1,6 @@
 """The planner on one GPU: beside the processor, as problems grow, with both bounds confirmed by another pass.
 
-    python benchmarks/gpu.py [--sizes 1e6 1e7 1e8 1e9] [--batch 1.0] [--cpu-up-to 1e7] [--out FILE.json]
+    python benchmarks/gpu.py [--sizes 1e6 1e7 1e8 1e9] [--batch 1.0] [--tolerances 0.05 0.01] [--cpu-up-to 1e7]
 
 A problem has `H·S·A` variables, `H = 100` (or `--horizon`), ten actions, three random successors a row, as many past
 visits as rows and a batch of `--batch` of that, with pooled counts and a separable weight. The other pass is written
@@ -11,14 +11,13 @@ the lower bound from the averaged adversary, and checks that visits are those of
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+import _frame as frame
 import numpy as np
 
 from aceirl.gpu import on_device
@@ -106,42 +105,41 @@ def confirmed(problem: Instance, plan: SaddlePlan) -> tuple[float, float, float]
     return upper, value * np.sqrt(value / (2 * held)), float(visits.sum())
 
 
-def measured(size: float, options: argparse.Namespace) -> dict[str, Any]:
-    """One size: seconds to both gaps, and the bounds of the other pass."""
-    began = time.perf_counter()
-    problem = instance(size, options.batch, options.horizon)
-    found: dict[str, Any] = {"size": float(np.prod(problem.mdp.shape)), "set_up": time.perf_counter() - began}
-    if size == min(options.sizes):
-        problem.plan(0.5, "gpu")  # compiles
-    for tolerance in (t for t in options.tolerances if t >= options.finest.get(size, 0.0)):
-        plan, seconds = problem.plan(tolerance, "gpu")
-        upper, lower, visits = confirmed(problem, plan)
-        found[f"gpu {tolerance:g}"] = {
-            "seconds": seconds, "iterations": plan.iterations, "gap": plan.gap, "upper": plan.upper,
-            "lower": plan.lower, "other_upper": upper, "other_lower": lower, "visits": visits,
-        }  # fmt: skip
-        print(json.dumps({"size": size, f"gpu {tolerance:g}": found[f"gpu {tolerance:g}"]}), flush=True)
-        if size <= options.cpu_up_to and (size < 1e8 or tolerance >= 0.05):
-            plan, seconds = problem.plan(tolerance, "cpu")
-            found[f"cpu {tolerance:g}"] = {"seconds": seconds, "iterations": plan.iterations, "gap": plan.gap}
-            print(json.dumps({"size": size, f"cpu {tolerance:g}": found[f"cpu {tolerance:g}"]}), flush=True)
-    return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7, 1e8, 1e9])
-    parser.add_argument("--tolerances", type=float, nargs="+", default=[0.05, 0.01])
-    parser.add_argument("--batch", type=float, default=1.0)
-    parser.add_argument("--horizon", type=int, default=100)
-    parser.add_argument("--cpu-up-to", type=float, default=1e7)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    options.finest = {1e10: 0.05}
-    found = [measured(size, options) for size in options.sizes]
-    if options.out is not None:
-        options.out.write_text(json.dumps(found, indent=1))
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """Every size, to every gap, on the GPU and, up to a size, on the processor too."""
+    table = report.table(
+        "gpu",
+        frame.number("variables", "{:.0e}"),
+        frame.number("gap asked for", "{:.0%}"),
+        frame.Column("processor"),
+        frame.number("seconds", "{:.2f}"),
+        frame.number("iterations"),
+        frame.number("upper", "{:.3f}"),
+        frame.number("… by the other pass", "{:.3f}"),
+        frame.number("lower", "{:.3f}"),
+        frame.number("… by the other pass", "{:.3f}"),
+        frame.number("visits of an episode", "{:.6f}"),
+    )
+    instance(min(1e4, *options.sizes), options.batch, options.horizon).plan(0.5, "gpu")  # compiles
+    for size in options.sizes:
+        problem = instance(size, options.batch, options.horizon)
+        for tolerance in options.tolerances:
+            plan, seconds = problem.plan(tolerance, "gpu")
+            upper, lower, visits = confirmed(problem, plan)
+            found = seconds, plan.iterations, plan.upper, upper, plan.lower, lower, visits
+            table.add(size, tolerance, "GPU", *found)
+            if size <= options.cpu_up_to:
+                plan, seconds = problem.plan(tolerance, "cpu")
+                table.add(size, tolerance, "CPU", seconds, plan.iterations, plan.upper, None, plan.lower, None, None)
 
 
 if __name__ == "__main__":
-    main()
+    frame.start(
+        measure,
+        __doc__,
+        frame.argument("--sizes", type=float, nargs="+", default=[1e6, 1e7, 1e8, 1e9]),
+        frame.argument("--tolerances", type=float, nargs="+", default=[0.05, 0.01]),
+        frame.argument("--batch", type=float, default=1.0, help="new episodes, as a share of all past ones"),
+        frame.argument("--horizon", type=int, default=100),
+        frame.argument("--cpu-up-to", type=float, default=1e7, help="the largest size for the processor"),
+    )

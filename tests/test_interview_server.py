@@ -368,7 +368,7 @@ def test_only_not_knowing_comes_to_an_end(tmp_path: Path) -> None:
                 post(client, "skip", turn=shown["turn"])
                 time.sleep(1 / security.REQUESTS_PER_SECOND)
             lines = shown["outcome"]["lines"]
-            assert any("no answer" in line for line in lines)
+            assert "You have answered nothing, so there is nothing to say about what you want." in lines
             assert any(line.startswith("You gave 0 answers;") for line in lines)
             assert shown["gauge"]["words"] == "Nothing can be promised."
             assert json.loads((tmp_path / "result.json").read_text())["answers"] == 0
