@@ -102,11 +102,10 @@ class Play:
         earning = problem.reward is not None or problem.fixed is not None
         self.problem, self.board = problem, Board(mdp, earning=earning, lean=not whole)
         part, nothing = problem.counts.shape, self.board.nothing
-        self.counts, self.weight, self.scale = (
-            to_device(array) for array in (problem.counts, problem.weight, problem.scale)
-        )
+        self.counts, weight, scale = (to_device(array) for array in (problem.counts, problem.weight, problem.scale))
         self.explored, self.weighted, self.root, self.price = (on_device(part) for _ in range(4))
-        self.explorer, self.adversary = (on_device(mdp.shape) if whole else None for _ in range(2))
+        self.explorer: DeviceArray = on_device(mdp.shape) if whole and not problem.samples else None
+        self.adversary: DeviceArray = on_device(mdp.shape) if whole else None
         self.prices: list[DeviceArray] = []
         self.temperatures: list[float] = []
         fixed = nothing if problem.fixed is None else to_device(problem.fixed)
@@ -114,7 +113,7 @@ class Play:
         flags = (
             WEIGHTED | (OFFSET if problem.fixed is not None else 0) | (REWARDED if problem.reward is not None else 0)
         )
-        self.charged = Terms(flags, self.scale, self.weight, self.root, fixed, reward)
+        self.charged = Terms(flags, scale, weight, self.root, fixed, reward)
         self.paid = Terms(0, self.board.ones, nothing, self.price, nothing, nothing)
         self.explorer_total = self.adversary_total = self.constant = 0.0
         self.lower, self.upper, self.multiplier, self.steps, self.checked = 0.0, 1.0, 0.0, 0, 1.0
@@ -151,22 +150,20 @@ class Play:
         if problem.samples:
             self.begin()
         else:
-            self._set(self.explored, self.explorer, occupancy(mdp, completed(start.explorer)), None)
+            mu = occupancy(mdp, completed(start.explorer))
+            self.explorer.copy_to_device(mu)
+            self._set(self.explored, mu)
             self.explorer_total = 1.0
-        mu = occupancy(mdp, completed(start.adversary))
-        if problem.reward is not None:
-            reward = float(np.vdot(mu, problem.reward))
+        mu, share = occupancy(mdp, completed(start.adversary)), 1.0
+        if problem.reward is not None and (reward := float(np.vdot(mu, problem.reward))) < problem.floor:
             share = mixing_share(self.rewards[0] - problem.floor, self.rewards[0] - reward, problem.slack)
-            share = 1.0 if reward >= problem.floor else share
             mu *= share
-            self._set(self.weighted, self.adversary, mu, problem)
-            if share < 1.0:
-                self.board.push_actions(self.charged, self.pair[0], 1.0 - share, self.weighted, self.adversary)
-        else:
-            self._set(self.weighted, self.adversary, mu, problem)
+        self.adversary.copy_to_device(mu)
+        self._set(self.weighted, mu * problem.scale[:, None, None] * problem.weight)
+        if share < 1.0:
+            self.board.push_actions(self.charged, self.pair[0], 1.0 - share, self.weighted, self.adversary)
         self.adversary_total = 1.0
         if problem.fixed is not None:
-            assert self.adversary is not None
             self.constant = float(np.vdot(self.adversary.copy_to_host(), problem.fixed))
         if problem.samples:
             self._fill()
@@ -179,17 +176,12 @@ class Play:
             scaled += [self.explored, self.explorer]
             self.explorer_total *= weight
         for array in scaled:
-            if array is not None:
-                _multiply[grid(array.size)](array.reshape(array.size), weight)
+            _multiply[grid(array.size)](array.reshape(array.size), weight)
         self.adversary_total *= weight
         self.constant *= weight
 
-    def _set(self, sums: DeviceArray, whole: DeviceArray | None, mu: FloatArray, problem: Problem | None) -> None:
-        """Let a player's sums be one answer of occupancy `mu [H, S, A]`; `problem` weighs those of the adversary."""
-        if whole is not None:
-            whole.copy_to_device(mu)
-        if problem is not None:
-            mu = mu * problem.scale[:, None, None] * problem.weight
+    def _set(self, sums: DeviceArray, mu: FloatArray) -> None:
+        """Let sums `[1 or H, S, A]` be these flows `[H, S, A]`."""
         sums.copy_to_device(np.ascontiguousarray(mu if sums.shape[0] == len(mu) else mu.sum(axis=0, keepdims=True)))
 
     def iterate(self, tolerance: float) -> bool:
@@ -223,7 +215,7 @@ class Play:
 
     def _explore(self, answer: Answer) -> None:
         """Add the explorer's answer to its sums."""
-        if self.explorer is None and not self.problem.samples:
+        if self.explorer is None:
             self.prices.append(cuda.device_array_like(answer.terms.entries))
             self.prices[-1].copy_to_device(answer.terms.entries)
             self.temperatures.append(answer.temperature)
@@ -313,12 +305,8 @@ class Play:
 
     def _fill(self) -> None:
         """The best allocation, worked out on the processor: it is in closed form, and no larger than the counts."""
-        counts, level, shares = (
-            self.problem.counts,
-            np.empty(self.problem.counts.size),
-            np.empty(self.problem.counts.size),
-        )
-        weighted = self.weighted.copy_to_host().ravel()
+        counts, weighted = self.problem.counts, self.weighted.copy_to_host().ravel()
+        level, shares = np.empty_like(weighted), np.empty_like(weighted)
         allocate(counts.ravel(), weighted, 1.0 / self.adversary_total, self.problem.number, level, shares)
         self.explored.copy_to_device(shares.reshape(counts.shape))
 
