@@ -120,7 +120,9 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("… by the other pass", "{:.3f}"),
         frame.number("visits of an episode", "{:.6f}"),
     )
-    instance(min(1e4, *options.sizes), options.batch, options.horizon).plan(0.5, "gpu")  # compiles
+    small = instance(min(1e4, *options.sizes), options.batch, options.horizon)
+    for backend in ("gpu", "cpu"):  # compiles
+        small.plan(0.5, backend)
     for size in options.sizes:
         problem = instance(size, options.batch, options.horizon)
         for tolerance in options.tolerances:

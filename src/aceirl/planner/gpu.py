@@ -19,8 +19,6 @@ from aceirl.planner.board import OFFSET, REWARDED, WEIGHTED, Answer, Board, Term
 from aceirl.planner.constrained import ROUNDING
 from aceirl.planner.passes import TIE
 from aceirl.planner.saddle import (
-    FIRST_CHECK,
-    PROGRESS,
     SEARCH_LIMIT,
     SEARCH_TOLERANCE,
     SOFT_ADVERSARY,
@@ -40,6 +38,7 @@ from aceirl.planner.saddle import (
     completed,
     mixing_share,
     policy_of,
+    softness_after,
     softness_of,
     starting_weight,
 )
@@ -98,7 +97,7 @@ class Play:
     are kept, each as the `price [S, A]` that it answers and its temperature.
     """
 
-    def __init__(self, mdp: MDP, problem: Problem, *, whole: bool) -> None:
+    def __init__(self, mdp: MDP, problem: Problem, softness: float, *, whole: bool) -> None:
         earning = problem.reward is not None or problem.fixed is not None
         self.problem, self.board = problem, Board(mdp, earning=earning, lean=not whole)
         part, nothing = problem.counts.shape, self.board.nothing
@@ -117,7 +116,7 @@ class Play:
         self.paid = Terms(0, self.board.ones, nothing, self.price, nothing, nothing)
         self.explorer_total = self.adversary_total = self.constant = 0.0
         self.lower, self.upper, self.multiplier, self.steps, self.checked = 0.0, 1.0, 0.0, 0, 1.0
-        self.softness, self.answered = softness_of(math.prod(mdp.shape)), 0.0
+        self.softness, self.answered = softness, 0.0
         self.answer: Answer | None = None
         self.pair: list[DeviceArray] = []
         self.rewards = [math.nan, math.nan]
@@ -204,14 +203,9 @@ class Play:
         self.steps += 1
         if self.upper - lower <= tolerance * self.upper:
             return True
-        self._soften_less((self.upper - lower) / self.upper if self.upper > 0.0 else 0.0)
+        gap = (self.upper - lower) / self.upper if self.upper > 0.0 else 0.0
+        self.softness, self.checked = softness_after(self.softness, self.steps, self.checked, gap)
         return False
-
-    def _soften_less(self, gap: float) -> None:
-        if self.steps >= FIRST_CHECK and self.steps & (self.steps - 1) == 0:
-            if gap > self.checked / PROGRESS:
-                self.softness *= 0.5
-            self.checked = gap
 
     def _explore(self, answer: Answer) -> None:
         """Add the explorer's answer to its sums."""
@@ -393,7 +387,7 @@ def solve_on_gpu(
         if lean
         else _whole_problem(mdp, weight, counts, explorer, fixed, policies)
     )
-    play = Play(mdp, problem, whole=not lean)
+    play = Play(mdp, problem, softness_of(math.prod(mdp.shape), tolerance), whole=not lean)
     if policies is not None:
         play.problem = problem._replace(floor=attainable_floor(policies, play.rewards[0], problem.slack))
     if start is None:

@@ -68,6 +68,9 @@ SOFT_ADVERSARY, SOFT_EXPLORER, SOFT_POWER = 1.0, 3.0, 0.7
 LARGE, SOFTNESS_OF_LARGE = 1_000_000, 4.0
 """From so many entries on, answers begin that much softer; see docs/planner.md."""
 
+COARSE, SOFTNESS_OF_COARSE = 0.04, 6.0
+"""Softer still if the gap asked for is no smaller than this: that finds a rough plan sooner, and a fine one later."""
+
 FIRST_CHECK, PROGRESS = 16, 1.4
 """From this iteration on, at every power of two, the gap must have shrunk by this factor or softness is halved."""
 
@@ -365,13 +368,14 @@ def allocate(
 
 
 @compiled
-def _soften_less(state: _State, gap: float) -> None:
-    """Halve the softness when twice the iterations have not brought the gap down: softened answers then hold it up."""
-    step = int(state.totals[STEP])
+def softness_after(softness: float, step: int, checked: float, gap: float) -> tuple[float, float]:
+    """The softness after an iteration with this gap, and the gap that the next check compares with.
+
+    It is halved when twice the iterations have not brought the gap down: softened answers then hold it up.
+    """
     if step >= FIRST_CHECK and step & (step - 1) == 0:
-        if gap > state.totals[CHECKED] / PROGRESS:
-            state.totals[SOFTNESS] *= 0.5
-        state.totals[CHECKED] = gap
+        return (0.5 * softness if gap > checked / PROGRESS else softness), gap
+    return softness, checked
 
 
 @compiled
@@ -404,7 +408,8 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
         trace[t, 0], trace[t, 1] = upper, lower
         if upper - lower <= tolerance * upper:
             return t + 1, True
-        _soften_less(state, (upper - lower) / upper if upper > 0.0 else 0.0)
+        gap = (upper - lower) / upper if upper > 0.0 else 0.0
+        totals[SOFTNESS], totals[CHECKED] = softness_after(totals[SOFTNESS], int(totals[STEP]), totals[CHECKED], gap)
     return trace.shape[0], False
 
 
@@ -445,7 +450,7 @@ def solve_saddle(
         best = reward_ceiling(graph, problem.reward, np.zeros(mdp.shape[:2], dtype=np.int32), np.zeros(mdp.shape[:2]))
         problem = problem._replace(floor=attainable_floor(policies, best, problem.slack))
     if start is None:
-        state = _cold_state(graph, problem, mdp)
+        state = _cold_state(graph, problem, mdp, tolerance)
     else:
         state = _warm_state(graph, problem, mdp, start, tolerance)
     chunk = max(1, CHUNK // problem.weight.size)
@@ -471,9 +476,11 @@ def _check_start(start: SaddleStart | None, mdp: MDP, explorer: Episodes | Sampl
         raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
 
 
-def softness_of(size: int) -> float:
-    """How soft the answers of a problem with so many entries begin."""
-    return SOFTNESS_OF_LARGE if size >= LARGE else 1.0
+def softness_of(size: int, tolerance: float) -> float:
+    """How soft the answers begin in a problem with so many entries, planned to that gap."""
+    if size < LARGE:
+        return 1.0
+    return SOFTNESS_OF_COARSE if tolerance >= COARSE else SOFTNESS_OF_LARGE
 
 
 def checked_problem(
@@ -526,7 +533,7 @@ def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
     return checked
 
 
-def _empty_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
+def _empty_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) -> _State:
     """Sums of nothing; with a policy set, the pair holds the best policy for its reward, which meets every floor."""
     shape, part = mdp.shape, problem.counts.shape
     explored = np.zeros(part)
@@ -546,15 +553,15 @@ def _empty_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
         totals=np.zeros(TOTALS),
     )
     state.totals[UPPER] = state.totals[CHECKED] = 1.0
-    state.totals[SOFTNESS] = softness_of(math.prod(shape))
+    state.totals[SOFTNESS] = softness_of(math.prod(shape), tolerance)
     if np.isfinite(problem.floor):
         state.rewards[0] = reward_ceiling(graph, problem.reward, state.pair[0], state.mass)
     return state
 
 
-def _cold_state(graph: Graph, problem: _Problem, mdp: MDP) -> _State:
+def _cold_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) -> _State:
     """The explorer begins with uniform actions, or with a uniform allocation."""
-    state = _empty_state(graph, problem, mdp)
+    state = _empty_state(graph, problem, mdp, tolerance)
     if problem.samples:
         state.explored[:] = 1.0 / problem.counts.size
     else:
@@ -576,7 +583,7 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
 
     The gap of fictitious play falls like one over its iterations, so a start counts for as many as its gap suggests.
     """
-    state = _cold_state(graph, problem, mdp)
+    state = _cold_state(graph, problem, mdp, tolerance)
     if not problem.samples:
         _set_explorer(problem, state, occupancy(mdp, completed(start.explorer)))
     _set_adversary(graph, problem, state, mdp, completed(start.adversary))
