@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs docs-serve pictures interview test test-old-gymnasium test-sb3 release-check lint lock clean
+.PHONY: help demo docs site docs-serve pictures interview test test-old-gymnasium test-sb3 release-check lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -66,8 +66,12 @@ $(AXE): package.json package-lock.json
 # Warnings are errors. What the pages print is compared, the gallery is executed, and the built site is looked at.
 RUN_DOCS := $(RUN_ALL) --group docs
 
-docs: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
+docs: $(UV_READY)
 	$(RUN_DOCS) pytest -q -n auto --maxprocesses 8 tests/test_docs.py
+	$(MAKE) site
+
+# The same without the pages' own code, which `make test` executes too.
+site: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
 	$(RUN_DOCS) sphinx-build -W --keep-going -b html docs build/docs
 	$(RUN_DOCS) pytest -q docs/test_site.py $(if $(WITH_BROWSER),,-k "not browser")
 
