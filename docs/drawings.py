@@ -1,9 +1,13 @@
-"""The pictures of the page "Start here", from real runs: `make pictures`, or `python docs/drawings.py [NAME ...]`.
+"""Pictures of the README and the pages, from real runs: `make pictures`, or `python docs/drawings.py [NAME ...]`.
 
 one-iteration.gif         one iteration of the loop, step by step
 one-iteration.png         its five stages as a strip
 many-rewards.png          four rewards that explain the same expert
 what-exploring-buys.png   where three strategies look, and what they lose
+four-paths-reward.png     what the expert wants on Four Paths, as `aceirl show` draws it
+taxi-policy.png           the policy recovered on Taxi, over the environment's own rendering
+
+The interview's are taken in a browser (tests/browser/pictures.py), the planner's by `benchmarks/planner.py --picture`.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib
 import numpy as np
@@ -36,7 +42,10 @@ from aceirl import (
 )
 from aceirl.envs import Problem
 from aceirl.mdp import FloatArray
-from aceirl.show.plots import COLOURS, INK, LINE, MARK, MUTED, RULE
+from aceirl.runs import Run
+from aceirl.show.opened import opened
+from aceirl.show.pictures import figures
+from aceirl.show.plots import COLOURS, INK, LINE, MARK, MUTED, RULE, save
 
 matplotlib.use("agg")
 IMAGES = Path(__file__).parent / "images"
@@ -279,11 +288,22 @@ def what_exploring_buys_png(path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-PICTURES = {
+def drawn_by_show(environment: str, expert: str | None, name: str, path: Path, **choices: int) -> None:
+    """One of the pictures that `aceirl show` draws of a run."""
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        ActiveIRL(**choices).fit(environment, expert).save(run)
+        with opened(Run.open(run)) as found:
+            save(figures(found)[name], path.with_suffix(""), ("png",))
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
     "one-iteration.gif": one_iteration_gif,
     "one-iteration.png": one_iteration_png,
     "many-rewards.png": many_rewards_png,
     "what-exploring-buys.png": what_exploring_buys_png,
+    "four-paths-reward.png": partial(drawn_by_show, "four-paths", None, "reward"),
+    "taxi-policy.png": partial(drawn_by_show, "Taxi-v4", "optimal", "policy", max_samples=20_000),
 }
 
 if __name__ == "__main__":

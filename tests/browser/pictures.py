@@ -35,7 +35,6 @@ KEPT = {
     "middle-1280-light": "interview",
     "episode-1280-light": "interview-episode",
     "ending-1280-light": "interview-ending",
-    "middle-390-dark": "interview-phone",
     "set-up-1280-light": "interview-set-up",
     "two-people-1280-light": "interview-two-people",
 }
