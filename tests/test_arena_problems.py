@@ -72,7 +72,7 @@ def test_rooms_have_four_doors_and_the_shortest_way_is_the_one_around_the_walls(
     distance = {names.index("0,0"): 0}
     for step in range(1, steps):
         reached = {int(s) for state in list(distance) for s in np.flatnonzero(moves[state])}
-        distance |= {state: step for state in reached - distance.keys()}
+        distance |= dict.fromkeys(reached - distance.keys(), step)
     (goal,) = np.flatnonzero(problem.reward[0, :, 0])
     assert best_return(problem) == pytest.approx(steps - distance[int(goal)])
     assert names[goal] in {f"0,{2 * size}", f"{2 * size},{2 * size}", f"{2 * size},0"}

@@ -19,7 +19,7 @@ from aceirl.arena.methods import GENERATIVE
 from aceirl.errors import InputError
 from aceirl.experiments.analysis import Summary, bootstrap, holm, summary_of
 from aceirl.experiments.store import Store
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.mdp import FloatArray, IntArray
 
 Goal = Literal["transfer", "policy", "certificate"]
 Unit = Literal["samples", "answers"]
@@ -62,28 +62,29 @@ class Run:
     broken: bool | None
     seconds: float
 
-    def spent(self, goal: Goal, unit: Unit) -> tuple[float, bool]:
-        """`(amount, censored)`: what the goal took, or all that was spent without reaching it."""
-        reached = getattr(self, f"{goal}_{unit}")
-        return (float(getattr(self, unit)), True) if reached is None else (float(reached), False)
+    def took(self, goal: Goal, unit: Unit) -> int | None:
+        """What the goal took; None if it was not reached."""
+        reached: int | None = getattr(self, f"{goal}_{unit}")
+        return reached
 
 
-def first_in_a_row(good: BoolArray, times: int = 2) -> int | None:
-    """The first index from which so many entries of `good [K]` in a row are true; None if there is none."""
-    run = 0
-    for index, one in enumerate(good.tolist()):
-        run = run + 1 if one else 0
-        if run == times:
-            return index - times + 1
+def learnt_at(samples: IntArray, regret: FloatArray) -> int | None:
+    """The first index from which `regret [K]` is at most `REGRET` until `samples [K]` have doubled, or the run is over.
+
+    A regret that falls and rises again is luck.
+    """
+    for index in np.flatnonzero(regret <= REGRET).tolist():
+        if (regret[index : np.searchsorted(samples, 2 * samples[index], side="right")] <= REGRET).all():
+            return index
     return None
 
 
 def run_of(cell: ArenaCell, columns: Mapping[str, Any], seconds: float) -> Run:
     """What came out of a run, from the columns of its table, each `[K]`."""
     reached = {
-        "transfer": first_in_a_row(columns["transfer_regret"] <= REGRET),
-        "policy": first_in_a_row(columns["policy_regret"] <= REGRET),
-        "certificate": first_in_a_row(columns["certified"], times=1),
+        "transfer": learnt_at(columns["samples"], columns["transfer_regret"]),
+        "policy": learnt_at(columns["samples"], columns["policy_regret"]),
+        "certificate": int(columns["certified"].argmax()) if columns["certified"].any() else None,
     }
     when = {
         f"{goal}_{unit}": None if index is None else int(columns[unit][index])
@@ -101,7 +102,11 @@ def run_of(cell: ArenaCell, columns: Mapping[str, Any], seconds: float) -> Run:
         source=method.source,
         access=method.access,
         seed=cell.seed,
-        **{name: int(columns[name][-1]) for name in ("states", "actions", "horizon", "samples", "answers")},
+        states=int(columns["states"][-1]),
+        actions=int(columns["actions"][-1]),
+        horizon=int(columns["horizon"][-1]),
+        samples=int(columns["samples"][-1]),
+        answers=int(columns["answers"][-1]),
         **when,
         claims=bool(np.isfinite(claimed).any()),
         broken=broken,
@@ -188,8 +193,28 @@ class Results:
         """What a method spent in a task; None if it has no run there, or cannot claim what the goal is about."""
         key = task, method, goal, unit
         if key not in self._summaries:
-            self._summaries[key] = spent(list(self.of(task, method).values()), goal, unit)
+            runs = [run for run in self.of(task, method).values() if goal != "certificate" or run.claims]
+            self._summaries[key] = spent(*self.amounts(runs, goal, unit)) if runs else None
         return self._summaries[key]
+
+    def amounts(self, runs: Sequence[Run], goal: Goal, unit: Unit) -> tuple[FloatArray, IntArray]:
+        """`(amounts, censored)`, each `[runs]`: what a goal took or, if it was not reached, the task's `most`."""
+        took = [run.took(goal, unit) for run in runs]
+        spent = [float(self.most[run.task, unit] if one is None else one) for run, one in zip(runs, took, strict=True)]
+        return np.array(spent), np.array([int(one is None) for one in took])
+
+    @cached_property
+    def most(self) -> dict[tuple[str, Unit], int]:
+        """The most samples and answers that any run of a task spent.
+
+        A run that did not get there counts with these: of samples they are its budget, and one who stopped asking does
+        not look better for it.
+        """
+        found: dict[tuple[str, Unit], int] = {}
+        for run in self.runs:
+            for unit in UNITS:
+                found[run.task, unit] = max(found.get((run.task, unit), 0), getattr(run, unit))
+        return found
 
     @cached_property
     def _summaries(self) -> dict[tuple[str, str, Goal, Unit], Spent | None]:
@@ -205,8 +230,8 @@ SCHEMA = pa.schema([(one.name, _ARROW[str(one.type)]) for one in fields(Run)])
 class Spent:
     """What runs spent to reach a goal: the mean with its uncertainty, and the median with its own.
 
-    A run that did not get there counts with all it spent; the mean is then at least this. The median is None if half of
-    the runs or more are such.
+    A run that did not get there counts with the most that any run of the task spent; the mean is then at least this.
+    The median is None if half of the runs or more are such.
     """
 
     mean: Summary
@@ -218,20 +243,11 @@ class Spent:
         return str(self.mean)
 
 
-def spent(runs: Sequence[Run], goal: Goal, unit: Unit) -> Spent | None:
-    """The summary of some runs; None if there is none that could reach the goal."""
-    able = [run for run in runs if goal != "certificate" or run.claims]
-    if not able:
-        return None
-    amounts, censored = _amounts(able, goal, unit)
+def spent(amounts: FloatArray, censored: IntArray) -> Spent:
+    """The summary of what runs spent, `[runs]`; `censored [runs]` is 1 where that was in vain."""
     low, high = bootstrap(amounts, lambda draws: np.median(draws, axis=-1))
-    known = 2 * censored.sum() < len(able)
+    known = 2 * censored.sum() < len(amounts)
     return Spent(summary_of(amounts, censored), float(np.median(amounts)) if known else None, low, high)
-
-
-def _amounts(runs: Sequence[Run], goal: Goal, unit: Unit) -> tuple[FloatArray, IntArray]:
-    pairs = [run.spent(goal, unit) for run in runs]
-    return np.array([amount for amount, _ in pairs]), np.array([int(late) for _, late in pairs])
 
 
 @dataclass(frozen=True)
@@ -273,7 +289,7 @@ class Comparison:
     """Two series of runs, paired by task and seed: how many times as much the first spent, and how likely by chance.
 
     `ratio` is that of the geometric means; `p_value` that of Wilcoxon's signed-rank test of the logarithms, two-sided,
-    `adjusted` after Holm's correction. A run that did not get there counts with all it spent.
+    `adjusted` after Holm's correction. A run that did not get there counts with the most that any of the task spent.
     """
 
     task: str
@@ -291,20 +307,24 @@ class Comparison:
 
 
 def compared(
-    task: str, method: str, one: Mapping[int, Run], other: Mapping[int, Run], goal: Goal, unit: Unit
+    one: Results, other: Results, task: str, methods: tuple[str, str], goal: Goal, unit: Unit
 ) -> Comparison | None:
-    """Two series of runs by seed; None if fewer than two seeds are in both, or the goal is out of reach of either."""
-    seeds = [seed for seed in one if seed in other]
-    able = goal != "certificate" or all(runs[seed].claims for runs in (one, other) for seed in seeds)
+    """A method's runs in a task against another's, there or in another store.
+
+    None if fewer than two seeds are in both, or the goal is out of reach of either.
+    """
+    mine_by_seed, theirs_by_seed = one.of(task, methods[0]), other.of(task, methods[1])
+    seeds = [seed for seed in mine_by_seed if seed in theirs_by_seed]
+    sides = [[runs[seed] for seed in seeds] for runs in (mine_by_seed, theirs_by_seed)]
+    able = goal != "certificate" or all(run.claims for runs in sides for run in runs)
     if len(seeds) < 2 or not able:
         return None
-    (mine, mine_late), (theirs, theirs_late) = (
-        _amounts([runs[seed] for seed in seeds], goal, unit) for runs in (one, other)
-    )
+    mine, mine_late = one.amounts(sides[0], goal, unit)
+    theirs, theirs_late = other.amounts(sides[1], goal, unit)
     differences = np.log(np.maximum(mine, 1)) - np.log(np.maximum(theirs, 1))
     return Comparison(
         task,
-        method,
+        methods[0],
         len(seeds),
         float(np.exp(differences.mean())),
         signed_rank(differences),
@@ -316,7 +336,7 @@ def signed_rank(differences: FloatArray) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test; differences of zero are split between both signs."""
     if not differences.any():
         return 1.0
-    return float(stats.wilcoxon(differences, zero_method="zsplit", method="approx").pvalue)
+    return float(stats.wilcoxon(differences, zero_method="zsplit", correction=True, method="approx").pvalue)
 
 
 def corrected(found: Sequence[Comparison]) -> list[Comparison]:
@@ -328,7 +348,7 @@ def corrected(found: Sequence[Comparison]) -> list[Comparison]:
 def against_reference(results: Results, goal: Goal, unit: Unit, reference: str = REFERENCE) -> list[Comparison]:
     """Every other method in every task against the reference; all tests of a goal are corrected together."""
     found = [
-        compared(task, method, results.of(task, method), results.of(task, reference), goal, unit)
+        compared(results, results, task, (method, reference), goal, unit)
         for method in results.methods
         for task in results.tasks
         if method != reference
@@ -339,7 +359,7 @@ def against_reference(results: Results, goal: Goal, unit: Unit, reference: str =
 def against_store(results: Results, before: Results, goal: Goal, unit: Unit) -> list[Comparison]:
     """Every method in every task against itself in another store, paired by seed."""
     found = [
-        compared(task, method, results.of(task, method), before.of(task, method), goal, unit)
+        compared(results, before, task, (method, method), goal, unit)
         for method in results.methods
         for task in results.tasks
     ]

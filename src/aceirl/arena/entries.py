@@ -7,12 +7,12 @@ from functools import cached_property
 
 from aceirl.arena.measure import ArenaCell
 from aceirl.arena.methods import METHODS, Method, methods_of
-from aceirl.arena.tasks import EXPERTS, SCALING, TASKS, Task, tasks_of, without_gymnasium
+from aceirl.arena.tasks import EXPERTS, SCALING, TASKS, Task, tasks_of
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Every method in every task that takes it, from seeds `0 … seeds-1`."""
+    """Every method in every task, from seeds `0 … seeds-1`."""
 
     methods: tuple[Method, ...]
     tasks: tuple[Task, ...]
@@ -26,7 +26,6 @@ class Entries:
             for seed in range(self.seeds)
             for task in self.tasks
             for method in self.methods
-            if task.takes(method)
         ]
 
     @property
@@ -40,17 +39,13 @@ class Entries:
             f"{name} with the expert {expert}"
             for name, task in TASKS.items()
             for expert in EXPERTS[1:]
-            if task.ours and task.with_expert(expert).key not in keys
-        ]
-        apart = [
-            f"{method.name} in {task.key}" for task in self.tasks for method in self.methods if not task.takes(method)
+            if task.with_expert(expert).key not in keys
         ]
         said = {
             "methods": methods,
             "tasks": tasks,
             "sizes, which `--tasks scaling` adds": sizes,
             "experts": erring,
-            "methods that need a generative model, where there is none": apart,
         }
         return [f"{what}: {', '.join(names)}" for what, names in said.items() if names]
 
@@ -58,7 +53,4 @@ class Entries:
 def entries_of(methods: str | None, tasks: str | None, experts: str | None, seeds: int) -> Entries:
     """What the options of the command name; by default every method of the package in every task."""
     chosen = list(METHODS.values()) if methods is None else methods_of(methods)
-    found = tasks_of(tasks, experts)
-    if tasks is None:
-        found = without_gymnasium(found)
-    return Entries(tuple(chosen), tuple(found), seeds)
+    return Entries(tuple(chosen), tuple(tasks_of(tasks, experts)), seeds)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from aceirl.arena.methods import Method, entered_by, named_method
 from aceirl.arena.tasks import GROWTH, Drawn, Task, drawn
 from aceirl.certificates import KINDS, CertificateKind
+from aceirl.counts import ExpertKind
 from aceirl.errors import InputError
 from aceirl.experiments.performing import Finished, carry_out, parquet, warm_up
 from aceirl.experiments.specs import Frozen, key_of
@@ -72,7 +74,7 @@ class ArenaCell(Frozen):
     @property
     def compiled(self) -> tuple[object, ...]:
         """What decides which code has to be compiled for the run."""
-        return self.method, self.code, self.task.expert == "optimal", self.task.ours
+        return self.method, self.code, self.task.expert == "optimal"
 
 
 @dataclass(frozen=True)
@@ -107,26 +109,26 @@ NAMES = [
 SCHEMA = pa.schema([*NAMES, *((one.name, TYPES[str(one.type)]) for one in fields(Point))])
 
 
-def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn, Drawn]]:
-    """The measurements of a run, each with its turn and the task.
+def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
+    """The measurements of a run, each with its turn.
 
-    It ends when the budget is spent, or earlier if two measurements in a row had both regrets at most `REGRET` and the
-    certificate, if the method has one, holds.
+    It ends when the budget is spent, or earlier if both regrets have been at most `REGRET` while the samples doubled,
+    and the certificate, if the method has one, holds.
     """
-    with drawn(cell.task, cell.seed) as task:
-        settings = cell.settings.model_copy(update=task.known)
-        kind = claim_kind(cell.entry, task)
-        due, good, certified = 0.0, 0, kind is None
-        for turn in learn(task.environment, task.expert, settings):
-            if turn.samples < due and not turn.stopped:
-                continue
-            due = turn.samples * (1 + GROWTH)
-            point = measured(turn, task, kind)
-            yield point, turn, task
-            good = good + 1 if max(point.policy_regret, point.transfer_regret) <= REGRET else 0
-            certified = certified or point.certified
-            if good >= 2 and certified:
-                return
+    task = drawn(cell.task, cell.seed)
+    kind = claim_kind(cell.entry, task)
+    due, good_since, certified = 0.0, np.inf, kind is None
+    for turn in learn(task.environment, task.expert, cell.settings):
+        if turn.samples < due and not turn.stopped:
+            continue
+        due = turn.samples * (1 + GROWTH)
+        point = measured(turn, task, kind)
+        yield point, turn
+        good = max(point.policy_regret, point.transfer_regret) <= REGRET
+        good_since = min(good_since, turn.samples) if good else np.inf
+        certified = certified or point.certified
+        if certified and turn.samples >= 2 * good_since:
+            return
 
 
 def claim_kind(method: Method, task: Drawn) -> CertificateKind | None:
@@ -134,8 +136,6 @@ def claim_kind(method: Method, task: Drawn) -> CertificateKind | None:
     asked = method.certificate
     kind: CertificateKind | None = KINDS[asked]() if isinstance(asked, str) else asked
     if kind is not None:
-        from aceirl.counts import ExpertKind
-
         try:
             kind.check(ExpertKind(task.expert.deterministic, task.expert.stationary))
         except InputError:
@@ -145,19 +145,18 @@ def claim_kind(method: Method, task: Drawn) -> CertificateKind | None:
 
 def measured(turn: Turn, task: Drawn, kind: CertificateKind | None) -> Point:
     """How good the policy and the reward are that a turn ended with."""
-    belief, names = turn.belief, task.names or turn.names
-    regret, lost = task.regret_and_loss(turn.policy, names)
-    n_states = turn.counts.shape[1]
+    belief, names, n_states = turn.belief, task.problem.layout.state_names, task.problem.mdp.n_states
+    value = task.truth.value(turn.policy)
     elsewhere = [planning_regret(belief.recovered, names, n_states, target) for target in task.targets.values()]
     # A kind of the package has gathered its evidence under its name, whatever the run stops on.
     claimed = None if kind is None else float(belief.certificates.get(kind.name, kind).value(belief))
     return Point(
         samples=turn.samples,
         answers=belief.estimate.kind.given(turn.counts),
-        policy_regret=regret,
+        policy_regret=task.truth.regret_of(value),
         transfer_regret=sum(elsewhere) / len(elsewhere),
         claimed=claimed,
-        lost=lost,
+        lost=task.expert_value - value,
         certified=claimed is not None and belief.target.reached(claimed),
     )
 
@@ -172,10 +171,10 @@ def _(cell: ArenaCell) -> Finished:
     began, worked = time.perf_counter(), time.thread_time()
     found = list(points(cell))
     seconds = {"total": time.perf_counter() - began, "processor": time.thread_time() - worked}
-    last, turn, task = found[-1]
-    rows = [point for point, _, _ in found]
+    last, turn = found[-1]
+    rows = [point for point, _ in found]
     names: dict[str, Any] = {"run": cell.key, "task": cell.task.key, "method": cell.method, "seed": cell.seed}
-    names |= dict(zip(("horizon", "states", "actions"), task.home.mdp.shape, strict=True))
+    names |= dict(zip(("horizon", "states", "actions"), turn.counts.shape, strict=True))
     columns = {name: [value] * len(rows) for name, value in names.items()}
     columns |= {one.name: [getattr(row, one.name) for row in rows] for one in fields(Point)}
     file = parquet(columns, SCHEMA, {"arena": VERSION, **cell.model_dump()})

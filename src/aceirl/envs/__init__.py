@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from aceirl.envs.chain import chain
+from aceirl.envs.cliff import cliff_walking
 from aceirl.envs.deep_sea import deep_sea
 from aceirl.envs.double_chain import double_chain
 from aceirl.envs.four_paths import four_paths, four_paths_released
+from aceirl.envs.frozen_lake import frozen_lake
 from aceirl.envs.garnet import garnet
 from aceirl.envs.gridworld import gridworld, gridworld_released
 from aceirl.envs.layout import Layout
@@ -58,6 +60,10 @@ ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
         "rooms": EnvironmentSpec(rooms, "four rooms with doors between them, a goal in the corner of one"),
         "garnet": EnvironmentSpec(garnet, "random transitions to few states each, a reward in one of them"),
         "small-taxi": EnvironmentSpec(small_taxi, "fetch a passenger at one stop, bring it to the other"),
+        "frozen-lake": EnvironmentSpec(frozen_lake, "across slippery ice, past the holes, to a gift"),
+        "cliff-walking": EnvironmentSpec(
+            cliff_walking, "along a cliff or well away from it; a step over it starts anew"
+        ),
         "four-paths-released": EnvironmentSpec(
             four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre"
         ),

@@ -34,6 +34,8 @@ ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
     "rooms": {"other dynamics": {"failure": 0.3}, "door closed": {"closed": 2}},
     "garnet": {"other dynamics": {}},
     "small-taxi": {"other dynamics": {"failure": 0.3}},
+    "frozen-lake": {"other dynamics": {"slip": 0.6}},
+    "cliff-walking": {"other dynamics": {"failure": 0.3}},
 }
 
 # As good as certain: what each row of a known process counts as having been seen.
