@@ -1,7 +1,6 @@
-"""A method of your own in the arena. Copy this file, change `plan`, and run
+"""A method of your own in the arena: copy this file, change `plan`, and run it beside others."""
 
-aceirl arena --methods guided,random,my_method.py --tasks gridworld,lock --seeds 5 --out mine
-"""
+# aceirl arena --methods guided,random,my_method.py --tasks gridworld,lock --seeds 5 --out mine
 
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ class MyMethod:
     wander: float = 0.2
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """Where to go next, from all that is known."""
         horizon, n_states, n_actions = belief.shape
         return Plan(
             policy=np.full(belief.shape, 1 / n_actions),  # how to act where the expert is not followed

@@ -214,6 +214,11 @@ def settings():
         ("from aceirl.arena import method\n@method('a', source='b')\ndef f(): return 3", "must return settings, got 3"),
         ("from aceirl.arena import method\n@method('a', source='b', speed=3)\ndef f(): return {}", "setting 'speed'"),
         ("from aceirl.arena import method\n@method('a', source='b', access='x')\ndef f(): return {}", "access .* 'x'"),
+        (
+            "from aceirl.arena import method\n@method('a', source='b', claims='x')\ndef f(): return {}",
+            "certificate 'x'",
+        ),
+        ("from aceirl.arena import method\n@method('a', source='b', certify='set')\ndef f(): return {}", "with claims"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(code: str, says: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from aceirl.arena.methods import Method, entered_by, named_method
 from aceirl.arena.tasks import GROWTH, Drawn, Task, drawn
-from aceirl.certificates import KINDS, CertificateKind
+from aceirl.certificates import CertificateKind
 from aceirl.counts import ExpertKind
 from aceirl.errors import InputError
 from aceirl.experiments.performing import Finished, carry_out, parquet, warm_up
@@ -133,8 +133,7 @@ def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
 
 def claim_kind(method: Method, task: Drawn) -> CertificateKind | None:
     """The certificate that a method stops on; None if it claims nothing, or nothing can be certified of this expert."""
-    asked = method.certificate
-    kind: CertificateKind | None = KINDS[asked]() if isinstance(asked, str) else asked
+    kind = method.certificate
     if kind is not None:
         try:
             kind.check(ExpertKind(task.expert.deterministic, task.expert.stationary))

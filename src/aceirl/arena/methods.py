@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
+from aceirl.certificates import CertificateKind
 from aceirl.errors import InputError, unknown_name
 from aceirl.settings import Settings
 
@@ -32,8 +33,8 @@ class Method:
     """One entry of the arena.
 
     `choices` are fields of `Settings`; those not named have their defaults, or are the task's. `source` is the paper.
-    `claims` is the certificate that the method stops on, by name, or `none`; a certificate among the choices goes
-    before it. `code` is the text of the file it comes from, empty for one of the package.
+    `claims` is the certificate that the method would stop on, by its name or the dotted name of its class, or `none`.
+    `code` is the text of the file `path` that it comes from, empty for one of the package.
     """
 
     name: str
@@ -52,15 +53,14 @@ class Method:
     def settings(self, **given: Any) -> Settings:
         """The settings of a run: what is given, and the method's own choices, which go before it.
 
-        No run ends because something is certified; what the method would have claimed is noted beside it.
+        No run ends because something is certified: what the method claims is noted, and the run goes on.
         """
-        return Settings(**{**given, **self.choices, "certify": None})
+        return Settings(**{**given, **self.choices}, certify=None)
 
     @property
-    def certificate(self) -> Any:
-        """The certificate that it stops on, a kind or its name; None if it claims nothing."""
-        asked = self.choices.get("certify", self.claims)
-        return None if asked in (None, NO_CLAIM) else asked
+    def certificate(self) -> CertificateKind | None:
+        """The certificate that it would stop on; None if it claims nothing."""
+        return Settings(certify=self.claims).certify
 
 
 def _ours(name: str, source: str, summary: str, **options: Any) -> Method:
@@ -112,8 +112,10 @@ def method(name: str, *, source: str, claims: str = NO_CLAIM, access: str = "", 
                 raise InputError(f"the function of method {name!r} must return settings, got {own!r}")
         needs = access or getattr(thing, "access", EPISODES)
         summary = getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
+        if "certify" in {**own, **choices}:
+            raise InputError(f"method {name!r} names its certificate with claims, not with certify")
         entry = Method(name, source, MappingProxyType({**own, **choices}), needs, summary, claims)
-        entry.settings()  # what is wrong is said here, before any run
+        _ = entry.settings(), entry.certificate  # what is wrong is said here, before any run
         _entered[name] = entry
         return thing
 
