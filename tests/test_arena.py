@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import product
@@ -280,7 +281,7 @@ def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) ->
     )  # fmt: skip
 
 
-def series(task: str, name: str, samples: list[int | None], **changed: Any) -> list[Run]:
+def series(task: str, name: str, samples: Sequence[int | None], **changed: Any) -> list[Run]:
     return [run(task, name, seed, one, **dict(changed)) for seed, one in enumerate(samples)]
 
 
@@ -342,7 +343,7 @@ def test_ranks_are_those_of_the_means_and_the_critical_difference_is_demsars() -
     found = ranking(Results(tuple(runs)), "transfer", "samples")
     assert found is not None
     assert found.methods == ("w", "x", "y", "z")
-    np.testing.assert_allclose(found.ranks, [[1, 2, 3, 4], [2, 1, 3, 4], [2.5, 2.5, 1, 4]])
+    np.testing.assert_allclose(found.ranks, np.array([[1, 2, 3, 4], [2, 1, 3, 4], [2.5, 2.5, 1, 4]]))
     np.testing.assert_allclose(found.mean, [5.5 / 3, 5.5 / 3, 7 / 3, 4])
     # Friedman's statistic by hand, without correction for the one tie.
     k, n = 4, 3
@@ -380,12 +381,12 @@ def test_signed_ranks_agree_with_trying_all_signs_and_holm_with_its_definition()
 def test_a_method_is_compared_with_the_reference_and_with_itself_before() -> None:
     slow = [40 + seed for seed in range(20)]
     fast = [20 + seed // 2 for seed in range(20)]
-    results = Results((*series("a", "guided", list(fast)), *series("a", "slow", list(slow))))
+    results = Results((*series("a", "guided", fast), *series("a", "slow", slow)))
     (found,) = against_reference(results, "transfer", "samples")
     assert found.method == "slow"
     assert found.ratio == pytest.approx(np.exp(np.mean(np.log(slow) - np.log(fast))))
     assert found.differs
-    before = Results((*series("a", "guided", list(slow)[:10]), *series("b", "guided", [1, 2])))
+    before = Results((*series("a", "guided", slow[:10]), *series("b", "guided", [1, 2])))
     (changed,) = against_store(results, before, "transfer", "samples")
     assert (changed.method, changed.pairs) == ("guided", 10)
     assert changed.ratio < 1

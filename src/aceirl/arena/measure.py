@@ -61,7 +61,8 @@ class ArenaCell(Frozen):
     @cached_property
     def key(self) -> str:
         """A name that two runs share if, and only if, all that determines them is equal."""
-        own = {"code": self.code} if self.code else {"choices": self.settings.model_dump(exclude={"seed"})}
+        choices = {"choices": self.settings.model_dump(exclude={"seed"}), "claims": self.entry.claims}
+        own = {"code": self.code} if self.code else choices
         return key_of(
             {"arena": VERSION, "task": self.task.model_dump(), "method": self.method, "seed": self.seed} | own
         )
