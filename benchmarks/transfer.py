@@ -55,7 +55,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
             entropy = transfer_loss(results.of(known.name, STRATEGY), "occupancy")
             rivals.add(scenario.title, *(transfer_loss(runs, plan) for plan in RIVALS), entropy)
 
-    names = list(dict.fromkeys(["every start", *(name for there in ELSEWHERE.values() for name in there)]))
+    there = [name for scenario in spec.scenarios for name in ELSEWHERE[scenario.environment]]
+    names = list(dict.fromkeys(["every start", *there]))
     targets = report.table(
         "transfer-targets",
         frame.Column(f"`{STRATEGY}`"),

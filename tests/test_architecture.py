@@ -58,6 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outputs": ENGINE | {"turns", "engine", "loop", "envs", "experts"},
     "show": RUNS | {"runs", "goal", "recorded", "support"},
     "experiments": RUNS | {"runs", "transfer", "outputs", "show", "__init__"},
+    "arena": RUNS | {"runs", "transfer", "experiments", "show"},
     # A page drives the engine. It knows no rule of learning: neither rewards nor radii, neither plans nor bounds.
     "web": {
         "errors",
@@ -75,12 +76,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"certificates", "envs", "experts", "sources", "runs", "goal", "show", "__init__"},
     "choosing": RUNS | {"runs"},
     "cli": RUNS
-    | {"choosing", "runs", "recorded", "transfer", "learner", "outputs", "show", "experiments", "web", "__init__"},
+    | {
+        "choosing",
+        "runs",
+        "recorded",
+        "transfer",
+        "learner",
+        "outputs",
+        "show",
+        "experiments",
+        "arena",
+        "web",
+        "__init__",
+    },
     "__main__": {"cli"},
 }
 
 # Libraries that only some units may touch. Any other library is free.
-SHOWING = {"show", "experiments", "cli", "web"}
+SHOWING = {"show", "experiments", "arena", "cli", "web"}
 RESERVED: dict[str, set[str]] = {
     "matplotlib": SHOWING,
     "pandas": SHOWING,

@@ -380,7 +380,7 @@ def test_elsewhere_the_expert_wants_what_it_wanted() -> None:
     scenario = next(one for one in SPECS["transfer"].scenarios if one.environment == "four-paths")
     goals = set()
     for seed in range(6):
-        found = targets(scenario.cell("probe", seed))
+        found = targets(scenario.environment, seed, scenario.parameters)
         home = make("four-paths", seed)
         for target in found.values():
             np.testing.assert_array_equal(target.reward, home.reward)

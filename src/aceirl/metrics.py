@@ -26,8 +26,12 @@ class Truth:
 
     def regret(self, policy: FloatArray | IntArray) -> float:
         """Paper, §Experiments: `(V* - V^π)/(V* - V_worst)`, in [0, 1]; 0 where all policies are worth the same."""
+        return self.regret_of(self.value(policy))
+
+    def regret_of(self, value: float) -> float:
+        """The same of a policy whose expected return is known."""
         span = self.best - self.worst
-        return 0.0 if span <= 0 else min(1.0, max(0.0, (self.best - self.value(policy)) / span))
+        return 0.0 if span <= 0 else min(1.0, max(0.0, (self.best - value) / span))
 
     def visits(self, policy: FloatArray | IntArray) -> FloatArray:
         """`[H, S, A]`: where a policy goes in the true process."""

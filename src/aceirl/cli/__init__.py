@@ -1,6 +1,7 @@
 """Parse, call, show. Heavy parts are loaded by the command that needs them, so that help comes at once."""
 
 from aceirl.cli import advising as advising
+from aceirl.cli import arena as arena
 from aceirl.cli import experiments as experiments
 from aceirl.cli import exporting as exporting
 from aceirl.cli import inferring as inferring

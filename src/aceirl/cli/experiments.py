@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,10 @@ import typer
 from aceirl.cli.app import command
 
 if TYPE_CHECKING:
-    from aceirl.experiments.specs import Cell, Spec
+    from aceirl.experiments.performing import Work
+    from aceirl.experiments.report import Written
+    from aceirl.experiments.specs import Spec
+    from aceirl.experiments.store import Store
     from aceirl.experiments.sweep import Progress, Workers
 
 
@@ -88,13 +91,19 @@ def _carry_out(
 ) -> None:
     from aceirl.experiments.report import write_report
     from aceirl.experiments.store import Store
-    from aceirl.experiments.sweep import sweep as carry_out
 
     specs = [spec if seeds is None else spec.with_seeds(seeds) for spec in specs]
     store = Store(out / "runs")
+    failed = swept([cell for spec in specs for cell in spec.cells()], store, jobs, cluster)
+    show(write_report(specs, store, out, command=shlex.join(["aceirl", *sys.argv[1:]]), paper=paper), failed)
+
+
+def swept(cells: Sequence[Work], store: Store, jobs: int | None, cluster: str | None) -> int:
+    """Carry out all runs that the store does not have, and show it; how many failed."""
+    from aceirl.experiments.sweep import sweep as carry_out
+
     workers = _workers(jobs or os.cpu_count() or 1, cluster)
     began, last = time.perf_counter(), None
-    cells = [cell for spec in specs for cell in spec.cells()]
     with _watching(cells) as watch:
         for progress in carry_out(cells, store, workers):
             watch(progress)
@@ -102,15 +111,16 @@ def _carry_out(
     assert last is not None
     seconds = time.perf_counter() - began
     print(f"{last.finished:,} runs done, {last.kept:,} kept from before, {last.failed:,} failed, in {seconds:,.0f} s")
-    report = write_report(specs, store, out, command=shlex.join(["aceirl", *sys.argv[1:]]), paper=paper)
+    return last.failed
+
+
+def show(report: Written, failed: int) -> None:
+    """What a report says, and where it is; exit code 1 if runs failed."""
     for line in report.lines:
         print(line)
     print(f"Report: {report.path}")
-    if last.failed:
-        print(
-            f"aceirl: {last.failed} runs failed; the report names them, and the same command tries again",
-            file=sys.stderr,
-        )
+    if failed:
+        print(f"aceirl: {failed} runs failed; the report names them, and the same command tries again", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -134,7 +144,7 @@ def _workers(jobs: int, cluster: str | None) -> Workers:
 
 
 @contextmanager
-def _watching(cells: Iterable[Cell]) -> Iterator[Any]:
+def _watching(cells: Iterable[Work]) -> Iterator[Any]:
     """Show progress: a live display on a terminal, else a line now and then."""
     from aceirl.cli.watching import LiveDisplay, PlainLines, Remaining
 

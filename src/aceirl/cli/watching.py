@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aceirl.experiments.specs import Cell
+    from aceirl.experiments.performing import Work
     from aceirl.experiments.sweep import Progress
 
 LINE_EVERY = 10.0  # seconds
@@ -18,7 +18,7 @@ ROWS = 24  # the display stays on one screen
 class Remaining:
     """What is left of a sweep, and how long it should take, judged by the runs of the same kind so far."""
 
-    def __init__(self, cells: Iterable[Cell]) -> None:
+    def __init__(self, cells: Iterable[Work]) -> None:
         self.kinds: dict[str, tuple[str, str]] = {}
         self.left: dict[tuple[str, str], int] = {}
         self.spent: dict[tuple[str, str], list[float]] = {}
@@ -27,8 +27,7 @@ class Remaining:
         self.busy = 1
         for cell in cells:
             if cell.key not in self.kinds:
-                kind = (f"{cell.environment}, N_E = {cell.settings.episodes_per_iteration}", cell.strategy)
-                self.kinds[cell.key] = kind
+                self.kinds[cell.key] = kind = cell.place
                 self.left[kind] = self.left.get(kind, 0) + 1
 
     def learn(self, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The paper's environments by name, each a `Problem` drawn from a seed."""
+"""Environments by name, the paper's and those of the arena, each a `Problem` drawn from a seed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 
 from aceirl.envs.chain import chain
+from aceirl.envs.cliff import cliff_walking
+from aceirl.envs.deep_sea import deep_sea
 from aceirl.envs.double_chain import double_chain
 from aceirl.envs.four_paths import four_paths, four_paths_released
+from aceirl.envs.frozen_lake import frozen_lake
+from aceirl.envs.garnet import garnet
 from aceirl.envs.gridworld import gridworld, gridworld_released
 from aceirl.envs.layout import Layout
+from aceirl.envs.lock import combination_lock
 from aceirl.envs.problem import Problem, check_count
 from aceirl.envs.random_mdp import random_mdp, random_mdp_released
+from aceirl.envs.rooms import rooms
+from aceirl.envs.taxi import small_taxi
 from aceirl.errors import unknown_name
 
 __all__ = ["ENVIRONMENTS", "EnvironmentSpec", "Layout", "Problem", "make"]
@@ -33,8 +40,8 @@ class EnvironmentSpec:
     summary: str
 
     @property
-    def parameters(self) -> dict[str, int | float]:
-        """The names of what can be changed, with the paper's values."""
+    def parameters(self) -> dict[str, Any]:
+        """The names of what can be changed, with the values they have by default."""
         signature = inspect.signature(self.builder).parameters.values()
         return {p.name: p.default for p in signature if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
@@ -46,6 +53,17 @@ ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
         "chain": EnvironmentSpec(chain, "a short walk with one good action of ten, and a pit beside it"),
         "gridworld": EnvironmentSpec(gridworld, "a 3x3 room with a sticky centre, a goal right of it"),
         "random-mdp": EnvironmentSpec(random_mdp, "random transitions and rewards, nine states"),
+        "deep-sea": EnvironmentSpec(
+            deep_sea, "a dive of which only the one that always steers right finds the treasure"
+        ),
+        "combination-lock": EnvironmentSpec(combination_lock, "one sequence of digits opens it, a wrong digit jams it"),
+        "rooms": EnvironmentSpec(rooms, "four rooms with doors between them, a goal in the corner of one"),
+        "garnet": EnvironmentSpec(garnet, "random transitions to few states each, a reward in one of them"),
+        "small-taxi": EnvironmentSpec(small_taxi, "fetch a passenger at one stop, bring it to the other"),
+        "frozen-lake": EnvironmentSpec(frozen_lake, "across slippery ice, past the holes, to a gift"),
+        "cliff-walking": EnvironmentSpec(
+            cliff_walking, "along a cliff or well away from it; a step over it starts anew"
+        ),
         "four-paths-released": EnvironmentSpec(
             four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre"
         ),

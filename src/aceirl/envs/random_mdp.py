@@ -30,7 +30,7 @@ def _build(
     initial = _distributions(rng, (n_states,))
     transitions = _distributions(rng, (*matrices, n_states, n_actions, n_states))
     mdp = MDP.from_dense(transitions, initial=initial, horizon=horizon)
-    return Problem.solved(name, mdp, rng.random(mdp.shape), _layout(n_states, n_actions), rng)
+    return Problem.solved(name, mdp, rng.random(mdp.shape), ring_layout(n_states, n_actions), rng)
 
 
 def _distributions(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -40,7 +40,7 @@ def _distributions(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArr
     return normalised
 
 
-def _layout(n_states: int, n_actions: int) -> Layout:
+def ring_layout(n_states: int, n_actions: int) -> Layout:
     """A ring, clockwise from the top, neighbours one apart: these states have no place of their own."""
     angle = np.pi / 2 - 2 * np.pi * np.arange(n_states) / n_states
     radius = 0.0 if n_states == 1 else 0.5 / np.sin(np.pi / n_states)

@@ -71,12 +71,14 @@ class Summary:
 
 def summary(runs: Sequence[RunResult], threshold: float) -> Summary | None:
     """The samples that these runs needed; None if there are none."""
-    if not runs:
-        return None
-    samples, censored = samples_needed(runs, threshold)
-    low, high = bootstrap(samples, lambda draws: draws.mean(axis=-1))
-    error = float(samples.std(ddof=1) / np.sqrt(len(samples))) if len(samples) > 1 else 0.0
-    return Summary(len(runs), int(censored.sum()), float(samples.mean()), error, low, high)
+    return summary_of(*samples_needed(runs, threshold)) if runs else None
+
+
+def summary_of(spent: FloatArray, censored: IntArray) -> Summary:
+    """The mean of what runs spent, `[runs]`; `censored [runs]` is 1 where that was in vain."""
+    low, high = bootstrap(spent, lambda draws: draws.mean(axis=-1))
+    error = float(spent.std(ddof=1) / np.sqrt(len(spent))) if len(spent) > 1 else 0.0
+    return Summary(len(spent), int(censored.sum()), float(spent.mean()), error, low, high)
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,18 @@ def curve(runs: Sequence[RunResult], points: int = 200) -> Curve | None:
 
     The band is the normal one, mean ± 1.96 standard errors, cut at 0 and 1.
     """
-    if not runs:
-        return None
-    first = max(int(run.samples[0]) for run in runs)
-    last = max(int(run.samples[-1]) for run in runs)
-    every = np.unique(np.concatenate([run.samples for run in runs]))
+    return mean_curve([(run.samples, run.regret) for run in runs], points) if runs else None
+
+
+def mean_curve(runs: Sequence[tuple[IntArray, FloatArray]], points: int = 200) -> Curve:
+    """The same of runs that are given as `(samples [K], regret [K])`; there must be one."""
+    first = max(int(samples[0]) for samples, _ in runs)
+    last = max(int(samples[-1]) for samples, _ in runs)
+    every = np.unique(np.concatenate([samples for samples, _ in runs]))
     grid = every[(every >= first) & (every <= last)].astype(np.float64)
     if len(grid) > points:
         grid = grid[np.unique(np.linspace(0, len(grid) - 1, points).astype(int))]
-    regret = np.array([run.regret[np.searchsorted(run.samples, grid, side="right") - 1] for run in runs])
+    regret = np.array([regret[np.searchsorted(samples, grid, side="right") - 1] for samples, regret in runs])
     mean = regret.mean(axis=0)
     error = regret.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.zeros_like(mean)
     return Curve(grid, mean, np.clip(mean - 1.96 * error, 0, 1), np.clip(mean + 1.96 * error, 0, 1))
@@ -234,19 +239,23 @@ class Verdict:
 
 
 def adjusted(found: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts claim by claim, with Holm's correction: the k-th smallest of n times n-k+1, never falling."""
+    """The verdicts claim by claim, with Holm's correction for all tests of a claim."""
     claims = list(dict.fromkeys(verdict.claim for verdict in found))
-    corrected: dict[int, float] = {}
+    every = []
     for claim in claims:
-        members = sorted(
-            (i for i, verdict in enumerate(found) if verdict.claim == claim), key=lambda i: found[i].p_value
-        )
-        largest = 0.0
-        for rank, i in enumerate(members):
-            largest = max(largest, min(1.0, found[i].p_value * (len(members) - rank)))
-            corrected[i] = largest
-    every = [replace(verdict, adjusted=corrected[i]) for i, verdict in enumerate(found)]
-    return sorted(every, key=lambda verdict: claims.index(verdict.claim))
+        members = [verdict for verdict in found if verdict.claim == claim]
+        corrected = holm([verdict.p_value for verdict in members])
+        every += [replace(verdict, adjusted=p) for verdict, p in zip(members, corrected, strict=True)]
+    return every
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for n tests: the k-th smallest times n-k+1, never falling, at most one; in the same order."""
+    order = np.argsort(p_values, kind="stable")
+    raised = np.asarray(p_values)[order] * np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(raised))
+    return [float(p) for p in corrected]
 
 
 def verdicts(results: Results) -> list[Verdict]:

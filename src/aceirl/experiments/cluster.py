@@ -6,14 +6,13 @@ import logging
 import queue
 import signal
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
 from aceirl.errors import InputError
-from aceirl.experiments.performing import Failed, Outcome, perform
-from aceirl.experiments.specs import Cell
+from aceirl.experiments.performing import Failed, Outcome, Work, perform
 from aceirl.experiments.sweep import compile_once
 
 LOOK_AGAIN = 0.5  # seconds between two looks at whether the scheduler is still there
@@ -34,7 +33,7 @@ class Cluster:
         self.address, self.patience = address, patience
         self.busy = 0
 
-    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+    def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """Runs come back as they finish, in any order."""
         left = {cell.key: cell for cell in cells}
         while left:
@@ -46,7 +45,7 @@ class Cluster:
             except ConnectionLost:
                 continue
 
-    def _round(self, client: Any, left: dict[str, Cell]) -> Iterator[Outcome]:
+    def _round(self, client: Any, left: dict[str, Work]) -> Iterator[Outcome]:
         """Hand out all that is left, and bring in what comes back, until the connection breaks."""
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         # The key is the run's name: two sweeps on one scheduler then wait for the same run instead of doing it twice.
@@ -96,7 +95,7 @@ class LocalCluster:
     def __init__(self, jobs: int) -> None:
         self.busy = jobs
 
-    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+    def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """As on any cluster."""
         import distributed
 
@@ -121,7 +120,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _outcome(future: Any, cell: Cell) -> Outcome:
+def _outcome(future: Any, cell: Work) -> Outcome:
     """What a future holds. A run the cluster could not do fails; a future that got lost is no fault of the run."""
     from distributed import KilledWorker
 

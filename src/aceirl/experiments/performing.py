@@ -6,9 +6,10 @@ import io
 import json
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import singledispatch
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +57,34 @@ LABELS = [("plan", pa.string()), ("target", pa.string())]
 SCHEMA = pa.schema([*NAMES, *NUMBERS, *LABELS, ("visits", pa.list_(pa.int64()))])
 
 
+class Work(Protocol):
+    """One run, with all that determines it: a `Cell`, or one of the arena. It can travel to any process."""
+
+    @property
+    def key(self) -> str:
+        """A name that two runs share if, and only if, all that determines them is equal."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of problem and run."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The row and the column of a table in which the run stands."""
+
+    @property
+    def compiled(self) -> tuple[object, ...]:
+        """What decides which code has to be compiled for the run."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The fields as plain values."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """A run that came to its end: `file` is the same, byte for byte, wherever it was done; `seconds` are not."""
 
-    cell: Cell
+    cell: Work
     key: str
     file: bytes
     seconds: dict[str, float]
@@ -72,7 +96,7 @@ class Finished:
 class Failed:
     """A run that did not: what went wrong, in one line and in full."""
 
-    cell: Cell
+    cell: Work
     key: str
     error: str
     trace: str = ""
@@ -81,21 +105,34 @@ class Failed:
 Outcome = Finished | Failed
 
 
-def perform(cell: Cell) -> Outcome:
+def perform(cell: Work) -> Outcome:
     """Carry out a run. Whatever goes wrong in it is part of the outcome."""
     try:
-        return _performed(cell)
+        return carry_out(cell)
     except Exception as error:
         message = " ".join(str(error).split())
         return Failed(cell, cell.key, f"{type(error).__name__}: {message}", traceback.format_exc())
 
 
-def warm_up(cell: Cell) -> None:
+@singledispatch
+def warm_up(cell: Work) -> None:
     """Compile what a run needs, by doing its first iteration; the compiled code is kept on disk for all processes."""
+    raise TypeError(f"nobody knows how to carry out a {type(cell).__name__}")
+
+
+@singledispatch
+def carry_out(cell: Work) -> Finished:
+    """A run, to its end; each kind of run registers its own way."""
+    raise TypeError(f"nobody knows how to carry out a {type(cell).__name__}")
+
+
+@warm_up.register
+def _(cell: Cell) -> None:
     next(_turns(cell), None)
 
 
-def _performed(cell: Cell) -> Finished:
+@carry_out.register
+def _(cell: Cell) -> Finished:
     began, worked = time.perf_counter(), time.thread_time()
     records, planning, inferring, turn = [], 0.0, 0.0, None
     labels: list[tuple[str, str]] = []
@@ -175,8 +212,12 @@ def _parquet(cell: Cell, records: list[tuple[Record, float]], counts: Counts, la
     for place, (name, _) in enumerate(LABELS):
         columns[name] = [label[place] for label in labels] or [None] * rows
     columns["visits"] = [None] * (rows - 1) + [np.asarray(counts.visits.sum(axis=(0, 2))).tolist()]
-    metadata = {CELL: json.dumps({"results": RESULTS_VERSION, **cell.model_dump()}, sort_keys=True)}
-    table = pa.table(columns, schema=SCHEMA.with_metadata(metadata))
+    return parquet(columns, SCHEMA, {"results": RESULTS_VERSION, **cell.model_dump()})
+
+
+def parquet(columns: Mapping[str, list[Any]], schema: pa.Schema, cell: Mapping[str, Any]) -> bytes:
+    """A table as the bytes of a file, with all that determines its run in the metadata."""
+    metadata = {CELL: json.dumps(cell, sort_keys=True)}
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
+    pq.write_table(pa.table(columns, schema=schema.with_metadata(metadata)), buffer, compression="zstd")
     return buffer.getvalue()

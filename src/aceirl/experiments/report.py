@@ -146,9 +146,9 @@ def write_report(specs: Sequence[Spec], store: Store, out: Path, *, command: str
                 sections=sections,
                 paper=paper,
                 times=_times(every),
-                versions=_versions(),
+                versions=versions(),
                 command=command,
-                colours=_strategy_colours(),
+                colours=page_colours(),
                 colour_of=plots.strategy_colour,
                 ramp=plots.RAMP,
                 generative=needs_generative_model,
@@ -199,11 +199,11 @@ def _variables() -> dict[str, str]:
     """Colours of the figures that the page sets itself, so that they suit a light and a dark screen."""
     fixed = {plots.INK: "ink", plots.MUTED: "muted", plots.RULE: "rule", plots.MARK: "mark"}
     ramp = {colour: f"heat-{step}" for step, colour in enumerate(plots.RAMP)}
-    strategies = {colour: f"s{colour[1:]}" for colour in _strategy_colours()}
+    strategies = {colour: f"s{colour[1:]}" for colour in page_colours()}
     return fixed | ramp | strategies
 
 
-def _strategy_colours() -> dict[str, str]:
+def page_colours() -> dict[str, str]:
     """Every colour that may stand for a strategy, and a brighter one for a dark screen."""
     every = [*plots.STRATEGY_COLOURS.values(), *plots.OTHER_COLOURS]
     return {colour: _brighter(colour) for colour in every}
@@ -362,7 +362,8 @@ def _time(strategy: str, timed: Sequence[tuple[Mapping[str, float], int]]) -> Ti
     )
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What the runs were done with."""
     found = {"Python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     found["cores"] = str(os.cpu_count())
     return found | {name: importlib.metadata.version(name) for name in LIBRARIES}

@@ -67,9 +67,24 @@ class Cell(Frozen):
     @property
     def key(self) -> str:
         """A name that two runs share if, and only if, all that determines them is equal."""
-        own = self.model_dump(exclude=set() if self.source else {"source"})
-        everything = {"results": RESULTS_VERSION, **own}
-        return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()[:40]
+        return key_of(self.model_dump(exclude=set() if self.source else {"source"}))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The row and the column of a table in which the run stands."""
+        return f"{self.environment}, N_E = {self.settings.episodes_per_iteration}", self.strategy
+
+    @property
+    def compiled(self) -> tuple[object, ...]:
+        """What decides which code has to be compiled for the run."""
+        settings = self.settings
+        return settings.strategy, settings.irl, settings.confidence, settings.stationary_dynamics
+
+
+def key_of(everything: Mapping[str, Any]) -> str:
+    """A name for all that determines a run, the version of the results included."""
+    text = json.dumps({"results": RESULTS_VERSION, **everything}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
 class Scenario(Frozen):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aceirl.experiments.performing import Failed, Outcome
+from aceirl.experiments.performing import Failed, Outcome, Work
 from aceirl.experiments.specs import Cell
 from aceirl.files import DRAFT, disk, replace
 from aceirl.mdp import FloatArray, IntArray
@@ -60,11 +60,11 @@ class Store:
                     if time.time() - draft.stat().st_mtime > ABANDONED:
                         draft.unlink()
 
-    def path(self, cell: Cell) -> Path:
+    def path(self, cell: Work) -> Path:
         """Where the run's rows are, once it is finished."""
         return self.folder / f"{cell.key}.parquet"
 
-    def finished(self, cell: Cell) -> bool:
+    def finished(self, cell: Work) -> bool:
         """Whether the run's file is there, whole and as it was written."""
         return self._whole(cell) is not None
 
@@ -81,33 +81,40 @@ class Store:
             self._write(self.folder / f"{outcome.key}.parquet", outcome.file)
             error.unlink(missing_ok=True)
 
-    def read(self, cell: Cell) -> RunResult | None:
-        """The run's rows; None if it is not finished."""
+    def table(self, cell: Work) -> tuple[pa.Table, dict[str, float]] | None:
+        """The run's rows as they were written, and how long it took; None if it is not finished."""
         found = self._whole(cell)
         if found is None:
             return None
         file, beside = found
-        table = pq.read_table(pa.BufferReader(file), use_threads=False)
+        return pq.read_table(pa.BufferReader(file), use_threads=False), beside["seconds"]
+
+    def read(self, cell: Cell) -> RunResult | None:
+        """The rows of an experiment's run; None if it is not finished."""
+        found = self.table(cell)
+        if found is None:
+            return None
+        table, seconds = found
         return RunResult(
             cell=cell,
             samples=_column(table, "samples"),
             regret=_column(table, "regret"),
             answers=_column(table, "answers"),
             visits=np.asarray(table["visits"][-1].as_py(), dtype=np.int64),
-            seconds=beside["seconds"],
+            seconds=seconds,
             labels=tuple(zip(table["plan"].to_pylist(), table["target"].to_pylist(), strict=True))
             if cell.transfer
             else (),
         )
 
-    def error(self, cell: Cell) -> str | None:
+    def error(self, cell: Work) -> str | None:
         """What went wrong with the run the last time it was tried; None if nothing did."""
         try:
             return str(json.loads((self.folder / f"{cell.key}.error.json").read_text())["error"])
         except (OSError, ValueError, KeyError):
             return None
 
-    def _whole(self, cell: Cell) -> tuple[bytes, dict[str, Any]] | None:
+    def _whole(self, cell: Work) -> tuple[bytes, dict[str, Any]] | None:
         """The file and what lies beside it, if the one is what the other says."""
         try:
             file = self.path(cell).read_bytes()

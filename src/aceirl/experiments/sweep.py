@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from aceirl.experiments.performing import Failed, Outcome, perform, warm_up
-from aceirl.experiments.specs import Cell
+from aceirl.experiments.performing import Failed, Outcome, Work, perform, warm_up
 from aceirl.experiments.store import Store
 
 
@@ -41,11 +40,11 @@ class Workers(Protocol):
     def busy(self) -> int:
         """How many runs can be under way at once."""
 
-    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+    def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """The outcome of every run, in any order. Closing the iterator stops the work."""
 
 
-def sweep(cells: Iterable[Cell], store: Store, workers: Workers) -> Generator[Progress, None, None]:
+def sweep(cells: Iterable[Work], store: Store, workers: Workers) -> Generator[Progress, None, None]:
     """Carry out every run that the store does not have yet; progress after each.
 
     Interrupt it at any time: what was finished is in the store, and the next sweep of the same runs goes on from there.
@@ -76,7 +75,7 @@ class Here:
 
     busy = 1
 
-    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+    def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """Each run in turn."""
         for cell in cells:
             yield perform(cell)
@@ -88,7 +87,7 @@ class Processes:
     def __init__(self, jobs: int) -> None:
         self.busy = jobs
 
-    def outcomes(self, cells: list[Cell]) -> Generator[Outcome, None, None]:
+    def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """Runs come back as they finish. A process that dies takes its run with it, and the run is done again."""
         compile_once(cells)
         left = {cell.key: cell for cell in cells}
@@ -107,7 +106,7 @@ class Processes:
             except BrokenProcessPool:
                 yield Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
 
-    def _pool(self, cells: list[Cell]) -> Iterator[Outcome]:
+    def _pool(self, cells: Sequence[Work]) -> Iterator[Outcome]:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
@@ -122,12 +121,11 @@ class Processes:
                     outcomes.close()
 
 
-def compile_once(cells: list[Cell]) -> None:
+def compile_once(cells: Sequence[Work]) -> None:
     """Compile what these runs need before any process starts, so that none of them has to."""
-    kinds: dict[tuple[object, ...], Cell] = {}
+    kinds: dict[tuple[object, ...], Work] = {}
     for cell in cells:
-        settings = cell.settings
-        kinds.setdefault((settings.strategy, settings.irl, settings.confidence, settings.stationary_dynamics), cell)
+        kinds.setdefault(cell.compiled, cell)
     for cell in kinds.values():
         with suppress(Exception):  # a run that fails says so when its turn comes
             warm_up(cell)

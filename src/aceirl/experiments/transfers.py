@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from aceirl.turns import Turn
 # Seeds of other dynamics, far from those of the runs.
 OTHER_SEEDS = 1_000
 
-# What is different elsewhere. In Four Paths another seed draws other dynamics; its goal stays where the expert's is. In
-# Chain the last action is the worst one then, and any other the best.
+# What is different elsewhere. In Four Paths, GARNET, the lock and the deep sea another seed draws other dynamics; what
+# the expert wants stays where it is. In Chain the last action is the worst one then, and any other the best.
 ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
     "four-paths": {"other dynamics": {}},
     "double-chain": {"other dynamics": {"slip": 0.3}},
@@ -28,6 +29,13 @@ ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
         "other dynamics": {"advance": 0.3, "advance_other": 0.7, "recover": 0.01, "recover_other": 0.05},
     },
     "gridworld": {"other dynamics": {"failure": 0.1}, "obstacle moved": {"obstacle_up": 1}},
+    "deep-sea": {"other dynamics": {}},
+    "combination-lock": {"other code": {}},
+    "rooms": {"other dynamics": {"failure": 0.3}, "door closed": {"closed": 2}},
+    "garnet": {"other dynamics": {}},
+    "small-taxi": {"other dynamics": {"failure": 0.3}},
+    "frozen-lake": {"other dynamics": {"slip": 0.6}},
+    "cliff-walking": {"other dynamics": {"failure": 0.3}},
 }
 
 # As good as certain: what each row of a known process counts as having been seen.
@@ -43,14 +51,22 @@ PLANS = {
 }
 
 
-def targets(cell: Cell) -> dict[str, KnownProcess]:
+def targets(environment: str, seed: int, parameters: dict[str, Any]) -> dict[str, KnownProcess]:
     """Where the reward of a run is taken, by name; from every start, and with what the run's expert wants as truth."""
-    home = KnownProcess.of(make(cell.environment, cell.seed, **cell.parameters))
+    home = KnownProcess.of(make(environment, seed, **parameters))
     found = {"every start": home}
-    for name, changed in ELSEWHERE.get(cell.environment, {}).items():
-        there = make(cell.environment, cell.seed + OTHER_SEEDS, **(cell.parameters | changed))
+    for name, changed in ELSEWHERE.get(environment, {}).items():
+        there = make(environment, seed + OTHER_SEEDS, **(parameters | changed))
         found[name] = KnownProcess.of(there).valued_as(home)
     return {name: target.starting("uniform") for name, target in found.items()}
+
+
+def planning_regret(recovered: Recovered, names: Sequence[str], n_states: int, target: KnownProcess) -> float:
+    """What planning in a target with a recovered reward loses by the truth; `names` are those of the run's states."""
+    assert target.reward is not None
+    numbers = same_states(names, n_states, target)
+    policy, _ = best_actions(target.mdp, carried_reward(recovered, target, numbers))
+    return Truth(target.mdp, target.reward).regret(policy)
 
 
 def transfer_regrets(cell: Cell, turn: Turn) -> dict[tuple[str, str], float]:
@@ -59,15 +75,14 @@ def transfer_regrets(cell: Cell, turn: Turn) -> dict[tuple[str, str], float]:
     rewards = _with_known_dynamics(problem, turn) if cell.transfer == "known" else _with_estimates(turn)
     answers = turn.belief.estimate.expert_policy
     found: dict[tuple[str, str], float] = {}
-    for name, target in targets(cell).items():
-        assert target.reward is not None
-        truth = Truth(target.mdp, target.reward)
-        numbers = same_states(problem.layout.state_names, problem.mdp.n_states, target)
+    names, n_states = problem.layout.state_names, problem.mdp.n_states
+    for name, target in targets(cell.environment, cell.seed, cell.parameters).items():
         for plan, recovered in rewards.items():
-            policy, _ = best_actions(target.mdp, carried_reward(recovered, target, numbers))
-            found[plan, name] = truth.regret(policy)
+            found[plan, name] = planning_regret(recovered, names, n_states, target)
         if cell.transfer == "estimated":
-            found["answers", name] = truth.regret(np.ascontiguousarray(answers[:, numbers]))
+            assert target.reward is not None
+            numbers = same_states(names, n_states, target)
+            found["answers", name] = Truth(target.mdp, target.reward).regret(np.ascontiguousarray(answers[:, numbers]))
     return found
 
 

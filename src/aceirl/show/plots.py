@@ -84,11 +84,19 @@ def regret_curves(
     *,
     dashed: Collection[str] = (),
     legend: bool = True,
+    colours: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Mean regret over samples of several strategies, with bands; a small figure, made to stand beside others."""
+    """Mean regret over samples of several strategies, with bands; a small figure, made to stand beside others.
+
+    With `colours`, those that have none are drawn thin, in the background, and are not in the legend.
+    """
     figure, axes = _small_figure(title, legend)
-    for name, (samples, mean, low, high) in curves.items():
-        colour, style = strategy_colour(name), DASHES if name in dashed else "solid"
+    named, background = _split(curves, colours)
+    for samples, mean, _, _ in background.values():
+        axes.plot(samples, mean, color=RULE, linewidth=0.8)
+    for name, (samples, mean, low, high) in named.items():
+        colour = strategy_colour(name) if colours is None else colours[name]
+        style = DASHES if name in dashed else "solid"
         axes.fill_between(samples, low, high, color=colour, alpha=0.16, linewidth=0)
         axes.plot(samples, mean, color=colour, linewidth=_width(name), linestyle=style, label=name)
         if len(samples) == 1:
@@ -103,15 +111,26 @@ def regret_curves(
 
 
 def threshold_curves(
-    needed: Mapping[str, Band], title: str, *, dashed: Collection[str] = (), legend: bool = True
+    needed: Mapping[str, Band],
+    title: str,
+    *,
+    dashed: Collection[str] = (),
+    legend: bool = True,
+    colours: Mapping[str, str] | None = None,
+    over: str = "regret to get below",
 ) -> Figure:
     """Samples until the regret is below a threshold, over thresholds; `needed` is by strategy, as for `regret_curves`.
 
-    A strategy has no point where some of its runs never got there.
+    A strategy has no point where some of its runs never got there. What the samples are drawn `over` may be another
+    quantity, such as a size.
     """
     figure, axes = _small_figure(title, legend)
-    for name, (thresholds, mean, low, high) in needed.items():
-        colour, style = strategy_colour(name), DASHES if name in dashed else "solid"
+    named, background = _split(needed, colours)
+    for values, mean, _, _ in background.values():
+        axes.plot(values, mean, color=RULE, linewidth=0.8)
+    for name, (thresholds, mean, low, high) in named.items():
+        colour = strategy_colour(name) if colours is None else colours[name]
+        style = DASHES if name in dashed else "solid"
         axes.fill_between(thresholds, low, high, color=colour, alpha=0.16, linewidth=0)
         axes.plot(
             thresholds, mean, color=colour, linewidth=_width(name), linestyle=style, marker="o", markersize=2.6,
@@ -123,10 +142,16 @@ def threshold_curves(
     axes.yaxis.set_major_formatter(FuncFormatter(tick))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel("samples", color=MUTED, fontsize=8)
-    axes.set_xlabel("regret to get below", color=MUTED, fontsize=8)
+    axes.set_xlabel(over, color=MUTED, fontsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     _legend(figure, axes, legend)
     return figure
+
+
+def _split(curves: Mapping[str, Band], colours: Mapping[str, str] | None) -> tuple[dict[str, Band], dict[str, Band]]:
+    """The curves that have a colour, and the others."""
+    named = {name: band for name, band in curves.items() if colours is None or name in colours}
+    return named, {name: band for name, band in curves.items() if name not in named}
 
 
 def shares(names: Sequence[str], values: ArrayLike) -> Figure:

@@ -1,0 +1,181 @@
+"""One run of the arena: learn, and note at growing numbers of samples how good the method is and what it claims."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from aceirl.arena.methods import Method, entered_by, named_method
+from aceirl.arena.tasks import GROWTH, Drawn, Task, drawn
+from aceirl.certificates import CertificateKind
+from aceirl.counts import ExpertKind
+from aceirl.errors import InputError
+from aceirl.experiments.performing import Finished, carry_out, parquet, warm_up
+from aceirl.experiments.specs import Frozen, key_of
+from aceirl.experiments.transfers import planning_regret
+from aceirl.loop import learn
+from aceirl.settings import Settings
+from aceirl.turns import Turn
+
+VERSION = 1
+"""Part of every run's name. Raise it when runs of the arena are measured differently."""
+
+REGRET = 0.05
+"""The normalised regret that counts as learnt."""
+
+
+class ArenaCell(Frozen):
+    """One run of a method, by name, in a task, from a seed.
+
+    The method is one of the package or, if there is `code`, one that this text of the file `path` enters. The name of
+    the run depends on the text, and not on where the file lies.
+    """
+
+    task: Task
+    method: str
+    seed: int
+    path: str = ""
+    code: str = ""
+
+    @classmethod
+    def of(cls, task: Task, method: Method, seed: int) -> ArenaCell:
+        """The run of a method."""
+        return cls(task=task, method=method.name, seed=seed, path=method.path, code=method.code)
+
+    @property
+    def entry(self) -> Method:
+        """The method, found anew in every process."""
+        return entered_by(self.code, self.path)[self.method] if self.code else named_method(self.method)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the run, without what follows from the environment alone."""
+        return self.entry.settings(**self.task.given(), seed=self.seed)
+
+    @cached_property
+    def key(self) -> str:
+        """A name that two runs share if, and only if, all that determines them is equal."""
+        choices = {"choices": self.settings.model_dump(exclude={"seed"}), "claims": self.entry.claims}
+        own = {"code": self.code} if self.code else choices
+        return key_of(
+            {"arena": VERSION, "task": self.task.model_dump(), "method": self.method, "seed": self.seed} | own
+        )
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The row and the column of a table in which the run stands."""
+        return self.task.key, self.method
+
+    @property
+    def compiled(self) -> tuple[object, ...]:
+        """What decides which code has to be compiled for the run."""
+        return self.method, self.code, self.task.expert == "optimal"
+
+
+@dataclass(frozen=True)
+class Point:
+    """How a method stands after so many samples and answers.
+
+    `policy_regret` is that of its policy in the task, `transfer_regret` that of planning with its reward, on average
+    over the targets. `claimed` is what its certificate says the policy loses at most, None if it has none; `lost` is
+    what the policy really loses against the expert, both in units of reward. `certified` is whether what is claimed is
+    as little as was asked for.
+    """
+
+    samples: int
+    answers: int
+    policy_regret: float
+    transfer_regret: float
+    claimed: float | None
+    lost: float
+    certified: bool
+
+
+TYPES = {"int": pa.int64(), "float": pa.float64(), "float | None": pa.float64(), "bool": pa.bool_()}
+NAMES = [
+    ("run", pa.string()),
+    ("task", pa.string()),
+    ("method", pa.string()),
+    ("seed", pa.int64()),
+    ("states", pa.int64()),
+    ("actions", pa.int64()),
+    ("horizon", pa.int64()),
+]
+SCHEMA = pa.schema([*NAMES, *((one.name, TYPES[str(one.type)]) for one in fields(Point))])
+
+
+def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
+    """The measurements of a run, each with its turn.
+
+    It ends when the budget is spent, or earlier if both regrets have been at most `REGRET` while the samples doubled,
+    and the certificate, if the method has one, holds.
+    """
+    task = drawn(cell.task, cell.seed)
+    kind = claim_kind(cell.entry, task)
+    due, good_since, certified = 0.0, np.inf, kind is None
+    for turn in learn(task.environment, task.expert, cell.settings):
+        if turn.samples < due and not turn.stopped:
+            continue
+        due = turn.samples * (1 + GROWTH)
+        point = measured(turn, task, kind)
+        yield point, turn
+        good = max(point.policy_regret, point.transfer_regret) <= REGRET
+        good_since = min(good_since, turn.samples) if good else np.inf
+        certified = certified or point.certified
+        if certified and turn.samples >= 2 * good_since:
+            return
+
+
+def claim_kind(method: Method, task: Drawn) -> CertificateKind | None:
+    """The certificate that a method stops on; None if it claims nothing, or nothing can be certified of this expert."""
+    kind = method.certificate
+    if kind is not None:
+        try:
+            kind.check(ExpertKind(task.expert.deterministic, task.expert.stationary))
+        except InputError:
+            return None
+    return kind
+
+
+def measured(turn: Turn, task: Drawn, kind: CertificateKind | None) -> Point:
+    """How good the policy and the reward are that a turn ended with."""
+    belief, names, n_states = turn.belief, task.problem.layout.state_names, task.problem.mdp.n_states
+    value = task.truth.value(turn.policy)
+    elsewhere = [planning_regret(belief.recovered, names, n_states, target) for target in task.targets.values()]
+    # A kind of the package has gathered its evidence under its name, whatever the run stops on.
+    claimed = None if kind is None else float(belief.certificates.get(kind.name, kind).value(belief))
+    return Point(
+        samples=turn.samples,
+        answers=belief.estimate.kind.given(turn.counts),
+        policy_regret=task.truth.regret_of(value),
+        transfer_regret=sum(elsewhere) / len(elsewhere),
+        claimed=claimed,
+        lost=task.expert_value - value,
+        certified=claimed is not None and belief.target.reached(claimed),
+    )
+
+
+@warm_up.register
+def _(cell: ArenaCell) -> None:
+    next(points(cell), None)
+
+
+@carry_out.register
+def _(cell: ArenaCell) -> Finished:
+    began, worked = time.perf_counter(), time.thread_time()
+    found = list(points(cell))
+    seconds = {"total": time.perf_counter() - began, "processor": time.thread_time() - worked}
+    last, turn = found[-1]
+    rows = [point for point, _ in found]
+    names: dict[str, Any] = {"run": cell.key, "task": cell.task.key, "method": cell.method, "seed": cell.seed}
+    names |= dict(zip(("horizon", "states", "actions"), turn.counts.shape, strict=True))
+    columns = {name: [value] * len(rows) for name, value in names.items()}
+    columns |= {one.name: [getattr(row, one.name) for row in rows] for one in fields(Point)}
+    file = parquet(columns, SCHEMA, {"arena": VERSION, **cell.model_dump()})
+    return Finished(cell, cell.key, file, seconds, samples=last.samples, stopped=turn.stopped or "")

@@ -1,0 +1,199 @@
+"""What is competed in: a problem with its sizes, an expert, a budget, and where the reward is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from aceirl.dynamic_programming import optimal_values
+from aceirl.envs import Problem, make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError, unknown_name
+from aceirl.experiments.specs import Frozen
+from aceirl.experiments.transfers import targets
+from aceirl.experts import PolicyExpert
+from aceirl.mdp import FloatArray
+from aceirl.metrics import Truth
+from aceirl.transfer import KnownProcess
+
+SLIPS = 0.1
+"""How often an expert who slips takes any action, each as likely."""
+
+RATIONALITY = 5.0
+"""A Boltzmann expert's inverse temperature: `π(a|s) ∝ exp(RATIONALITY·Q*(s, a))`, in units of one step's reward."""
+
+ExpertVariant = Literal["optimal", "slips", "boltzmann"]
+EXPERTS: tuple[ExpertVariant, ...] = ("optimal", "slips", "boltzmann")
+
+
+class Task(Frozen):
+    """A problem of a `family`, with its sizes; the expert; the budget of samples; and where the reward is taken.
+
+    Every seed draws the problem anew. The reward is taken to the targets of `aceirl.experiments.transfers`: the same
+    process and others of its kind, entered in every state, each as likely.
+    """
+
+    name: str
+    family: str
+    environment: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    expert: ExpertVariant = "optimal"
+    budget: int = 2_000
+
+    @property
+    def key(self) -> str:
+        """The name, with the expert's where it is not the optimal one."""
+        return self.name if self.expert == "optimal" else f"{self.name}+{self.expert}"
+
+    def given(self) -> dict[str, Any]:
+        """The settings that the task gives to every method."""
+        return {"max_samples": self.budget, "infer_after_growth": GROWTH}
+
+    def with_expert(self, expert: ExpertVariant) -> Task:
+        """The same task with another expert."""
+        return self.model_copy(update={"expert": expert})
+
+
+GROWTH = 0.2
+"""A run is measured, and a reward inferred, whenever the samples have grown by this share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A task as one seed draws it: what a method sees, and the truth, which it does not.
+
+    `policy [H, S, A]` is the expert's; `targets` are where the reward is taken, by name.
+    """
+
+    problem: Problem
+    environment: Simulator
+    expert: PolicyExpert
+    truth: Truth
+    policy: FloatArray
+    targets: dict[str, KnownProcess]
+
+    @cached_property
+    def expert_value(self) -> float:
+        """What the expert earns in an episode."""
+        return self.truth.value(self.policy)
+
+
+def drawn(task: Task, seed: int) -> Drawn:
+    """The task of a seed."""
+    problem = make(task.environment, seed, **task.parameters)
+    policy = expert_policy(problem, task.expert)
+    return Drawn(
+        problem,
+        Simulator(problem.mdp),
+        PolicyExpert(policy, problem.mdp.shape),
+        Truth(problem.mdp, problem.reward),
+        policy,
+        targets(task.environment, seed, task.parameters),
+    )
+
+
+def expert_policy(problem: Problem, variant: ExpertVariant) -> FloatArray:
+    """`[H, S, A]`: how an expert of that kind acts in a problem."""
+    if variant == "optimal":
+        return problem.expert
+    if variant == "slips":
+        return (1 - SLIPS) * problem.expert + SLIPS / problem.mdp.n_actions
+    q, v = optimal_values(problem.mdp, problem.reward)
+    weights = np.exp(RATIONALITY * (q - v[:, :, None]))
+    policy: FloatArray = weights / weights.sum(axis=2, keepdims=True)
+    return policy
+
+
+def _tasks() -> dict[str, Task]:
+    every = [
+        Task(name="four-paths", family="four-paths", environment="four-paths"),
+        Task(name="double-chain", family="double-chain", environment="double-chain"),
+        Task(name="chain", family="chain", environment="chain"),
+        Task(name="gridworld", family="gridworld", environment="gridworld"),
+        Task(name="random-mdp", family="random-mdp", environment="random-mdp"),
+        Task(name="deep-sea", family="deep-sea", environment="deep-sea"),
+        Task(name="lock", family="combination-lock", environment="combination-lock"),
+        Task(name="rooms", family="rooms", environment="rooms"),
+        Task(name="garnet", family="garnet", environment="garnet"),
+        Task(name="taxi", family="small-taxi", environment="small-taxi"),
+        Task(name="frozen-lake", family="frozen-lake", environment="frozen-lake"),
+        Task(name="cliff", family="cliff-walking", environment="cliff-walking"),
+    ]
+    return {task.name: task for task in every}
+
+
+TASKS: dict[str, Task] = _tasks()
+"""The tasks with an optimal expert, by name."""
+
+
+def scaled(family: str, size: str, values: Sequence[int], **parameters: Any) -> list[Task]:
+    """Tasks of one environment that differ in one size."""
+    return [
+        Task(
+            name=f"{family}-{size}{value}",
+            family=family,
+            environment=family,
+            parameters={**parameters, SIZES[size]: value},
+        )
+        for value in values
+    ]
+
+
+SIZES = {"S": "n_states", "A": "n_actions", "H": "horizon"}
+SCALING: dict[str, Task] = {
+    task.name: task
+    for task in (
+        *scaled("garnet", "S", (5, 20, 40)),
+        *scaled("garnet", "A", (2, 6, 12)),
+        *scaled("garnet", "H", (5, 20, 40)),
+    )
+}
+"""The task `garnet` in other sizes, for curves over states, actions and steps; `--tasks scaling` adds them."""
+
+
+def tasks_of(texts: str | None, experts: str | None = None) -> list[Task]:
+    """The tasks that a list names: names, `name+slips`, `name+boltzmann`, or `scaling`.
+
+    Without a list, those of `TASKS` and `VARIANTS`; `experts` chooses among them.
+    """
+    if texts is None:
+        found = [*TASKS.values(), *(TASKS[name].with_expert(expert) for name, expert in VARIANTS)]
+    else:
+        found = [task for text in texts.split(",") for task in _named(text.strip())]
+    wanted = EXPERTS if experts is None else [_expert(one.strip()) for one in experts.split(",")]
+    found = [task for task in found if task.expert in wanted]
+    if not found:
+        raise InputError("no task is left; choose others with --tasks and --experts")
+    return list({task.key: task for task in found}.values())
+
+
+VARIANTS: tuple[tuple[str, ExpertVariant], ...] = (
+    ("gridworld", "slips"),
+    ("rooms", "slips"),
+    ("gridworld", "boltzmann"),
+    ("garnet", "boltzmann"),
+)
+
+
+def _named(text: str) -> list[Task]:
+    name, _, expert = text.partition("+")
+    if name == "scaling":
+        return [TASKS["garnet"], *SCALING.values()]
+    known = TASKS | SCALING
+    if name not in known:
+        raise unknown_name("task", name, [*known, "scaling"])
+    if not expert:
+        return [known[name]]
+    return [known[name].with_expert(_expert(expert))]
+
+
+def _expert(text: str) -> ExpertVariant:
+    for variant in EXPERTS:
+        if text == variant:
+            return variant
+    raise unknown_name("expert", text, EXPERTS)

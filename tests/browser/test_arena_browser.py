@@ -1,0 +1,56 @@
+"""The page of the arena in a browser: people can read it, and sort its tables without a mouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browsing import assert_accessible_and_fits, browser, visited
+
+from aceirl.arena.entries import Entries
+from aceirl.arena.methods import METHODS
+from aceirl.arena.page import write_page
+from aceirl.arena.tasks import TASKS
+from aceirl.experiments.store import Store
+from aceirl.experiments.sweep import Here, sweep
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("arena")
+    methods = tuple(METHODS[name] for name in ("guided", "random", "cloning", "uniform"))
+    tasks = tuple(TASKS[name].model_copy(update={"budget": 60}) for name in ("lock", "gridworld"))
+    entries, store = Entries(methods, tasks, seeds=3), Store(out / "runs")
+    *_, last = sweep(entries.cells, store, Here())
+    assert last.failed == 0
+    return write_page(entries, store, out, command="aceirl arena").path
+
+
+def test_the_page_is_accessible_and_fits_a_phone(page: Path) -> None:
+    with browser() as chrome, visited(chrome, page.as_uri()) as shown:
+        assert_accessible_and_fits(shown)
+
+
+def test_a_table_is_sorted_with_the_keyboard_and_says_so(page: Path) -> None:
+    with browser() as chrome, visited(chrome, page.as_uri()) as shown:
+        table = shown.locator("table[data-sortable]").first
+        heads = table.locator("thead th")
+        seconds = heads.nth(heads.count() - 1)
+        button = seconds.locator("button")
+        cells = table.locator("tbody tr td:last-child")
+
+        def values() -> list[float]:
+            return [float(text) for text in cells.all_inner_texts()]
+
+        before = values()
+        button.focus()
+        shown.keyboard.press("Enter")
+        assert seconds.get_attribute("aria-sort") == "ascending"
+        assert values() == sorted(before)
+        shown.keyboard.press("Enter")
+        assert seconds.get_attribute("aria-sort") == "descending"
+        assert values() == sorted(before, reverse=True)
+        heads.first.locator("button").press("Space")
+        assert seconds.get_attribute("aria-sort") is None
+        names = table.locator("tbody th").all_inner_texts()
+        assert names == sorted(names)

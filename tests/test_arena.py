@@ -1,0 +1,512 @@
+"""The arena: what determines a run, methods of one's own in other processes, the yardstick, and the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from aceirl.arena import METHODS, Method, analysis
+from aceirl.arena.analysis import (
+    Results,
+    Run,
+    against_reference,
+    against_store,
+    calibration,
+    critical_difference,
+    learnt_at,
+    overall,
+    ranking,
+    signed_rank,
+    standing,
+)
+from aceirl.arena.entries import Entries, entries_of
+from aceirl.arena.measure import REGRET, ArenaCell, points
+from aceirl.arena.methods import entered_by, methods_of
+from aceirl.arena.page import PAGE, diagram
+from aceirl.arena.tasks import SCALING, TASKS, VARIANTS, drawn, expert_policy, tasks_of
+from aceirl.cli import app
+from aceirl.dynamic_programming import optimal_values
+from aceirl.envs import make
+from aceirl.errors import InputError
+from aceirl.experiments.analysis import holm
+from aceirl.experiments.store import Store
+from aceirl.experiments.sweep import Here, Processes, sweep
+from aceirl.irl import FeasiblePoint
+
+TEMPLATE = Path(__file__).parents[1] / "docs" / "my_method.py"
+LOCK = TASKS["lock"].model_copy(update={"budget": 80})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+def small() -> Entries:
+    """A method of the package, one with a generative model, and the template, in two small tasks."""
+    chosen = [METHODS["guided"], METHODS["uniform"], *methods_of(str(TEMPLATE))]
+    return Entries(tuple(chosen), (LOCK, LOCK.with_expert("slips")), seeds=2)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("arena"))
+    *_, last = sweep(small().cells, store, Here())
+    assert (last.finished, last.failed) == (12, 0)
+    return store
+
+
+# Runs
+
+
+def test_other_processes_find_a_method_of_ones_own_and_give_the_same_bytes(undisturbed: Store, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere" / "my_method.py"
+    moved.parent.mkdir()
+    moved.write_text(TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+    chosen = [METHODS["guided"], METHODS["uniform"], *methods_of(str(moved))]
+    moved.unlink()  # the text travels with the run: a machine of a cluster never had the file
+    store = Store(tmp_path / "runs")
+    going = sweep(replace(small(), methods=tuple(chosen)).cells, store, Here())
+    for progress in going:
+        if progress.finished == 3:
+            going.close()
+    assert len(files(store.folder)) == 3
+    first, *_, last = sweep(replace(small(), methods=tuple(chosen)).cells, store, Processes(2))
+    assert (first.kept, last.finished, last.failed) == (3, 9, 0)
+    mine = {name for cell in small().cells if cell.code for name in [f"{cell.key}.parquet"]}
+    assert len(mine) == 4
+    same = files(undisturbed.folder)
+    assert files(store.folder).keys() == same.keys()
+    # The path is in the metadata of one's own, and nowhere else.
+    assert all(content == same[name] for name, content in files(store.folder).items() if name not in mine)
+    for cell in small().cells:
+        before, after = undisturbed.table(cell), store.table(cell)
+        assert before is not None
+        assert after is not None
+        assert before[0].equals(after[0])
+
+
+def test_a_key_changes_with_whatever_determines_a_run() -> None:
+    guided, (mine,) = METHODS["guided"], methods_of(str(TEMPLATE))
+    cells = [
+        ArenaCell.of(LOCK, guided, 0),
+        ArenaCell.of(LOCK, guided, 1),
+        ArenaCell.of(LOCK.with_expert("slips"), guided, 0),
+        ArenaCell.of(TASKS["lock"], guided, 0),
+        ArenaCell.of(LOCK, METHODS["probe"], 0),
+        ArenaCell.of(LOCK, mine, 0),
+        ArenaCell.of(LOCK, replace(mine, code=mine.code.replace("0.2", "0.3")), 0),
+    ]
+    assert len({cell.key for cell in cells}) == len(cells)
+    assert ArenaCell.of(LOCK, replace(mine, path="/another/folder/my_method.py"), 0).key == cells[5].key
+
+
+def test_a_run_ends_when_both_regrets_were_small_while_the_samples_doubled() -> None:
+    cell = ArenaCell.of(TASKS["lock"], METHODS["random"], 0)
+    found = [point for point, _ in points(cell)]
+    good = [max(point.policy_regret, point.transfer_regret) <= REGRET for point in found]
+    samples = [point.samples for point in found]
+    since = len(good) - good[::-1].index(False) if False in good else 0
+    assert samples[-1] >= 2 * samples[since] or samples[-1] >= cell.task.budget
+    assert all(samples[k + 1] >= 1.2 * samples[k] for k in range(len(samples) - 2))
+    assert all(point.claimed is None and not point.certified for point in found)
+
+
+def test_the_regrets_are_those_of_the_policy_and_of_planning_with_the_reward() -> None:
+    cell = ArenaCell.of(LOCK, METHODS["guided"], 3)
+    task = drawn(LOCK, 3)
+    point, turn = list(points(cell))[-1]
+    problem = make("combination-lock", 3)
+    assert point.policy_regret == pytest.approx(task.truth.regret(turn.policy))
+    assert point.lost == pytest.approx(task.truth.value(problem.expert) - task.truth.value(turn.policy))
+    assert set(task.targets) == {"every start", "other code"}
+    for target in task.targets.values():
+        np.testing.assert_array_equal(target.reward, problem.reward)
+    assert point.claimed == pytest.approx(turn.certificate("policy").value)
+
+
+# Experts
+
+
+def test_an_expert_slips_in_one_of_ten_steps_and_a_boltzmann_expert_weighs_what_it_loses() -> None:
+    problem = make("gridworld", 1)
+    slips = expert_policy(problem, "slips")
+    np.testing.assert_allclose((slips * problem.expert).sum(axis=2), 0.9 + 0.1 / 4)
+    boltzmann = expert_policy(problem, "boltzmann")
+    np.testing.assert_allclose(boltzmann.sum(axis=2), 1)
+    q, _ = optimal_values(problem.mdp, problem.reward)
+    np.testing.assert_allclose(
+        np.log(boltzmann[0, 2, 1] / boltzmann[0, 2, 3]), 5 * (q[0, 2, 1] - q[0, 2, 3]), atol=1e-9
+    )
+
+
+def test_every_task_and_every_size_can_be_drawn() -> None:
+    for task in tasks_of(None) + list(SCALING.values()):
+        assert len(drawn(task, 0).targets) >= 1
+    assert len(tasks_of(None)) == len(TASKS) + len(VARIANTS)
+    assert [task.key for task in tasks_of("lock,gridworld+slips")] == ["lock", "gridworld+slips"]
+    assert {task.expert for task in tasks_of(None, "slips,boltzmann")} == {"slips", "boltzmann"}
+    assert set(SCALING) < {task.name for task in tasks_of("scaling")}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "experts", "says"),
+    [
+        ("lok", None, "unknown task 'lok'; did you mean 'lock'"),
+        ("lock+slip", None, "unknown expert 'slip'"),
+        ("lock", "boltzman", "unknown expert 'boltzman'"),
+        ("lock", "slips", "no task is left"),
+    ],
+)
+def test_a_wrong_task_is_named(tasks: str, experts: str | None, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        tasks_of(tasks, experts)
+
+
+# Methods
+
+
+def test_a_strategy_an_algorithm_and_settings_can_be_entered() -> None:
+    code = """
+from dataclasses import dataclass
+from aceirl.arena import method
+from aceirl.explore.random import Random
+from aceirl.irl import FeasiblePoint
+
+@method("mine", source="a", epsilon=0.3)
+class Mine(Random):
+    "How it works."
+    summary = ""
+
+@method("my-algorithm", source="b")
+class Algorithm(FeasiblePoint):
+    pass
+
+@method("my-settings", source="c", access="recording")
+def settings():
+    return {"strategy": "advice", "reward": "state"}
+"""
+    found = entered_by(code, "three.py")
+    assert list(found) == ["mine", "my-algorithm", "my-settings"]
+    assert found["mine"].summary == "How it works."
+    assert found["mine"].access == "episodes"
+    settings = found["mine"].settings(seed=4, epsilon=0.1)
+    assert (type(settings.strategy).__name__, settings.epsilon, settings.seed) == ("Mine", 0.3, 4)
+    assert isinstance(found["my-algorithm"].settings().irl, FeasiblePoint)
+    assert found["my-settings"].settings().named("strategy") == "advice"
+    assert found["my-settings"].access == "recording"
+    assert "mine" not in METHODS
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("x = 1", "enters no method"),
+        ("import nothing_of_that_name", "cannot be executed: ModuleNotFoundError"),
+        ("from aceirl.arena import method\n@method('a', source='b')\ndef f(): return 3", "must return settings, got 3"),
+        ("from aceirl.arena import method\n@method('a', source='b', speed=3)\ndef f(): return {}", "setting 'speed'"),
+        ("from aceirl.arena import method\n@method('a', source='b', access='x')\ndef f(): return {}", "access .* 'x'"),
+        (
+            "from aceirl.arena import method\n@method('a', source='b', claims='x')\ndef f(): return {}",
+            "certificate 'x'",
+        ),
+        ("from aceirl.arena import method\n@method('a', source='b', certify='set')\ndef f(): return {}", "with claims"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(code: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(code)
+    with pytest.raises(InputError, match=says) as error:
+        methods_of(str(path))
+    assert str(path) in str(error.value)
+
+
+def test_unknown_and_repeated_methods_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown method 'guide'; did you mean 'guided'"):
+        methods_of("random,guide")
+    with pytest.raises(InputError, match="two methods are called 'random'"):
+        methods_of("random,random")
+    with pytest.raises(InputError, match="cannot read"):
+        methods_of(str(tmp_path / "missing.py"))
+
+
+def test_every_method_of_the_package_has_settings_and_a_source() -> None:
+    for name, entry in METHODS.items():
+        assert entry.name == name
+        assert entry.source
+        assert entry.summary
+        settings = entry.settings()
+        assert settings.certify is None
+        assert (
+            getattr(settings.strategy, "access", entry.access).startswith(entry.access) or entry.access == "recording"
+        )
+
+
+# The yardstick
+
+
+def test_a_regret_that_rises_again_does_not_count() -> None:
+    samples = np.array([10, 12, 15, 18, 22, 27, 33])
+    low, high = 0.05, 0.06
+
+    def brute(regret: np.ndarray[Any, Any]) -> int | None:
+        for k in range(len(samples)):
+            if all(r <= REGRET for n, r in zip(samples, regret, strict=True) if samples[k] <= n <= 2 * samples[k]):
+                return k
+        return None
+
+    for pattern in product((low, high), repeat=len(samples)):
+        regret = np.array(pattern)
+        assert learnt_at(samples, regret) == brute(regret)
+    assert learnt_at(samples, np.array([low, low, low, high, low, low, low])) == 4
+
+
+def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) -> Run:
+    access = changed.pop("access", "episodes")
+    return Run(
+        task=task, family=task, expert="optimal", method=name, source="s", access=access, seed=seed,
+        states=5, actions=2, horizon=3, samples=100, answers=changed.pop("answers", 40),
+        transfer_samples=samples, transfer_answers=changed.pop("took_answers", samples and samples // 2),
+        policy_samples=samples, policy_answers=samples, certificate_samples=None, certificate_answers=None,
+        claims=changed.pop("claims", False), broken=changed.pop("broken", None), seconds=1.0, **changed,
+    )  # fmt: skip
+
+
+def series(task: str, name: str, samples: Sequence[int | None], **changed: Any) -> list[Run]:
+    return [run(task, name, seed, one, **dict(changed)) for seed, one in enumerate(samples)]
+
+
+def test_a_run_that_did_not_get_there_counts_with_the_most_that_any_run_spent() -> None:
+    quiet = series("a", "quiet", [None, None], answers=3)
+    loud = series("a", "loud", [20, 30])
+    results = Results((*quiet, *loud))
+    by_answers = results.summary("a", "quiet", "transfer", "answers")
+    assert by_answers is not None
+    assert (by_answers.mean.mean, by_answers.mean.censored, by_answers.median) == (40.0, 2, None)
+    assert str(by_answers) == "≥ 40 ± 0"
+    found = standing(results, "a", "quiet", "transfer", "answers")
+    assert found is not None
+    assert (found.first, found.holds) == ("loud", False)
+    assert results.summary("a", "loud", "certificate", "samples") is None
+
+
+def test_the_mean_its_error_and_the_intervals() -> None:
+    amounts: list[int | None] = [10, 20, 60, 30, 40]
+    found = Results(tuple(series("a", "x", amounts))).summary("a", "x", "transfer", "samples")
+    assert found is not None
+    values = np.array(amounts, dtype=float)
+    assert found.mean.mean == pytest.approx(values.mean())
+    assert found.mean.error == pytest.approx(values.std(ddof=1) / np.sqrt(5))
+    assert found.median == 30
+    for statistic, interval in (
+        (np.mean, (found.mean.low, found.mean.high)),
+        (np.median, (found.median_low, found.median_high)),
+    ):
+        every = [statistic(draw) for draw in product(values, repeat=5)]
+        np.testing.assert_allclose(interval, np.quantile(every, [0.025, 0.975]), atol=2.1)
+
+
+def test_first_is_who_is_within_one_standard_error_without_a_generative_model() -> None:
+    runs = [
+        *series("a", "best", [10, 12, 14, 16]),
+        *series("a", "near", [11, 13, 15, 16]),
+        *series("a", "far", [18, 18, 19, 19]),
+        *series("a", "model", [1, 1, 1, 1], access="generative model"),
+    ]
+    results = Results(tuple(runs))
+    holds = {}
+    for name in ("best", "near", "far"):
+        found = standing(results, "a", name, "transfer", "samples")
+        assert found is not None
+        assert found.first == "best"
+        holds[name] = found.holds
+    assert holds == {"best": True, "near": True, "far": False}
+
+
+def test_ranks_are_those_of_the_means_and_the_critical_difference_is_demsars() -> None:
+    means = {"a": (1, 2, 3, 9), "b": (2, 1, 3, 9), "c": (5, 5, 1, 9)}
+    runs = [
+        one
+        for task, row in means.items()
+        for name, mean in zip("wxyz", row, strict=True)
+        for one in series(task, name, [10 * mean - 1, 10 * mean + 1])
+    ]
+    found = ranking(Results(tuple(runs)), "transfer", "samples")
+    assert found is not None
+    assert found.methods == ("w", "x", "y", "z")
+    np.testing.assert_allclose(found.ranks, np.array([[1, 2, 3, 4], [2, 1, 3, 4], [2.5, 2.5, 1, 4]]))
+    np.testing.assert_allclose(found.mean, [5.5 / 3, 5.5 / 3, 7 / 3, 4])
+    # Friedman's statistic by hand, without correction for the one tie.
+    k, n = 4, 3
+    statistic = 12 * n / (k * (k + 1)) * ((found.mean - (k + 1) / 2) ** 2).sum()
+    ties = 1 - (2**3 - 2) / (n * (k**3 - k))
+    assert found.p_value == pytest.approx(stats.chi2.sf(statistic / ties, k - 1))
+    # Demšar (2006), section 3.2.2 and table 5: four algorithms on fourteen data sets, q = 2.569.
+    assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
+    assert critical_difference(10, 20) == pytest.approx(3.164 * np.sqrt(110 / 120), abs=0.005)
+
+
+def test_methods_that_are_not_told_apart_share_a_bar() -> None:
+    found = analysis.Ranking(tuple("abcd"), ("t",), np.zeros((1, 4)), np.array([1.0, 1.8, 2.5, 4.0]), 1.0, 0.01)
+    assert found.groups == [(0, 1), (1, 2)]
+    svg = diagram(found, "samples")
+    assert svg.count('class="bar"') == 2
+    assert all(f"{name} (" in svg for name in "abcd")
+
+
+def test_signed_ranks_agree_with_trying_all_signs_and_holm_with_its_definition() -> None:
+    rng = np.random.default_rng(3)
+    signs = np.array(list(product((-1, 1), repeat=14)))
+    for shift in (0.2, 0.6, 1.0):
+        differences = rng.normal(shift, 1, size=14)
+        ranks = stats.rankdata(np.abs(differences))
+        observed = abs(ranks @ np.sign(differences))
+        exact = (np.abs(signs @ ranks) >= observed - 1e-9).mean()
+        assert signed_rank(differences) == pytest.approx(exact, abs=0.02)
+    assert signed_rank(np.zeros(5)) == 1.0
+    p_values = [0.01, 0.04, 0.03, 0.005, 0.9]
+    assert holm(p_values) == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.9])
+    assert holm([]) == []
+
+
+def test_a_method_is_compared_with_the_reference_and_with_itself_before() -> None:
+    slow = [40 + seed for seed in range(20)]
+    fast = [20 + seed // 2 for seed in range(20)]
+    results = Results((*series("a", "guided", fast), *series("a", "slow", slow)))
+    (found,) = against_reference(results, "transfer", "samples")
+    assert found.method == "slow"
+    assert found.ratio == pytest.approx(np.exp(np.mean(np.log(slow) - np.log(fast))))
+    assert found.differs
+    before = Results((*series("a", "guided", slow[:10]), *series("b", "guided", [1, 2])))
+    (changed,) = against_store(results, before, "transfer", "samples")
+    assert (changed.method, changed.pairs) == ("guided", 10)
+    assert changed.ratio < 1
+    assert against_store(results, results, "transfer", "samples")[0].p_value == 1.0
+
+
+def test_claims_and_broken_claims_are_counted() -> None:
+    made = [run("a", "x", seed, 5, claims=True, broken=seed == 0) for seed in range(4)]
+    results = Results((*made, run("a", "x", 4, 5, claims=True), run("a", "y", 0, 5)))
+    (found,) = calibration(results)
+    assert (found.method, found.able, found.claimed, found.broken, found.share) == ("x", 5, 4, 1, 0.25)
+    assert {one.method: one.calibration for one in overall(results)} == {"x": found, "y": None}
+
+
+# The page
+
+
+class Parsed(HTMLParser):
+    """Tags that open and close in order, what the page links to, and its tables' headings."""
+
+    VOID = ("meta", "link", "br", "path", "line", "use", "image", "rect")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.outside: list[str] = []
+        self.heads = self.buttons = self.captions = self.sortable = 0
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.outside += [str(given[name]) for name in ("src", "href") if given.get(name, "#")[:1] not in "#"]  # type: ignore[index]
+        self.heads += tag == "th" and given.get("scope") == "col"
+        self.buttons += tag == "button"
+        self.captions += tag == "caption"
+        self.sortable += tag == "table" and "data-sortable" in given
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The template beside two methods in one task with two seeds, by the command."""
+    out = tmp_path_factory.mktemp("page")
+    words = ["arena", "--methods", f"guided,random,{TEMPLATE}", "--tasks", "lock,gridworld+slips", "--seeds", "2"]
+    ran = CliRunner().invoke(app, [*words, "--jobs", "1", "--out", str(out)])
+    assert ran.exit_code == 0, ran.output
+    return out, ran.stdout
+
+
+def test_a_method_of_ones_own_is_a_row_of_the_table(arena: tuple[Path, str]) -> None:
+    out, said = arena
+    assert re.search(r"^my-method +\d", said, re.MULTILINE)
+    assert str(out / PAGE) in said
+    page = (out / PAGE).read_text(encoding="utf-8")
+    assert "Do what the expert does, and now and then anything." in page
+    assert re.search(r'<th scope="row">my-method</th><td class="words">you, 2026</td>', page)
+
+
+def test_the_page_needs_nothing_else_and_its_tables_can_be_sorted_by_keyboard(arena: tuple[Path, str]) -> None:
+    page = (arena[0] / PAGE).read_text(encoding="utf-8")
+    parsed = Parsed(page)
+    assert parsed.outside == ["data:,"]
+    assert parsed.buttons == parsed.heads > 30
+    assert parsed.captions == parsed.sortable > 5
+    assert "aria-sort" in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count('class="ranks"') == 2
+    assert all(f'aria-label="Mean transfer regret over samples, {task}' in page for task in ("lock", "gridworld+slips"))
+
+
+def test_the_page_says_what_is_left_out_and_what_is_censored(arena: tuple[Path, str]) -> None:
+    page = (arena[0] / PAGE).read_text(encoding="utf-8")
+    results = Results.of_store(arena[0])
+    late = sum(one.transfer_samples is None for one in results.runs)
+    assert f"{late:,} of 12 runs did not reach" in page
+    assert "methods: probe, advice" in page
+    assert "garnet-S40" in page
+    assert "rooms with the expert boltzmann" in page
+
+
+def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Path) -> None:
+    out, _ = arena
+    again = CliRunner().invoke(
+        app,
+        [
+            "arena",
+            "--methods=guided,random",
+            "--tasks=lock",
+            "--seeds=2",
+            "--jobs=1",
+            f"--out={out}",
+            f"--against={out}",
+        ],
+    )
+    assert again.exit_code == 0, again.output
+    assert "4 kept from before" in again.stdout
+    assert "No method needs more or fewer samples than before" in again.stdout
+    assert "Against the other store" in (out / PAGE).read_text(encoding="utf-8")
+    wrong = CliRunner().invoke(app, ["arena", "--against", str(tmp_path), "--out", str(tmp_path / "x")])
+    assert wrong.exit_code == 2
+    assert "is no result of an arena" in wrong.stderr
+
+
+def test_what_does_not_compete_is_listed_and_the_default_is_everything() -> None:
+    everything = entries_of(None, None, None, 50)
+    assert [one.name for one in everything.methods] == list(METHODS)
+    assert len(everything.cells) == 50 * len(METHODS) * (len(TASKS) + len(VARIANTS))
+    assert not any(line.startswith(("methods", "tasks")) for line in everything.left_out)
+
+
+def test_a_method_without_a_name_of_its_own_is_data() -> None:
+    assert Method("x", "y", {"strategy": "aceirl.explore.random.Random"}).settings().named("strategy") == "random"
