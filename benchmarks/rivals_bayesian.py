@@ -81,6 +81,7 @@ def fewer_answers(options: argparse.Namespace, report: frame.Report) -> None:
         frame.Column("asks by"),
         *(frame.number(f"loss after {n}", str) for n in AFTER),
         *(frame.number(f"less than at random after {n}", str) for n in AFTER),
+        page="posterior.md",
     )
     losses = {name: [] for name in ("random", *RIVALS)}  # type: dict[str, list[FloatArray]]
     for seed in range(options.seeds):
@@ -125,6 +126,7 @@ def value_at_risk_holds(options: argparse.Namespace, report: frame.Report) -> No
         frame.number("level", "{:.0%}"),
         frame.number("held", "{:.1%}"),
         frame.number("standard error", "{:.1%}"),
+        page="posterior.md",
     )
     for make_scene in SCENES:
         scene, rng = make_scene(options.seed), np.random.default_rng([options.seed, 3])
@@ -149,11 +151,12 @@ def centroid_is_the_mean(options: argparse.Namespace, report: frame.Report) -> N
         frame.Column("claim"),
         frame.number("measured", "{:.1%}"),
         frame.number("expected", "{:.1%}"),
+        page="posterior.md",
     )
     rng, bound = np.random.default_rng(options.seed), 0.5
     mdp = make("gridworld", options.seed).mdp
-    actions, asked = rng.integers(4, size=mdp.shape[:2]), rng.random(mdp.shape[:2]) < 0.5
-    best = np.where(asked, actions, rng.integers(4, size=(options.rewards, *mdp.shape[:2])))
+    actions, asked = rng.integers(4, size=mdp.shape[:2]), rng.integers(2, size=mdp.shape[:2])
+    best = np.where(asked == 1, actions, rng.integers(4, size=(options.rewards, *mdp.shape[:2])))
     advantage = rng.uniform(0, bound, size=(*best.shape, 4)) * (1 - np.eye(4)[best])
     values = rng.uniform(-1, 1, size=(options.rewards, mdp.horizon + 1, mdp.n_states))
     values[:, -1] = 0.0
@@ -170,7 +173,7 @@ def centroid_is_the_mean(options: argparse.Namespace, report: frame.Report) -> N
     table.add("steps of the authors' expert repeated", repeated(), 1.0)
 
 
-def informed(mdp: MDP, actions: IntArray, asked: FloatArray) -> Estimate:
+def informed(mdp: MDP, actions: IntArray, asked: IntArray) -> Estimate:
     """The process as it is, and what the expert does where it was asked."""
     answers = (np.eye(mdp.n_actions)[actions] * asked[:, :, None]).astype(np.int64)
     counts = Counts.empty(mdp.shape).with_answers(answers)
@@ -185,7 +188,7 @@ def repeated() -> float:
     mdp = MDP.from_dense(grid(side, moves=5), initial=start[0] * side + start[1], horizon=30)
     actions = np.full(mdp.shape[:2], -1)
     actions[:, [43, 44, 45]], actions[:, 46], actions[:, 36] = 0, 2, 4
-    estimate = informed(mdp, np.maximum(actions, 0), (actions >= 0).astype(np.float64))
+    estimate = informed(mdp, np.maximum(actions, 0), (actions >= 0).astype(np.int64))
     centroid = RewardCentroid()(estimate, 1.0)
     best = optimal_values(mdp, centroid.reward)[0].argmax(axis=2)
     visits = occupancy(mdp, np.eye(5)[best]).sum(axis=2)
@@ -201,6 +204,7 @@ def time_of_a_plan(report: frame.Report) -> None:
         "rivals-time",
         frame.Column("plan of"),
         *(frame.number(f"{name}, {shapes[name]}", frame.seconds) for name in names),
+        page="posterior.md",
     )
     for name, rival in RIVALS.items():
         table.add(name, *(seconds_of_a_plan(rival, problems[one].mdp, problems[one].expert) for one in names))

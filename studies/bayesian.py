@@ -62,8 +62,7 @@ class Scene:
 
     def posterior(self, likelihood: Boltzmann, rng: np.random.Generator) -> Posterior:
         """Its samples."""
-        moves = {"chains": self.chains, "draws": self.draws, "burn_in": self.burn_in}
-        return sample(likelihood, self.prior, rng, **moves)
+        return sample(likelihood, self.prior, rng, chains=self.chains, draws=self.draws, burn_in=self.burn_in)
 
 
 def corridor(seed: int) -> Scene:

@@ -30,8 +30,9 @@ class RewardCentroid:
     with probabilities of at least `least_probability`, and that least one where it is not known. Differs from the
     paper: there is a horizon and no discount, and the expert is known where it was asked instead of where it goes.
 
-    Checked in `benchmarks/rivals_bayesian.py`: the mean of feasible rewards drawn as the authors' released code draws
-    them is, after its potential is taken away, the closed form within two standard errors.
+    Checked in `benchmarks/rivals_bayesian.py`: the mean of feasible rewards, drawn as in the authors' released code, is
+    the closed form within two standard errors in as many entries as chance lets expect; and in their 10 x 10 grid the
+    policy that is best for it repeats the expert.
     """
 
     least_probability: float = 1e-4
