@@ -17,7 +17,7 @@ from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, SparseLikelihood, reproducing_answers
+from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, PosteriorMean, SparseLikelihood, reproducing_answers
 from aceirl.irl.feasible_point import MARGIN
 from aceirl.irl.max_causal_entropy import RESIDUAL, _problem, loss
 from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after
@@ -236,7 +236,7 @@ def test_every_algorithm_returns_a_reward_in_range_and_says_how_feasible_it_is(
     estimate: Estimate, name: str, rmax: float
 ) -> None:
     whole = ALGORITHMS[name]()
-    blends = not isinstance(whole, FeasiblePoint | SparseLikelihood)
+    blends = not isinstance(whole, FeasiblePoint | SparseLikelihood | PosteriorMean)
     alone = read(f"{name}:reproduce_answers=false", "", ALGORITHMS) if blends else whole
     recovered = alone(estimate, rmax, {}, None)
     again = alone(estimate, rmax, recovered.parameters, None)
@@ -246,7 +246,7 @@ def test_every_algorithm_returns_a_reward_in_range_and_says_how_feasible_it_is(
     assert 0 <= recovered.unknown_step_reward <= rmax
     lost = infeasibility(estimate, recovered.reward, recovered.unknown_step_reward)
     assert recovered.infeasibility == pytest.approx(lost, rel=1e-9, abs=1e-12)
-    if isinstance(whole, SparseLikelihood):
+    if isinstance(whole, SparseLikelihood | PosteriorMean):
         assert recovered.blend == 0.0, "it says how many answers it explains, and is not mixed until it explains all"
         return
     fixed = reproducing_answers(estimate, recovered, rmax)

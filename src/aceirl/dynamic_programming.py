@@ -45,6 +45,13 @@ def soft_values(
     return mdp.sweep(soft_backward, reward, unknown=unknown)
 
 
+def boltzmann_policy(mdp: MDP, reward: FloatArray, beta: float) -> FloatArray:
+    """`[H, S, A]`: who takes actions in proportion to `exp(β·Q)`, with the optimal values of `reward [H, S, A]`."""
+    q, v = optimal_values(mdp, reward)
+    weights = np.exp(beta * (q - v[:, :, None]))
+    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
+
+
 def evaluate(
     mdp: MDP, reward: FloatArray, policy: FloatArray, unknown: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:

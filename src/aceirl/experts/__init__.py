@@ -4,6 +4,7 @@ from aceirl.experts.demonstrations import Demonstration, DemonstrationExpert
 from aceirl.experts.function import FunctionExpert
 from aceirl.experts.observing import ObservationExpert, PredictExpert
 from aceirl.experts.policy import PolicyExpert
+from aceirl.experts.ranked import RankedExpert
 from aceirl.experts.recorded import RecordedExpert
 from aceirl.experts.terminal import TerminalExpert
 
@@ -14,6 +15,7 @@ __all__ = [
     "ObservationExpert",
     "PolicyExpert",
     "PredictExpert",
+    "RankedExpert",
     "RecordedExpert",
     "TerminalExpert",
 ]

@@ -289,7 +289,7 @@ class SparseLikelihood:
             over = candidate.over(estimate.mdp, estimate.over)
             fit = SparseFit(likelihood, over, self.penalty)
             theta = fit.solve(None if warm is None else warm.get(f"theta.{candidate.name}"))
-            explanation = _explained(fit, theta)
+            explanation = explanation_of(fit, theta, fit.averaged(theta))
             if space is not None or explanation.explains:
                 return _recovered(estimate, over, explanation, fit.evaluations).in_units(rmax)
             unexplained = unexplained or _recovered(estimate, over, explanation, fit.evaluations)
@@ -298,8 +298,8 @@ class SparseLikelihood:
         return unexplained.in_units(rmax)
 
 
-def _explained(fit: SparseFit, theta: FloatArray) -> Explanation:
-    mean = fit.averaged(theta)
+def explanation_of(fit: SparseFit, theta: FloatArray, mean: FloatArray) -> Explanation:
+    """What the parameters `theta [n]` say of the answers; to be planned with is their `mean [n]`."""
     table = fit.over.steps(theta)
     judged = fit.likelihood.judged(table, fit.comparisons.sums(theta))
     compared, explained = fit.likelihood.explained(table)

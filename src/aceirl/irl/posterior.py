@@ -1,0 +1,284 @@
+"""A posterior over the rewards of a space: samples of its parameters, given a prior and the answers.
+
+Parameters are images of independent standard normal numbers `z`, so one chain serves all priors: elliptical slice
+sampling (Murray, Adams and MacKay 2010). A move draws an ellipse through `z` and another draw of the prior, and looks
+on it for a point that is likely enough, in an arc that shrinks towards `z`. Nothing has to be tuned, every move ends in
+a new point, and the law of the chain is exactly the posterior. Several chains run side by side; how well they agree,
+and how many independent samples theirs are worth, comes with the samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+
+from aceirl.errors import InputError
+from aceirl.irl.boltzmann import Boltzmann, log_likelihood
+from aceirl.kernels import compiled
+from aceirl.mdp import FloatArray, IntArray
+
+STEPS_OUT = 8
+"""How many times the distance of two chains a move between them may search at most."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Every parameter on its own: `gaussian` with the standard deviation `scale`, or `uniform` up to that size."""
+
+    law: str = "uniform"
+    scale: float = 1.0
+
+    LAWS: ClassVar = ("gaussian", "uniform")
+
+    def __post_init__(self) -> None:
+        if self.law not in self.LAWS:
+            raise InputError(f"a prior is one of {', '.join(self.LAWS)}, got {self.law!r}")
+        if not 0 < self.scale < np.inf:
+            raise InputError(f"the scale of a prior must be a finite number above 0, got {self.scale}")
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it is."""
+        return self.law == "uniform"
+
+    def parameters(self, z: FloatArray) -> FloatArray:
+        """The parameters whose standard normal numbers are `z`, of the same shape."""
+        return np.asarray(self.scale * (erf(z / np.sqrt(2)) if self.uniform else z))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Samples `[C, N, n]` of the parameters: `N` of each of `C` chains; `last [C, n]` is where these ended, as `z`.
+
+    `evaluations` is how many rewards were judged on the way.
+    """
+
+    samples: FloatArray
+    last: FloatArray
+    evaluations: int
+
+    @property
+    def all(self) -> FloatArray:
+        """`[C·N, n]`: the samples of all chains."""
+        return self.samples.reshape(-1, self.samples.shape[2])
+
+    @property
+    def mean(self) -> FloatArray:
+        """`[n]`: the posterior mean."""
+        return np.asarray(self.all.mean(axis=0))
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """`(low, high)`, `[n]` each: what holds so much of the posterior of each parameter, as much on either side."""
+        low, high = np.quantile(self.all, ((1 - level) / 2, (1 + level) / 2), axis=0)
+        return low, high
+
+    @cached_property
+    def r_hat(self) -> FloatArray:
+        """`[n]`: how much wider all chains are together than each half of one (Gelman and Rubin); 1 if they agree."""
+        half = self.samples.shape[1] // 2
+        parts = np.concatenate((self.samples[:, :half], self.samples[:, half : 2 * half]))
+        within = parts.var(axis=1, ddof=1).mean(axis=0)
+        between = parts.mean(axis=1).var(axis=0, ddof=1)
+        ratio = np.divide(between, within, out=np.zeros_like(within), where=within > 0)
+        return np.asarray(np.sqrt((half - 1) / half + ratio))
+
+    @cached_property
+    def effective(self) -> FloatArray:
+        """`[n]`: how many independent samples these are worth, by Geyer's initial positive sequence."""
+        chains, draws, _ = self.samples.shape
+        centred = self.samples - self.samples.mean(axis=1, keepdims=True)
+        spectrum = np.fft.rfft(centred, 2 * draws, axis=1)
+        covariance = np.fft.irfft(spectrum * spectrum.conj(), 2 * draws, axis=1)[:, :draws].mean(axis=0) / draws
+        within = covariance[0] * draws / (draws - 1)
+        between = self.samples.mean(axis=1).var(axis=0, ddof=1) if chains > 1 else np.zeros_like(within)
+        variance = covariance[0] + between
+        unit = np.where(variance > 0, variance, 1.0)
+        correlation = 1 - (within - covariance) / unit
+        pairs = correlation[: draws // 2 * 2].reshape(-1, 2, correlation.shape[1]).sum(axis=1)
+        positive = np.minimum.accumulate(pairs > 0, axis=0)
+        time = np.maximum(
+            2 * (np.minimum.accumulate(pairs, axis=0) * positive).sum(axis=0) - 1, 1 / np.log10(chains * draws + 10)
+        )
+        return np.asarray(chains * draws / time)
+
+
+def sample(
+    likelihood: Boltzmann,
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    chains: int = 4,
+    draws: int = 500,
+    burn_in: int = 200,
+    thinning: int = 1,
+    start: FloatArray | None = None,
+) -> Posterior:
+    """Samples of the posterior: `draws` of each chain, `thinning` moves apart, after `burn_in` moves.
+
+    The chains begin at draws of the prior, or at `start [C, n]`, the `last` of samples that were drawn before.
+    """
+    for name, value, least in (
+        ("chains", chains, 1),
+        ("draws", draws, 1),
+        ("burn_in", burn_in, 0),
+        ("thinning", thinning, 1),
+    ):
+        if value < least:
+            raise InputError(f"{name} must be at least {least}, got {value}")
+    shape = chains, likelihood.over.n_parameters
+    if start is not None and start.shape != shape:
+        raise InputError(f"start must have shape {list(shape)}, got {list(start.shape)}")
+    z = rng.standard_normal(shape) if start is None else np.array(start, dtype=np.float64)
+    samples = np.empty((chains, draws, shape[1]))
+    evaluations = _run(*likelihood.arguments, prior.uniform, prior.scale, rng, burn_in, thinning, z, samples)
+    return Posterior(samples, z, evaluations)
+
+
+@compiled
+def _likely(
+    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
+    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
+    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
+    uniform: bool, scale: float, z: FloatArray, limit: float,
+    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
+) -> float:  # fmt: skip
+    """The log-likelihood at `z [n]`, if it is not below the `limit`; its parameters `theta [n]` are written."""
+    for k in range(len(z)):
+        theta[k] = scale * math.erf(z[k] / math.sqrt(2.0)) if uniform else scale * z[k]
+    return log_likelihood(
+        indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+        chosen_first, chosen_state, chosen_action, among, count, theta, limit, table, q, v,
+    )  # fmt: skip
+
+
+@compiled
+def _turn(
+    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
+    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
+    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
+    uniform: bool, scale: float, rng: np.random.Generator, here: FloatArray, likely: float,
+    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
+) -> tuple[float, int]:  # fmt: skip
+    """Move `here [n]` on an ellipse; returns the log-likelihood there, and how often one was worked out.
+
+    Only some of the numbers move, given the others: their prior is still standard normal.
+    """
+    n = len(here)
+    share, chosen, moved = rng.random() ** 2, int(n * rng.random()), here.copy()
+    others, turning = rng.standard_normal(n), np.empty(n, dtype=np.bool_)
+    for k in range(n):
+        turning[k] = k == chosen or rng.random() < share
+    needed, angle, evaluations = likely - rng.standard_exponential(), 2.0 * np.pi * rng.random(), 0
+    low, high = angle - 2.0 * np.pi, angle
+    while True:
+        for k in range(n):
+            if turning[k]:
+                moved[k] = here[k] * np.cos(angle) + others[k] * np.sin(angle)
+        found = _likely(
+            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, moved, needed, theta, table, q, v,
+        )  # fmt: skip
+        evaluations += 1
+        if found >= needed:
+            here[:] = moved
+            return found, evaluations
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+
+
+@compiled
+def _slide(
+    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
+    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
+    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
+    uniform: bool, scale: float, rng: np.random.Generator, direction: FloatArray, here: FloatArray, likely: float,
+    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
+) -> tuple[float, int]:  # fmt: skip
+    """Move `here [n]` along a `direction [n]` by slice sampling (Neal 2003); returns the same as `_turn`."""
+    needed = likely - 0.5 * float(here @ here) - rng.standard_exponential()
+    evaluations, found = 0, likely
+    low = -rng.random()
+    high = low + 1.0
+    before = int(STEPS_OUT * rng.random())
+    for side in range(2):
+        for _ in range(before if side == 0 else STEPS_OUT - 1 - before):
+            moved = here + (low if side == 0 else high) * direction
+            limit = needed + 0.5 * float(moved @ moved)
+            found = _likely(
+                indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+                chosen_first, chosen_state, chosen_action, among, count, uniform, scale, moved, limit,
+                theta, table, q, v,
+            )  # fmt: skip
+            evaluations += 1
+            if found < limit:
+                break
+            if side == 0:
+                low -= 1.0
+            else:
+                high += 1.0
+    while True:
+        by = low + (high - low) * rng.random()
+        moved = here + by * direction
+        limit = needed + 0.5 * float(moved @ moved)
+        found = _likely(
+            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, moved, limit, theta, table, q, v,
+        )  # fmt: skip
+        evaluations += 1
+        if found >= limit:
+            here[:] = moved
+            return found, evaluations
+        if by < 0.0:
+            low = by
+        else:
+            high = by
+
+
+@compiled
+def _run(
+    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
+    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
+    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
+    uniform: bool, scale: float, rng: np.random.Generator, burn_in: int, thinning: int,
+    z: FloatArray, samples: FloatArray,
+) -> int:  # fmt: skip
+    """Run the chains on `z [C, n]`, in place, and note their parameters in `samples [C, N, n]`."""
+    chains, n = z.shape
+    theta, table = np.empty(n), np.empty(len(m_indptr) - 1)
+    q, v, likely = np.empty(shape[1:]), np.empty((2, shape[1])), np.empty(chains)
+    for c in range(chains):
+        likely[c] = _likely(
+            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, z[c], -np.inf, theta, table, q, v,
+        )  # fmt: skip
+    evaluations: int = chains
+    for move in range(burn_in + samples.shape[1] * thinning):
+        after = move - burn_in + 1
+        for c in range(chains):
+            likely[c], turned = _turn(
+                indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+                chosen_first, chosen_state, chosen_action, among, count, uniform, scale, rng, z[c], likely[c],
+                theta, table, q, v,
+            )  # fmt: skip
+            evaluations += turned
+            if chains > 2:
+                one, other = 1 + int((chains - 1) * rng.random()), 1 + int((chains - 2) * rng.random())
+                other += other >= one
+                likely[c], slid = _slide(
+                    indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
+                    chosen_first, chosen_state, chosen_action, among, count, uniform, scale, rng,
+                    z[(c + one) % chains] - z[(c + other) % chains], z[c], likely[c], theta, table, q, v,
+                )  # fmt: skip
+                evaluations += slid
+            if after > 0 and after % thinning == 0:
+                samples[c, after // thinning - 1] = theta
+    return evaluations
