@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "irl": LEARNER,
     "explore": LEARNER | {"belief"},
     "certificates": LEARNER | {"belief"},
+    "rivals": LEARNER | {"named", "belief", "irl", "explore", "certificates"},
     "collect": ARRAYS | {"protocols", "counts", "belief"},
     "settings": ARRAYS | {"named", "confidence", "rewards", "belief", "irl", "explore", "certificates"},
     "turns": ENGINE,
