@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
 
 from aceirl.belief import Plan, Target
 from aceirl.confidence import FAMILIES, adaptive
@@ -198,14 +199,26 @@ def leaning(case: Case, rng: np.random.Generator) -> FloatArray:
 # Sub-optimal experts: the size of the set.
 
 
-def band(probability: float, bound: float, rewards: int, rng: np.random.Generator) -> float:
-    """The share of all rewards of two actions in the set of two experts: one takes the first, the other the second with
-    that probability."""
+def two_actions(probability: float, bound: float) -> SubOptimalExperts:
+    """One state and step: the optimal expert takes the first of two actions, the other one the second with that
+    probability, and loses at most the bound."""
     mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
     feasible = FeasibleRewardSet.of_problem(mdp, np.zeros((1, 1), dtype=np.int64), 1.0)
-    other = np.array([[[[1 - probability, probability]]]])
-    experts = SubOptimalExperts(feasible, other, np.array([bound]))
+    return SubOptimalExperts(feasible, np.array([[[[1 - probability, probability]]]]), np.array([bound]))
+
+
+def band(probability: float, bound: float, rewards: int, rng: np.random.Generator) -> float:
+    """The share of random rewards in the set of these two experts."""
+    experts = two_actions(probability, bound)
     return float(np.mean([experts.holds(rng.random((1, 1, 2))) for _ in range(rewards)]))
+
+
+def corner_area(probability: float, bound: float, directions: int = 100) -> float:
+    """The area of the same set by its corners, those that are extreme in some of the directions."""
+    experts = two_actions(probability, bound)
+    angles = np.linspace(0, 2 * np.pi, directions, endpoint=False)
+    costs = np.stack([np.cos(angles), np.sin(angles)], axis=1).reshape(-1, 1, 1, 2)
+    return float(ConvexHull(np.array([experts.extreme(cost).ravel() for cost in costs])).volume)
 
 
 def band_area(probability: float, bound: float) -> float:

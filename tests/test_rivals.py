@@ -37,7 +37,7 @@ from aceirl.settings import Settings
 from studies.adversaries import Case
 from studies.soundness import belief_of
 
-QUICK = settings(max_examples=25, deadline=None)
+QUICK = settings(max_examples=12, deadline=None)
 DELTA = 0.1
 
 
@@ -70,13 +70,13 @@ METHODS = {
 @pytest.mark.parametrize("name", METHODS)
 def test_a_rival_runs_by_its_dotted_name_and_the_same_seed_gives_the_same_run(name: str) -> None:
     problem = make("gridworld", seed=1)
-    chosen = Settings(**{"certify": None, **METHODS[name]}, max_samples=120, seed=5)
+    chosen = Settings(**{"certify": None, **METHODS[name]}, max_samples=60, seed=5)
     assert Settings(**chosen.model_dump()) == chosen, "it can be written down and read back"
     ends = []
     for _ in range(2):
         expert = PolicyExpert(problem.expert, problem.mdp.shape)
         *_, last = learn(Simulator(problem.mdp), expert, chosen)
-        assert last.record.samples >= 120
+        assert last.record.samples >= 60
         reward = last.belief.recovered.reward
         assert reward.shape == problem.mdp.shape
         assert (reward >= 0).all()
@@ -210,7 +210,7 @@ def test_the_pessimistic_reward_is_the_formula_of_its_paper(stationary: bool) ->
 
 def test_a_pessimistic_reward_is_not_too_high_and_planning_with_it_loses_no_more_than_it_says() -> None:
     """Theorem 4.3 (monotonicity) and Proposition 3.3, on data of random episodes; broken as seldom as asked for."""
-    runs, broken = 40, 0
+    runs, broken = 25, 0
     distances: dict[int, list[float]] = {30: [], 3000: []}
     for rng in np.random.default_rng(11).spawn(runs):
         case = study.small_case(rng)
@@ -242,14 +242,15 @@ def test_rlp_returns_the_reward_of_its_base_where_everything_is_known() -> None:
 @given(SEEDS, st.booleans())
 def test_no_policy_spreads_visits_better_than_rle_says(seed: int, pooled: bool) -> None:
     rng = np.random.default_rng(seed)
-    mdp = random_mdp(rng, (3, 4, 2))
+    mdp = random_mdp(rng, (3, 4, 2), unknown=rng.choice([0.0, 0.3]))
     visits = rng.integers(0, 5, size=(1 if pooled else 3, 4, 2))
     mu, gap = rle.spread(mdp, visits, 10, 1e-3, 200)
 
     def spread(occupied: FloatArray) -> float:
-        return float(np.log(1 + visits + 10 * (occupied.sum(axis=0) if pooled else occupied)).sum())
+        behind = 10 * (np.array([2, 1, 0])[:, None, None] * occupied * ~mdp.known).sum()
+        return float(np.log(1 + visits + 10 * (occupied.sum(axis=0) if pooled else occupied)).sum() + behind)
 
-    assert mu.sum() == pytest.approx(3)
+    assert mu[0].sum() == pytest.approx(1)
     for _ in range(20):
         shares = rng.dirichlet(np.ones(3))
         mixed = [w * occupancy(mdp, random_policy(rng, mdp.shape)) for w in shares]
@@ -316,7 +317,7 @@ def test_the_index_of_rf_express_is_its_recursion(stationary: bool) -> None:
 
 def test_what_an_expert_loses_is_known_up_to_what_the_certificate_says() -> None:
     """Definition 4.3, at three looks into each of some runs, with rewards drawn anew; and the value gets useful."""
-    runs, broken, last = 30, 0, []
+    runs, broken, last = 20, 0, []
     for rng in np.random.default_rng(12).spawn(runs):
         case = study.small_case(rng)
         wrong = False
@@ -450,7 +451,7 @@ def test_members_of_the_subset_are_feasible_and_feasible_ones_are_in_the_superse
 
 
 def test_the_two_sets_of_pirlo_hold_the_true_one_between_them_and_close_in_on_it() -> None:
-    runs, outside = 30, 0
+    runs, outside = 20, 0
     undecided = {}
     for episodes in (100, 30_000):
         found = []
@@ -539,6 +540,7 @@ def test_the_size_of_the_set_of_two_experts(probability: float, bound: float) ->
     area = study.band_area(probability, bound)
     low, high = binom.ppf(1e-8, rewards, area), binom.isf(1e-8, rewards, area)
     assert low <= share * rewards <= high
+    assert study.corner_area(probability, bound) == pytest.approx(area, abs=1e-6)
 
 
 def test_the_member_with_the_most_room_comes_from_a_file(tmp_path: Path) -> None:

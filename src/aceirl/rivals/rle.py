@@ -14,7 +14,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Plan, uniform_policy
 from aceirl.dynamic_programming import occupancy, optimal_values
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Rle:
     Differs: the paper explores step by step with `N·H` episodes, then plays one policy `K` times and subsamples. Here
     the policy is found anew before every batch, visits made so far are counted in, pooled over steps where the dynamics
     are stationary, and all data are kept. The expert is asked along the way. Where the plan never is, actions are
-    uniform; what lies behind a row never tried counts for nothing until it is seen.
+    uniform; all that follows a row never tried is taken to be never tried either.
     """
 
     tolerance: float = 0.01
@@ -49,19 +49,23 @@ class Rle:
 
 
 def spread(mdp: MDP, visits: IntArray, episodes: int, tolerance: float, iterations: int) -> tuple[FloatArray, float]:
-    """`(μ [H, S, A], gap)`: the occupancy with the largest `f = Σ log(1 + visits + episodes·μ)`, and how far off it is.
+    """`(μ [H, S, A], gap)`: the occupancy with the largest sum of logarithms, and how far off it is.
 
-    `visits` is `[H, S, A]`, or `[1, S, A]` for a sum over rows that all steps share. `f` is at most `gap` below the
-    best there is: the duality gap of Frank-Wolfe, at most `tolerance` for each row unless the `iterations` run out.
+    `f = Σ log(1 + visits + episodes·μ) + Σ episodes·(H-h-1)·μ`, the second sum over unknown rows: each step behind one is
+    worth as much as the first visit of a row. `visits` is `[H, S, A]`, or `[1, S, A]` for a sum over rows that all steps
+    share. `f` is at most `gap` below the best there is: the duality gap of Frank-Wolfe, at most `tolerance` for each
+    row unless the `iterations` run out.
     """
     pooled = len(visits) == 1 < mdp.horizon
+    behind = episodes * steps_after(mdp.horizon)
+    lost = np.where(mdp.known, 0.0, behind[:, None, None])
     mu, gap = np.zeros(mdp.shape), np.inf
     for t in range(iterations):
         made = mu.sum(axis=0, keepdims=True) if pooled else mu
         gradient = np.broadcast_to(episodes / (1 + visits + episodes * made), mdp.shape)
-        q, _ = optimal_values(mdp, np.ascontiguousarray(gradient))
+        q, _ = optimal_values(mdp, np.ascontiguousarray(gradient), behind)
         best = occupancy(mdp, np.eye(mdp.n_actions)[q.argmax(axis=2)])
-        gap = float(((best - mu) * gradient).sum())
+        gap = float(((best - mu) * (gradient + lost)).sum())
         if t and gap <= tolerance * visits.size:
             break
         mu = mu + 2 / (t + 2) * (best - mu)
