@@ -68,7 +68,14 @@ def _ours(name: str, source: str, summary: str, **options: Any) -> Method:
     return Method(name, source, {"strategy": name, **options}, summary=summary, **own)
 
 
+def _bayesian(name: str, source: str, summary: str, strategy: str) -> Method:
+    """A strategy that asks by a posterior over rewards of states, and whose reward is its mean."""
+    choices = {"strategy": RIVALS + strategy, "irl": "posterior-mean", "reward": "state"}
+    return Method(name, source, choices, summary=summary)
+
+
 ACEIRL = "aceirl"
+RIVALS = "aceirl.rivals."
 ACE_PAPER = "Lindner et al. 2022"
 
 METHODS: dict[str, Method] = {
@@ -88,6 +95,56 @@ METHODS: dict[str, Method] = {
             {"strategy": "advice", "irl": "feasible-point", "reward": "any"},
             summary="behavioural cloning: repeat the answers; its reward says no more than they do",
             claims="policy",
+        ),
+        _bayesian(
+            "policy-entropy",
+            "Lopes et al. 2009",
+            "go where the posterior disagrees about the policy",
+            "policy_entropy.PolicyEntropy",
+        ),
+        _bayesian("active-var", "Brown et al. 2018", "go where the policy may lose most", "active_var.ActiveVaR"),
+        _bayesian(
+            "reward-eig", "Bajgar et al. 2025", "go where an answer tells most about the reward", "reward_eig.RewardEIG"
+        ),
+        _bayesian("pac-eig", "Bajgar et al. 2025", "go where an answer tells most about the regret", "pac_eig.PacEIG"),
+        Method(
+            "us-irl",
+            "Metelli et al. 2023",
+            {"strategy": RIVALS + "us_irl.UsIrl"},
+            GENERATIVE,
+            "sample every step, state and action equally often, until the set of rewards is close",
+            RIVALS + "us_irl.SetDistance",
+        ),
+        Method(
+            "rle",
+            "Zhao et al. 2024",
+            {"strategy": RIVALS + "rle.Rle", "irl": RIVALS + "rlp.Rlp"},
+            summary="visit all that can be reached about equally often; a reward made pessimistic",
+        ),
+        Method(
+            "rlp",
+            "Zhao et al. 2024",
+            {"strategy": "random", "irl": RIVALS + "rlp.Rlp"},
+            summary="its offline half: random data; a reward made pessimistic",
+        ),
+        Method(
+            "caty-irl",
+            "Lazzati et al. 2024a",
+            {"strategy": RIVALS + "caty_irl.RfExpress", "irl": RIVALS + "caty_irl.CatyIrl"},
+            summary="explore for any reward; one under which the expert loses little",
+            claims=RIVALS + "caty_irl.Compatibility",
+        ),
+        Method(
+            "pirlo",
+            "Lazzati et al. 2024b",
+            {"strategy": "random", "irl": RIVALS + "pirlo.Pirlo"},
+            summary="random data; a reward that surely explains the expert",
+        ),
+        Method(
+            "centroid",
+            "Lazzati and Metelli 2025",
+            {"strategy": "advice", "irl": RIVALS + "reward_centroid.RewardCentroid", "reward": "any"},
+            summary="follow the expert; the mean of all rewards that explain it",
         ),
     )
 }
