@@ -556,6 +556,18 @@ def test_the_member_with_the_most_room_comes_from_a_file(tmp_path: Path) -> None
     assert gaps.min() > 0.01, "there is room on every side, so the expert is uniquely optimal"
 
 
+def test_known_answers_are_optimal_under_the_member_with_the_most_room_where_few_were_given(tmp_path: Path) -> None:
+    case, known = seen(9)
+    assert not known.answered.all()
+    path = str(tmp_path / "others.npz")
+    policies = random_policy(np.random.default_rng(1), case.mdp.shape)[None]
+    np.savez(path, policies=policies, bounds=np.array([1.0]))
+    found = sub_optimal_experts.SubOptimalExpertsIrl(path)(known, 1.0)
+    assert found.infeasibility < 1e-6
+    others = SubOptimalExperts(FeasibleRewardSet.of_estimate(known, 1.0), policies, np.array([1.0]))
+    assert others.losses(found.reward).max() <= 1 + 1e-6
+
+
 def test_experts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     case, experts = experts_of(3)
     with pytest.raises(InputError, match="2 policies, and bounds of shape"):

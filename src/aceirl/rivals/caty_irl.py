@@ -95,7 +95,7 @@ class CatyIrl:
         share = 1 - allowed / lost
         reward = (1 - share) * first.reward + share * plain_reward(estimate, 1.0)
         unknown = (1 - share) * first.unknown_step_reward + share
-        moved = replace(first, reward=reward, unknown_step_reward=unknown, blend=share)
+        moved = replace(first, reward=reward, unknown_step_reward=unknown, blend=share, explanation=None)
         return replace(moved, infeasibility=infeasibility(estimate, reward, unknown)).in_units(rmax)
 
 

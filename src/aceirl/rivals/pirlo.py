@@ -69,9 +69,9 @@ class Pirlo:
                 break
             share = (low + high) / 2
         chosen = moved(high)
-        return replace(
-            chosen, infeasibility=infeasibility(estimate, chosen.reward, chosen.unknown_step_reward)
-        ).in_units(rmax)
+        explanation = None if high else first.explanation
+        lost = infeasibility(estimate, chosen.reward, chosen.unknown_step_reward)
+        return replace(chosen, infeasibility=lost, explanation=explanation).in_units(rmax)
 
 
 def surely(estimate: Estimate, tv_radius: FloatArray, reward: FloatArray, unknown_step_reward: float) -> float:

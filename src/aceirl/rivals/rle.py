@@ -51,10 +51,10 @@ class Rle:
 def spread(mdp: MDP, visits: IntArray, episodes: int, tolerance: float, iterations: int) -> tuple[FloatArray, float]:
     """`(μ [H, S, A], gap)`: the occupancy with the largest sum of logarithms, and how far off it is.
 
-    `f = Σ log(1 + visits + episodes·μ) + Σ episodes·(H-h-1)·μ`, the second sum over unknown rows: each step behind one is
-    worth as much as the first visit of a row. `visits` is `[H, S, A]`, or `[1, S, A]` for a sum over rows that all steps
-    share. `f` is at most `gap` below the best there is: the duality gap of Frank-Wolfe, at most `tolerance` for each
-    row unless the `iterations` run out.
+    `f = Σ log(1 + visits + episodes·μ) + Σ episodes·(H-h-1)·μ`, the second sum over unknown rows: each step behind one
+    is worth as much as the first visit of a row. `visits` is `[H, S, A]`, or `[1, S, A]` for a sum over rows that all
+    steps share. `f` is at most `gap` below the best there is: the duality gap of Frank-Wolfe, at most `tolerance` for
+    each row unless the `iterations` run out.
     """
     pooled = len(visits) == 1 < mdp.horizon
     behind = episodes * steps_after(mdp.horizon)

@@ -51,6 +51,7 @@ class Rlp:
             reward=found,
             unknown_step_reward=unknown,
             infeasibility=infeasibility(estimate, found, unknown),
+            explanation=None,
         ).in_units(rmax)
 
 
@@ -76,6 +77,7 @@ def penalty(estimate: Estimate, values: FloatArray, delta: float) -> FloatArray:
     Differs: the paper's bonus is Bernstein's, with a constant that it leaves open and a covering number of the
     parameters. This is the largest mean within the divergence that holds for all values and at all times at once
     (`mixture_divergence`); like the other it shrinks with the variance. After an unknown row it is the largest value.
+    States that were not met yet are left out.
     """
     mdp, later = estimate.mdp, next_values(values)
     divergence = adaptive(estimate, 1.0, delta).divergence

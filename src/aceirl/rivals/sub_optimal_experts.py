@@ -18,8 +18,8 @@ from aceirl.counts import Estimate
 from aceirl.dynamic_programming import evaluate
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, check_policy, check_reward, frozen, steps_after, steps_left
-from aceirl.rewards import FeasibleRewardSet, Recovered, RewardSpace, contains
-from aceirl.rewards.feasible import TOLERANCE
+from aceirl.rewards import FeasibleRewardSet, Recovered, RewardSpace, action_values, contains
+from aceirl.rewards.feasible import TOLERANCE, first_best
 from aceirl.rewards.polytope import expectation, programme, unpacked
 from aceirl.rewards.programme import Programme, Solution, with_most_room
 from aceirl.rewards.recovered import infeasibility
@@ -82,7 +82,7 @@ class SubOptimalExperts:
 
     def extreme(self, cost: ArrayLike) -> FloatArray:
         """The member `[H, S, A]` with the least `⟨cost, r⟩`; one linear programme."""
-        return self._reward(self._programme(check_reward(cost, self.feasible.mdp.shape, "cost")).solve())
+        return self.reward_of(self._programme(check_reward(cost, self.feasible.mdp.shape, "cost")).solve())
 
     def interval(self, entry: tuple[int, int, int]) -> tuple[float, float]:
         """The least and the largest reward that a member has at `(h, s, a)`."""
@@ -96,7 +96,8 @@ class SubOptimalExperts:
         cost = np.zeros(self.feasible.mdp.shape)
         return with_most_room(self._programme(cost), cost.size).solve()
 
-    def _reward(self, solution: Solution) -> FloatArray:
+    def reward_of(self, solution: Solution) -> FloatArray:
+        """The reward `[H, S, A]` in a solver's answer, within its bounds."""
         return np.clip(unpacked(self.feasible.mdp, solution.x)[0], self.feasible.lower, self.feasible.upper)
 
     def _programme(self, cost: FloatArray) -> Programme:
@@ -149,7 +150,9 @@ class SubOptimalExpertsIrl:
     """The member with the most room, as an algorithm; the other experts come from a file that numpy has saved.
 
     `path` names an `.npz` file with `policies [n, H, S, A]` and `bounds [n]`, in the units of the problem's reward. The
-    optimal expert is the one who is asked. A programme has unknowns for each `(h, s, a)`, so a run solves few of them.
+    optimal expert is the one who is asked. Where it was not, it is first taken to do no worse than any action, and if a
+    backward induction does not bear that out, to do what was best under the first answer. A programme has unknowns for
+    each `(h, s, a)`, so a run solves few of them.
     """
 
     path: str = ""
@@ -162,16 +165,23 @@ class SubOptimalExpertsIrl:
         warm: Mapping[str, FloatArray] | None = None,
         space: RewardSpace | None = None,
     ) -> Recovered:
-        """One linear programme."""
+        """One linear programme, or two."""
         require_any("sub-optimal experts", space)
         try:
             with np.load(self.path) as kept:
                 policies, bounds = kept["policies"], kept["bounds"]
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"the other experts are not in {self.path!r}: {error}") from None
-        experts = SubOptimalExperts(FeasibleRewardSet.of_estimate(estimate, 1.0), policies, bounds / rmax)
-        solution = experts.centre()
-        reward = experts._reward(solution)
-        return Recovered(reward, 1.0, infeasibility(estimate, reward, 1.0), iterations=solution.iterations).in_units(
-            rmax
-        )
+        feasible = FeasibleRewardSet.of_estimate(estimate, 1.0)
+        found = _centred(estimate, SubOptimalExperts(feasible, policies, bounds / rmax))
+        if found.infeasibility > TOLERANCE:
+            q = action_values(estimate, found.reward, found.unknown_step_reward)
+            completed = feasible.completed(first_best(q, TOLERANCE))
+            found = _centred(estimate, SubOptimalExperts(completed, policies, bounds / rmax))
+        return found.in_units(rmax)
+
+
+def _centred(estimate: Estimate, experts: SubOptimalExperts) -> Recovered:
+    solution = experts.centre()
+    reward, after = experts.reward_of(solution), experts.feasible.unknown_step_reward
+    return Recovered(reward, after, infeasibility(estimate, reward, after), iterations=solution.iterations)
