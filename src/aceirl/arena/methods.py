@@ -124,8 +124,9 @@ METHODS: dict[str, Method] = {
         Method(
             "rlp",
             "Zhao et al. 2024",
-            {"strategy": "random", "irl": RIVALS + "rlp.Rlp"},
-            summary="its offline half: random data; a reward made pessimistic",
+            {"strategy": "advice", "irl": RIVALS + "rlp.Rlp"},
+            RECORDING,
+            "its offline half: the expert's own episodes; a reward made pessimistic",
         ),
         Method(
             "caty-irl",
@@ -137,8 +138,9 @@ METHODS: dict[str, Method] = {
         Method(
             "pirlo",
             "Lazzati et al. 2024b",
-            {"strategy": "random", "irl": RIVALS + "pirlo.Pirlo"},
-            summary="random data; a reward that surely explains the expert",
+            {"strategy": "advice", "irl": RIVALS + "pirlo.Pirlo"},
+            RECORDING,
+            "the expert's own episodes; a reward that surely explains the expert",
         ),
         Method(
             "centroid",
