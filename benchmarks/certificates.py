@@ -1,9 +1,10 @@
 """How many samples a certificate needs, at ε = 0.1·H·Rmax and δ = 0.1.
 
-    python benchmarks/certificates.py [--only policy criterion set transfer] [--runs N]
+    python benchmarks/certificates.py [--only policy criterion imitation set transfer] [--runs N]
 
 policy      follow the expert, and by default, N_E = 1; also with a stationary expert and with a reward of states
 criterion   the same, with the first action imposed in turn
+imitation   of an expert who errs: until doing as it does is good enough, which only the benchmark can see
 set         explore for all policies, in batches that grow geometrically
 transfer    train in an environment, promise for another; also by total variation alone
 """
@@ -25,18 +26,19 @@ from aceirl.certificates.reward_set import RewardSet
 from aceirl.confidence import FAMILIES
 from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.dynamic_programming import occupancy, optimal_values
+from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES
 from aceirl.irl import MaxCausalEntropy
-from aceirl.loop import learn
+from aceirl.loop import answers_of
 from aceirl.mdp import MDP, steps_after
 from aceirl.rewards import action_values
 from aceirl.settings import Settings
 from studies.adversaries import Case
 from studies.collecting import collected
-from studies.soundness import ROUNDING, belief_of, transfer_regret
+from studies.soundness import ROUNDING, belief_of, transfer_regret, turns
 
 ENVIRONMENTS = ("random-mdp", "gridworld", "chain", "double-chain", "four-paths")
 PAGE = "certificates.md"
@@ -54,7 +56,7 @@ def samples_until(
     # The reward is not looked at; what is said of it is.
     said = {"reward": "state", "infer_after_growth": 10.0} if by_state else {"irl": "feasible-point"}
     settings = Settings(strategy=strategy, certify=kind, seed=seed, max_samples=10**6, **said)
-    *_, last = learn(Simulator(problem.mdp), expert, settings)
+    *_, last = turns(Engine(Simulator(problem.mdp), answers_of(expert, settings), settings), expert)
     assert last.stopped == "certificate"
     return last.counts.samples
 
@@ -152,6 +154,36 @@ def set_table(report: frame.Report, seeds: int) -> None:
         table.add(name, *(f"{one.mean:.3g}" for one in dear), ours, max(runs["adaptive"]), ratio)
 
 
+def samples_to_imitate(name: str, seed: int, any_action: float) -> int:
+    """Samples until doing as an expert did that sometimes takes any action loses at most ε under the worst reward."""
+    problem, rng = make(name, seed), np.random.default_rng(seed)
+    mdp, n_actions = problem.mdp, problem.mdp.n_actions
+    policy = (1 - any_action) * problem.expert + any_action / n_actions
+    expert, visits, episodes = occupancy(mdp, policy), np.zeros(mdp.shape), 0
+    while True:
+        batch = max(5, episodes // 20)
+        visits += Counts.of_moves(Simulator(mdp).rollout(policy, batch, rng), mdp.shape).visits
+        episodes += batch
+        met = visits.sum(axis=2, keepdims=True)
+        imitation = np.where(met > 0, visits / np.maximum(1, met), 1 / n_actions)
+        if np.abs(expert - occupancy(mdp, imitation)).sum() / 2 <= 0.1 * mdp.horizon:
+            return episodes * mdp.horizon
+
+
+def imitation_table(report: frame.Report, seeds: int) -> None:
+    """What it takes to do as an expert does who errs, if one could see when that is reached."""
+    shares = 0.1, 0.5
+    table = report.table(
+        "certificates-imitation",
+        frame.Column("environment"),
+        *(frame.Column(f"{share:.0%} any action: samples, mean ± s.e. of {seeds}") for share in shares),
+        page=PAGE,
+    )
+    for name in ENVIRONMENTS:
+        runs = ([samples_to_imitate(name, seed, share) for seed in range(seeds)] for share in shares)
+        table.add(name, *(frame.Mean.of(one) for one in runs))
+
+
 ELSEWHERE: dict[str, tuple[str, dict[str, float]]] = {
     "gridworld": ("without the obstacle", {"obstacle": 0.0}),
     "double-chain": ("slips three times as often", {"slip": 0.3}),
@@ -224,6 +256,7 @@ def by_total_variation(belief: Belief, process: MDP) -> float:
 SECTIONS: dict[str, tuple[Callable[[frame.Report, int], None], int]] = {
     "policy": (policy_table, 50),
     "criterion": (criterion_table, 20),
+    "imitation": (imitation_table, 20),
     "set": (set_table, 50),
     "transfer": (transfer_table, 1000),
 }
@@ -241,5 +274,5 @@ if __name__ == "__main__":
         measure,
         __doc__,
         frame.argument("--only", nargs="+", choices=SECTIONS, help="tables; by default all"),
-        frame.argument("--runs", type=int, help="of each figure; by default 50, 20, 50 and 1000"),
+        frame.argument("--runs", type=int, help="of each figure; by default 50, 20, 20, 50 and 1000"),
     )

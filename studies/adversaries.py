@@ -24,7 +24,8 @@ class Case:
     """A process and an expert: a deterministic one takes `actions [H, S]`.
 
     A stochastic one draws from `policy [H, S, A]`, in which `actions` are some of those it uses, each with at least the
-    probability `least`. Where the start is hidden it has to be estimated. Where states are `numbered` as they are met,
+    probability `least`. One who does not look at the step may say so: `stationary`; one of whom nothing is assumed is
+    `asked_everywhere`. Where the start is hidden it has to be estimated. Where states are `numbered` as they are met,
     the first is there from the beginning, nobody ever gets there, and `terminal` ones end an episode.
     """
 
@@ -32,17 +33,21 @@ class Case:
     actions: IntArray
     policy: FloatArray | None = None
     least: float | None = None
+    stationary: bool = False
+    asked_everywhere: bool = False
     hidden_start: bool = False
     numbered: bool = False
     terminal: frozenset[int] = frozenset()
 
     @property
     def expert(self) -> PolicyExpert:
-        return PolicyExpert(self.actions if self.policy is None else self.policy, self.mdp.shape)
+        actions = self.actions if self.policy is None else self.policy
+        return PolicyExpert(actions, self.mdp.shape, stationary=self.stationary)
 
     @property
     def kind(self) -> ExpertKind:
-        return ExpertKind(deterministic=self.policy is None, least_probability=self.least)
+        again = 1.0 if self.asked_everywhere else 0.0
+        return ExpertKind(self.policy is None, self.stationary, self.least, again)
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -201,6 +206,31 @@ def ending_case(rng: np.random.Generator, share: float = 0.1) -> Case:
     return Case(mdp, actions, hidden_start=True, numbered=True, terminal=frozenset({0, 1, 2}))
 
 
+def turning_case(rng: np.random.Generator, share: float = 0.1) -> Case:
+    """A round on which the expert says one thing, and another if it is late: what was heard of a state misleads.
+
+    It is late a little more often than is to be certified.
+    """
+    chance, n, horizon = share * rng.uniform(1.25, 1.6), 4, 6
+    rows = np.zeros((n, 2, n))
+    rows[np.arange(n), :, (np.arange(n) + 1) % n] = 1
+    rows[0] = (1 - chance) * np.eye(n)[1] + chance * np.eye(n)[0]
+    late = np.arange(n) != np.arange(horizon)[:, None] % n
+    return Case(MDP.from_dense(rows, initial=0, horizon=horizon), late.astype(np.int64))
+
+
+def turning_everywhere_case(rng: np.random.Generator, share: float = 0.1) -> Case:
+    """The same of an expert of whom nothing is assumed."""
+    return replace(turning_case(rng, share), asked_everywhere=True)
+
+
+def stationary_case(rng: np.random.Generator, share: float = 0.1) -> Case:
+    """Rare branches and a stationary expert who mostly says the same: what it was never asked looks as if known."""
+    case = many_branches_case(rng, share)
+    actions = np.repeat(rng.random((1, 10)) < rng.choice([0.1, 0.3, 0.5]), 4, axis=0)
+    return replace(case, actions=actions.astype(np.int64), stationary=True)
+
+
 def stochastic_case(rng: np.random.Generator, share: float = 0.1) -> Case:
     """A stochastic expert with one, two or three actions, the least likely just as likely as it says."""
     mdp = MDP.from_dense(rng.dirichlet(np.ones(3), (3, 3)), initial=rng.dirichlet(np.ones(3)), horizon=3)
@@ -238,6 +268,9 @@ CASES: dict[str, Callable[[np.random.Generator, float], Case]] = {
     "one state": one_state_case,
     "growing": growing_case,
     "early endings": ending_case,
+    "turning answers": turning_case,
+    "turning answers, asked everywhere": turning_everywhere_case,
+    "a stationary expert": stationary_case,
     "stochastic expert": stochastic_case,
     "stochastic, rare action": stochastic_branch_case,
 }

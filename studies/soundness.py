@@ -153,8 +153,8 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
     """Which promises of the loop were broken at any turn, at either level, and why the run stopped.
 
     Looked at after every turn is the mean of `Z`, which bounds what any policy loses that does what the expert is known
-    to do, and is what is wagered on; and, where that is more than was promised and at the end, what the run's own
-    policy loses.
+    or presumed to do, and is what is wagered on; and, where that is more than was promised and at the end, what the
+    run's own policy loses.
     """
     horizon = case.mdp.horizon
     possible = min(float(horizon), way.max_return or np.inf)
@@ -176,15 +176,16 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
     first_actions = [None] if way.kind == "policy" else list(range(case.mdp.n_actions))
     mean = f"{way.kind}, E[Z]"
     outcome: Outcome = {Promise(kind, str(way), delta): None for kind in (way.kind, mean) for delta in DELTAS}
-    for turn in _turns(engine, expert):
+    for turn in turns(engine, expert):
         promised = {delta: certified_value(turn.belief, way.kind, delta) for delta in DELTAS}
         least = min(promised.values())
         if least >= possible - ROUNDING:
             continue
         order = environment.order if isinstance(environment, Numbered) else list(range(case.mdp.n_states))
-        known, losses = turn.belief.known_actions, turn.belief.target.losses(horizon) * possible
-        assert known is not None
-        watched = _in_truth(case, known, order, np.full_like(case.actions, -1))
+        presumed, losses = turn.belief.presumed_actions, turn.belief.target.losses(horizon) * possible
+        assert presumed is not None
+        watched = _in_truth(case, presumed, order, np.full_like(case.actions, -1))
+        watched = np.where(watched == case.actions, watched, -1)
         lost = max(lost_share(case, _imposed(watched, first), losses) for first in first_actions)
         for delta, value in promised.items():
             looked(outcome, Promise(mean, str(way), delta), lost, value, possible)
@@ -211,7 +212,7 @@ def _in_truth(case: Case, actions: IntArray, order: list[int], elsewhere: IntArr
     return found
 
 
-def _turns(engine: Engine, expert: Expert) -> Iterator[Turn]:
+def turns(engine: Engine, expert: Expert) -> Iterator[Turn]:
     """A run, turn by turn; unlike those of `learn`, its turns work out nothing that is not asked for."""
     while True:
         step = engine.ask()
@@ -232,11 +233,54 @@ def certified_value(belief: Belief, kind: str, delta: float) -> float:
 
 def played(case: Case) -> tuple[Environment, Expert]:
     """The process of a case to act in, and its expert, who knows the states by their numbers."""
-    if not case.numbered:
-        return Simulator(case.mdp, hide_start=case.hidden_start), case.expert
-    environment = Numbered(case)
     actions = case.actions.tolist()
+    if not case.numbered:
+        simulator = Simulator(case.mdp, hide_start=case.hidden_start)
+        return simulator, FunctionExpert(
+            lambda step, state: actions[step][state]
+        ) if case.asked_everywhere else case.expert
+    environment = Numbered(case)
     return environment, FunctionExpert(lambda step, number: actions[step][environment.order[number]], ask_again=0.0)
+
+
+def mixing_run(seed: int) -> Outcome:
+    """An expert who draws among actions that are all best, asked once at each step and state: what its reward loses."""
+    rng = np.random.default_rng([seed, 17])
+    horizon, n_states, n_actions, share = 5, 8, 3, 0.1
+    chance = share * rng.uniform(1.25, 1.6)
+    rows = rng.dirichlet(np.full(n_states, 0.2), (n_states, n_actions))
+    rows[0] = (1 - chance) * np.eye(n_states)[1] + chance * np.eye(n_states)[2 + rng.integers(6, size=n_actions)]
+    rows[1, :, :] = np.eye(n_states)[1]
+    mdp = MDP.from_dense(rows, initial=0, horizon=horizon)
+    # All actions lead to different states and are best, but for some that forgo the reward of a step.
+    best = rng.random(mdp.shape) < 0.5
+    np.put_along_axis(best, rng.integers(n_actions, size=(horizon, n_states, 1)), True, axis=2)
+    policy = best / best.sum(axis=2, keepdims=True)
+    reward = best.astype(np.float64)
+
+    def drawn(step: int, state: int) -> int:
+        return int(rng.choice(n_actions, p=policy[step, state]))
+
+    expert = FunctionExpert(drawn, deterministic=True, ask_again=0.0)
+    outcome: Outcome = {Promise("policy", "advice, N_E = 1, mixing", delta): None for delta in DELTAS}
+    settings = Settings(
+        strategy="advice",
+        irl="feasible-point",
+        epsilon=share * horizon,
+        delta=min(DELTAS),
+        max_samples=80 * horizon,
+        infer_after_growth=10.0,
+        seed=seed,
+    )
+    for turn in turns(Engine(Simulator(mdp), answers_of(expert, settings), settings), expert):
+        promised = {delta: certified_value(turn.belief, "policy", delta) for delta in DELTAS}
+        if min(promised.values()) >= horizon - ROUNDING or (turn.iteration % 20 and not turn.stopped):
+            continue
+        values = [evaluate(mdp, reward, one)[1][0] for one in (policy, np.eye(n_actions)[turn.policy])]
+        lost = float(mdp.initial @ (values[0] - values[1]))
+        for delta, value in promised.items():
+            looked(outcome, Promise("policy", "advice, N_E = 1, mixing", delta), lost, value, horizon)
+    return outcome
 
 
 # Promises made of radii, after episodes of random policies.
@@ -515,6 +559,7 @@ def run_case(name: str, seed: int) -> Outcome:
 
 
 RUNS: dict[str, Callable[[int], Outcome]] = {name: partial(run_case, name) for name in CASES}
+RUNS["mixes best actions"] = mixing_run
 """What is counted, by name: a run for each seed."""
 
 

@@ -211,7 +211,7 @@ def test_the_accuracy_asked_for_is_met_whatever_its_rounding(epsilon: float) -> 
         Settings(strategy="advice", irl="feasible-point", epsilon=epsilon, rmax=0.3, max_samples=5000),
     )
     assert last.record.stopped == "certificate"
-    assert last.record.certificates["policy"] == pytest.approx(epsilon)
+    assert epsilon / 2 < last.record.certificates["policy"] <= epsilon * (1 + 1e-12)
 
 
 def test_batches_certify_too() -> None:
@@ -232,7 +232,7 @@ def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_th
         samples[kind] = last.record.samples
     first_actions = last.counts.visits[0].sum(axis=0)
     assert (first_actions > 0).all()
-    assert {name.partition(".")[0] for name in last.belief.evidence["criterion"]} == {"0", "1", "2", "3"}
+    assert {name.partition(".")[0] for name in last.belief.evidence["criterion"]} == {*"0123", "presumed"}
     assert last.record.certificates["criterion"] <= 0.1 * environment.horizon * (1 + 1e-12)
     assert samples["criterion"] <= 2 * 4 * samples["policy"]
 
@@ -285,7 +285,7 @@ def test_a_run_goes_on_with_the_same_evidence(tmp_path: Path) -> None:
             break
     *_, last = Run.open(tmp_path / "run").resume(environment, expert)
     expected, found = whole.state.evidence["policy"], last.state.evidence["policy"]
-    assert set(found) == set(expected) == {"levels", "now", "peak"}
+    assert set(found) == set(expected) == {"levels", "now", "peak", "presumed"}
     for name, array in expected.items():
         assert np.array_equal(found[name], array)
 

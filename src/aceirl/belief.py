@@ -218,6 +218,30 @@ class Belief:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
         return self.estimate.known_actions
 
+    @cached_property
+    def presumed(self) -> IntArray:
+        """`[S+1]`: what the expert is presumed to do in each state, and in those met later, where it was not asked yet.
+
+        Its commonest answers, until something is wagered on them; from then on they stand, and are in the evidence.
+        """
+        if self.standing is None:
+            return self.estimate.common_answers
+        states = np.arange(self.shape[1] + 1)
+        return np.asarray(self.standing[np.minimum(states, len(self.standing) - 1)], dtype=np.int64)
+
+    @property
+    def standing(self) -> FloatArray | None:
+        """What was `presumed` of the states met by then when something was first wagered on it; None before."""
+        return next((memory["presumed"] for memory in self.evidence.values() if "presumed" in memory), None)
+
+    @cached_property
+    def presumed_actions(self) -> IntArray | None:
+        """`[H, S]`: the known actions, and elsewhere those presumed, if the expert is of a kind to presume them of."""
+        known = self.known_actions
+        if known is None or not self.estimate.kind.presumed:
+            return known
+        return np.where(known < 0, self.presumed[:-1], known)
+
     def certified(self, kind: str) -> bool:
         """Whether the certificate of that kind holds at the accuracy asked for."""
         return self.target.reached(self.certificates[kind].value(self))

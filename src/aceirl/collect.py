@@ -40,7 +40,7 @@ class Episode:
     """An episode, or its beginning: where it started, its moves, and the answers `(step, state, action)` given in it.
 
     `skipped` are the `(step, state)` about which the expert had nothing to say. `disagreed` is the first step at which
-    it did not confirm what it had said of the state before; None if there is none.
+    it did not confirm what was known or presumed of it before; None if there is none.
     """
 
     start: int
@@ -54,9 +54,9 @@ class Episode:
 class Collected:
     """New observations: their `counts`, and `first_deviations [H+1]` from the known expert actions.
 
-    `first_deviations[h]` episodes did what the expert does and met only states where that was known *before* they
-    began, up to step `h`; the last entry counts those that did so to the end. All zero if nothing was watched.
-    `episodes` are those that were walked step by step.
+    `first_deviations[h]` episodes did what the expert does and met only states where that was known, or rightly
+    presumed, *before* they began, up to step `h`; the last entry counts those that did so to the end. All zero if
+    nothing was watched. `episodes` are those that were walked step by step.
     """
 
     counts: Counts
@@ -122,16 +122,17 @@ def collect(
     """Carry out a plan: `episodes` episodes, or its allocation of samples. Returns the new observations alone.
 
     The expert is asked in every state visited; a deterministic one is asked what it has answered already only as often
-    as its kind says, and nobody is asked once the limit of answers is reached. Known expert actions are `watched
-    [H, S]`: see `Moves`. In a growing environment the new observations have more states than the old. If the first
-    episode was `begun` before, the environment is brought back to where it was.
+    as its kind says, and nobody is asked once the limit of answers is reached. The actions that the policy takes for
+    the expert's are `watched [H, S]`: see `Moves`; where the expert says otherwise, an episode deviates. In a growing
+    environment the new observations have more states than the old. If the first episode was `begun` before, the
+    environment is brought back to where it was.
     """
     if plan.allocation is not None:
         return (yield from _sampled(access, answers, plan.allocation, so_far, streams))
     if access.batched is not None and answers.table is not None and answers.limit is None and begun is None:
         return _batched(access, answers, plan, episodes, so_far, watched, streams.environment)
     questions = _Questions(answers, so_far, streams, ask=plan.ask)
-    walk = _Walk(access, plan, questions, streams)
+    walk = _Walk(access, plan, questions, streams, watched)
     while len(walk.episodes) < episodes:
         yield from walk.round(min(access.parallel.num_envs, episodes - len(walk.episodes)), begun)
         begun = None
@@ -185,6 +186,10 @@ def _batched(
         policy = np.concatenate(
             (np.broadcast_to(np.eye(policy.shape[2])[plan.first_action], policy[:1].shape), policy[1:])
         )
+    if watched is not None:
+        agreed = answers.table.argmax(axis=2) == watched
+        agreed[0] |= plan.first_action is not None
+        watched = np.where(agreed, watched, -1)
     moves = access.batched.rollout(policy, episodes, rng, watched)
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
     if not plan.ask:
@@ -240,14 +245,14 @@ class _Questions:
             self._take(step, state, action)
 
     def answer(
-        self, step: int, state: int, walk: Sequence[Move], seen: Any
+        self, step: int, state: int, walk: Sequence[Move], seen: Any, meant: int | None = None
     ) -> Generator[Question, int | Guess | Reply, tuple[int | None, bool]]:
-        """What the expert says of a state where `seen` was observed, None if it says nothing; and whether what it said
-        of the state before, if anything, may be taken for what it says here."""
+        """What the expert says of a state where `seen` was observed, None if it says nothing; and whether that, or what
+        it said before where that may be taken for what it says here, is what it is `meant` to do, if anything."""
         key = self._key(step, state)
         action = self._said(key)
         again = action is not None
-        trusted = not self.kind.asked_everywhere
+        trusted = not self.kind.asked_everywhere and meant in (None, action)
         if not self._wants(step, state, key, again) or self.left <= 0:
             return action, trusted
         reply = yield Question(step, state, walk, self.streams.answers, again, seen)
@@ -265,9 +270,9 @@ class _Questions:
         if again:
             self.repeats.append((state, reply != action))
             self.left -= not self.kind.asked_everywhere
-            return reply, reply == action
+            return reply, reply == action and meant in (None, action)
         self._take(step, state, reply)
-        return reply, True
+        return reply, meant in (None, reply)
 
     def _said(self, key: tuple[int, int]) -> int | None:
         """What a deterministic expert has said there, None if it has not; what it said before this batch is looked up
@@ -308,8 +313,11 @@ class _Questions:
 class _Walk:
     """Episodes walked step by step, as many side by side as the environment has."""
 
-    def __init__(self, access: Access, plan: Plan, questions: _Questions, streams: Streams) -> None:
+    def __init__(
+        self, access: Access, plan: Plan, questions: _Questions, streams: Streams, watched: IntArray | None
+    ) -> None:
         self.access, self.plan, self.questions, self.streams = access, plan, questions, streams
+        self.watched = np.zeros((0, 0), dtype=np.int64) if watched is None else watched
         self.episodes: list[Episode] = []
 
     def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Guess | Reply, None]:
@@ -329,7 +337,8 @@ class _Walk:
             for episode, state in enumerate(here):
                 if state not in terminal:
                     seen = None if showing is None else showing.seen(episode)
-                    answer, agreed = yield from self.questions.answer(step, state, walks[episode], seen)
+                    meant = self._meant(step, state)
+                    answer, agreed = yield from self.questions.answer(step, state, walks[episode], seen, meant)
                     imposed = step == 0 and self.plan.first_action is not None
                     if not agreed and not imposed and disagreed[episode] is None:
                         disagreed[episode] = step
@@ -344,6 +353,11 @@ class _Walk:
             Episode(start, tuple(walk), answers, disagreed=step)
             for start, walk, step in zip(starts, walks, disagreed, strict=True)
         ]
+
+    def _meant(self, step: int, state: int) -> int | None:
+        """What the policy takes for the expert's action; None if it knows nothing."""
+        action = int(self.watched[step, state]) if state < self.watched.shape[1] else -1
+        return None if action < 0 else action
 
     def _again(self, begun: Episode, here: list[int], walks: list[list[Move]]) -> None:
         """Bring the one environment back to where an episode was, by its actions."""

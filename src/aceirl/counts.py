@@ -242,6 +242,14 @@ class ExpertKind:
         """Whether nothing is assumed of how its answers depend on the state: it is asked wherever that would matter."""
         return self.ask_again == 1
 
+    @property
+    def presumed(self) -> bool:
+        """Whether it may be presumed to answer as it did elsewhere, until it says otherwise.
+
+        Not if it may be heard to say otherwise where it has answered: then what is presumed would not stand.
+        """
+        return self.deterministic and self.ask_again == 0
+
     def given(self, counts: Counts) -> int:
         """How many answers it gave, repeats included unless it is asked everywhere: then they cost nothing."""
         return counts.questions + (0 if self.asked_everywhere else int(counts.repeats.sum()))
@@ -439,6 +447,17 @@ class Estimate:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
         return self.kind.known_actions(self.counts.answers)
 
+    @cached_property
+    def common_answers(self) -> IntArray:
+        """`[S+1]`: the commonest answer in each state over all steps; where there is none, and in states never met (the
+        last entry), the commonest of all. -1 before any answer."""
+        by_state = np.vstack((self.counts.answers.sum(axis=0), np.zeros((1, self.counts.shape[2]), dtype=np.int64)))
+        overall = by_state.sum(axis=0)
+        commonest = np.where(by_state.any(axis=1), by_state.argmax(axis=1), overall.argmax())
+        return commonest if overall.any() else np.full(len(by_state), -1)
 
-_OF_ANSWERS = frozenset(("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions"))
+
+_OF_ANSWERS = frozenset(
+    ("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions", "common_answers")
+)
 """What an estimate says that depends on nothing but the answers and the assumptions."""

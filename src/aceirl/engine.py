@@ -210,13 +210,14 @@ class Engine:
             plan = settings.certify.steer(plan, belief)
         planning = time.perf_counter() - began
 
-        watched = _known_actions(belief, plan)
+        known, watched = (_with_first(actions, plan) for actions in (belief.known_actions, belief.presumed_actions))
         self._wagers = self._made_wagers(belief, plan, watched) if begun is None else begun.wagers
         episodes, so_far = settings.episodes_per_iteration, belief.estimate.counts
         seen = yield from collect(
             self.access, self.answers, plan, episodes, so_far, watched, streams, begun.episode if begun else None
         )
-        batch = self._watched(watched, seen.first_deviations)
+        presumed = belief.presumed if self.answers.kind.presumed else None
+        batch = replace(self._watched(known, seen.first_deviations), presumed=presumed)
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.counts, evidence, plan.memory)
         turn = self._turn_of(plan.evidence, planning, began, seen.episodes)
@@ -239,13 +240,12 @@ class Engine:
             after[name] = self.certificates[name].update(after.get(name, {}), wager, plan, seen, target)
         return after
 
-    def _watched(self, watched: IntArray | None, first: IntArray) -> Watched:
-        """How a batch fared on the known actions `watched [H, S]`."""
+    def _watched(self, known: IntArray | None, first: IntArray) -> Watched:
+        """How a batch fared that began when the actions `known [H, S]` were known for certain."""
         target, horizon = self.belief.target, len(first) - 1
-        if watched is None:
+        if known is None:
             return Watched(first, target.losses(horizon))
-        sure = not self.answers.kind.asked_everywhere
-        return Watched(first, possible_losses(target, self.access.environment.initial, watched, sure=sure))
+        return Watched(first, possible_losses(target, self.belief.estimate, known))
 
     def _counted(self, episodes: Sequence[Episode]) -> Counts:
         shape = self.access.shape
@@ -381,12 +381,11 @@ class Engine:
         )
 
 
-def _known_actions(belief: Belief, plan: Plan) -> IntArray | None:
-    """`[H, S]`: the known expert actions from which deviations are counted; an imposed first action counts as known."""
-    known = belief.known_actions
-    if known is None or plan.first_action is None:
-        return known
-    watched = known.copy()
+def _with_first(actions: IntArray | None, plan: Plan) -> IntArray | None:
+    """`[H, S]`: actions of the expert from which deviations are counted; an imposed first action counts as known."""
+    if actions is None or plan.first_action is None:
+        return actions
+    watched = actions.copy()
     watched[0] = plan.first_action
     return watched
 

@@ -124,11 +124,16 @@ class Turn:
 
     @cached_property
     def policy(self) -> IntArray:
-        """`[H, S]`: what the expert is known to do, and elsewhere what is best under the recovered reward."""
+        """`[H, S]`: what the expert is known to do, and elsewhere what is best under the recovered reward.
+
+        Once something was wagered on it, it does what is presumed of the expert elsewhere: the promise rests on that.
+        """
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams.of(self.settings.seed, max(0, self.iteration - 1)).ties
-        return greedy_actions(np.where(estimate.allowed, q, -np.inf), ties)
+        best = greedy_actions(np.where(estimate.allowed, q, -np.inf), ties)
+        presumed = self.belief.presumed_actions if self.belief.standing is not None else None
+        return best if presumed is None else np.where(presumed < 0, best, presumed)
 
     @cached_property
     def explanation(self) -> Explanation | None:

@@ -14,13 +14,14 @@ from aceirl.certificates.e_process import (
     Wager,
     Watched,
     chance_taken,
+    doubts,
     forecast,
     kelly_wager,
     kept_evidence,
 )
 from aceirl.certificates.policy import outlook, refuted, require_deterministic, steps_of_episode, watched_certificate
 from aceirl.counts import ExpertKind
-from aceirl.mdp import IntArray
+from aceirl.mdp import FloatArray, IntArray
 
 PROMISE = (
     "after any first action, what is best in the estimated process under the best recovered reward loses, against the "
@@ -53,7 +54,8 @@ class Criterion(CertificateKind):
         """A wager on episodes that take the imposed action first and then may follow the expert."""
         if watched is None or plan.policy is None or plan.first_action is None:
             return None
-        expected = forecast(belief.estimate, watched, belief.target, chance_taken(plan, watched))
+        taken, doubt = chance_taken(plan, watched), _doubts(belief)
+        expected = forecast(belief.estimate, watched, belief.target, taken, doubt)
         return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
@@ -62,7 +64,7 @@ class Criterion(CertificateKind):
         horizon = len(seen.first_deviations) - 1
         process = _process(memory, action, target, horizon).after(wager, seen)
         own = {"levels": process.levels, "now": process.now, "peak": process.peak}
-        return {**memory, **{f"{action}.{name}": array for name, array in own.items()}}
+        return {**memory, **{f"{action}.{name}": array for name, array in own.items()}, **seen.standing(memory, wager)}
 
     def retarget(self, memory: Memory, share: float) -> Memory:
         """The e-processes, if one of their levels is as low."""
@@ -77,12 +79,13 @@ class Criterion(CertificateKind):
     def explain(self, belief: Belief) -> Certificate:
         """Where episodes of the worst first action are still lost, and how many more are needed for all of them."""
         horizon = belief.shape[0]
-        loss, more, known = np.zeros((horizon, 1)), None, belief.known_actions
-        if known is not None:
+        loss, more, watched = np.zeros((horizon, 1)), None, belief.presumed_actions
+        if watched is not None:
             processes = _processes(belief)
             delta = belief.target.delta / len(processes)
             outlooks = [
-                outlook(process, belief, with_first(known, action), delta) for action, process in enumerate(processes)
+                outlook(process, belief, with_first(watched, action), _doubts(belief), delta)
+                for action, process in enumerate(processes)
             ]
             worst = max(range(len(processes)), key=lambda action: processes[action].certified(delta))
             loss = outlooks[worst][0]
@@ -92,9 +95,16 @@ class Criterion(CertificateKind):
         return watched_certificate("criterion", PROMISE, belief, self.value(belief), loss, more)
 
 
-def with_first(known_actions: IntArray, action: int) -> IntArray:
+def with_first(actions: IntArray, action: int) -> IntArray:
     """`[H, S]`: that action first, wherever it is, and the expert's from then on."""
-    return np.concatenate((np.full_like(known_actions[:1], action), known_actions[1:]))
+    return np.concatenate((np.full_like(actions[:1], action), actions[1:]))
+
+
+def _doubts(belief: Belief) -> FloatArray:
+    """`[H, S]`: as for any expert, but there is no doubt about the first action, which is imposed."""
+    doubt = doubts(belief)
+    doubt[0] = 0.0
+    return doubt
 
 
 def _processes(belief: Belief) -> list[EProcess]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.belief import Memory, Plan, Target
+from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, frozen
@@ -46,22 +46,31 @@ class Forecast:
     losses: FloatArray
 
 
-def forecast(estimate: Estimate, known_actions: IntArray, target: Target, taken: FloatArray | None = None) -> Forecast:
-    """What happens on the expert's `known_actions [H, S]` (-1 where there is none), by the estimated process.
+def forecast(
+    estimate: Estimate,
+    watched: IntArray,
+    target: Target,
+    taken: FloatArray | None = None,
+    doubt: FloatArray | None = None,
+) -> Forecast:
+    """What happens on the actions `watched [H, S]` (-1 where there is none), by the estimated process.
 
-    `taken [H, S]` is how likely an episode takes the known action; always, if nothing is said. Where the expert, asked
-    again, said something else, it is expected to do so as often once more.
+    `taken [H, S]` is how likely an episode takes the watched action; always, if nothing is said. `doubt [H, S]` is how
+    likely one that is only presumed is not the expert's, 0 where it is known; everywhere, if nothing is said. Where the
+    expert, asked again, said something else, it is expected to do so as often once more.
 
     A row, and a start that is estimated, are trusted up to the share of their observations that were seen only once
     (Good and Turing: about that likely is something new). That share goes to a state that was never met, where there
     can be one, and else anywhere. Before any start was seen, nothing is expected to be known.
     """
     mdp, counts = estimate.mdp, estimate.counts
-    deviations = np.zeros(known_actions.shape)
+    deviations = np.zeros(watched.shape)
     if not mdp.initial.any():
         return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], target.losses(mdp.horizon))
-    known_actions = known_actions.copy()
-    known_actions[:, estimate.over] = 0  # nobody deviates any more
+    doubt = np.zeros(watched.shape) if doubt is None else doubt
+    losses = possible_losses(target, estimate, np.where(doubt > 0, -1, watched))
+    watched, doubt = watched.copy(), np.where(doubt > 0, doubt, _contradicted(estimate))
+    watched[:, estimate.over], doubt[:, estimate.over] = 0, 0.0  # nobody deviates any more
     rows = mdp.transitions
     row = counts.move_keys // mdp.n_states
     once = np.bincount(row, weights=counts.move_counts == 1, minlength=rows.n_rows)
@@ -70,27 +79,47 @@ def forecast(estimate: Estimate, known_actions: IntArray, target: Target, taken:
     new_start = 0.0 if estimate.start_known else float((counts.starts == 1).sum() / counts.starts.sum())
     unmet = np.zeros(mdp.horizon + 1)
     all_met = estimate.possible_states <= mdp.n_states
-    always = np.ones(known_actions.shape) if taken is None else taken
-    disagrees = counts.contradicted / np.maximum(1, counts.repeats.sum(axis=1))
+    always = np.ones(watched.shape) if taken is None else taken
     stays = _follow(
         *rows.rows,
         mdp.n_actions,
         mdp.initial,
         new_start,
-        known_actions,
+        watched,
         always,
-        disagrees,
+        doubt,
         novelty,
         all_met,
         deviations,
         unmet,
     )
     law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
-    return Forecast(
-        deviations,
-        law,
-        possible_losses(target, estimate.initial, known_actions, sure=not estimate.kind.asked_everywhere),
-    )
+    return Forecast(deviations, law, losses)
+
+
+def _contradicted(estimate: Estimate) -> FloatArray:
+    """`[S]`: how often the expert, asked again, said something else."""
+    repeats = estimate.counts.repeats
+    return np.asarray(repeats[:, 1] / np.maximum(1, repeats.sum(axis=1)))
+
+
+def doubts(belief: Belief) -> FloatArray:
+    """`[H, S]`: how likely the expert does not do what is presumed of it; 0 where its action is known. A guess.
+
+    In a state with answers: as many of them are others than presumed, and as many in all such states, the latter with
+    the weight of one answer. In a state without any: as many states with answers have others than are presumed there.
+    """
+    known, presumed = belief.known_actions, belief.presumed
+    assert known is not None
+    heard, other = known >= 0, (known >= 0) & (known != presumed[:-1])
+    answers, wrong = heard.sum(axis=0), other.sum(axis=0)
+    # Of the answers of a state one is no trial: by it the action is presumed.
+    trials = np.maximum(answers - 1, wrong)
+    overall = (wrong.sum() + 1) / (trials.sum() + 2)
+    met, common = answers > 0, belief.estimate.common_answers[:-1]
+    unmet = ((met & (common != presumed[-1])).sum() + 1) / (met.sum() + 2)
+    of_state = np.where(met, (wrong + overall) / (trials + 1), unmet)
+    return np.where(heard | (presumed[:-1] < 0), 0.0, of_state)
 
 
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
@@ -106,12 +135,21 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     return taken
 
 
-def possible_losses(target: Target, initial: FloatArray | None, known_actions: IntArray, *, sure: bool) -> FloatArray:
-    """`[H+1]`: the share that can be lost by deviating at each step; less than all if every possible start has a known
-    action and the expert is `sure` to stand by it."""
-    losses = target.losses(len(known_actions))
-    certain = sure and initial is not None and (known_actions[0, : len(initial)][initial > 0] >= 0).all()
-    return np.minimum(losses, losses[1]) if certain else losses
+def possible_losses(target: Target, estimate: Estimate, known_actions: IntArray) -> FloatArray:
+    """`[H+1]`: the share that can be lost by deviating at each step, by what the expert is known to do.
+
+    No episode deviates before the first step at which it can be in a state without an action in `known_actions [H, S]`;
+    unless the expert may say something else than it did.
+    """
+    losses, initial, n_states = target.losses(len(known_actions)), estimate.initial, known_actions.shape[1]
+    if estimate.kind.asked_everywhere:
+        return losses
+    known = known_actions >= 0
+    known[:, estimate.over] = True
+    complete = np.append(known.all(axis=1) & (estimate.possible_states <= n_states), False)
+    if initial is not None:
+        complete[0] = known[0, : len(initial)][initial > 0].all()
+    return np.asarray(np.minimum(losses, losses[int(complete.argmin())]))
 
 
 @compiled
@@ -123,20 +161,20 @@ def _follow(
     n_actions: int,
     start: FloatArray,
     new_start: float,
-    known_actions: IntArray,
+    watched: IntArray,
     taken: FloatArray,
-    disagrees: FloatArray,
+    doubt: FloatArray,
     novelty: FloatArray,
     all_met: bool,
     deviations: FloatArray,
     unmet: FloatArray,
 ) -> float:
-    """Push the start along the known actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
+    """Push the start along the watched actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
 
-    In a known state the share `disagrees [S]` leaves. What takes another action, or goes to states never met before,
+    Where one is watched the share `doubt [H, S]` leaves. What takes another action, or goes to states never met before,
     is written to `unmet [H+1]`, by the step after.
     """
-    horizon, n_states = known_actions.shape
+    horizon, n_states = watched.shape
     here = start * (1.0 - new_start)
     if all_met:
         here += new_start / n_states
@@ -148,12 +186,12 @@ def _follow(
         for s in range(n_states):
             if here[s] == 0.0:
                 continue
-            if known_actions[h, s] < 0:
+            if watched[h, s] < 0:
                 deviations[h, s] = here[s]
                 continue
-            deviations[h, s] = here[s] * disagrees[s]
+            deviations[h, s] = here[s] * doubt[h, s]
             here[s] -= deviations[h, s]
-            row = h * stride + s * n_actions + known_actions[h, s]
+            row = h * stride + s * n_actions + watched[h, s]
             mass = here[s] * taken[h, s]
             unmet[h + 1] += here[s] - mass
             anywhere += mass * novelty[row]
@@ -177,11 +215,20 @@ class Wager:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """How a batch fared on the known expert actions: `first_deviations [H+1]` counts its episodes by the step at which
-    they first deviated, and `losses [H+1]` is what can be lost from each step on; it never rises."""
+    """How a batch fared on the watched actions: `first_deviations [H+1]` counts its episodes by the step at which they
+    first deviated, and `losses [H+1]` is what can be lost from each step on; it never rises. `presumed [S+1]` are the
+    actions among them that were presumed, by state; None if none were."""
 
     first_deviations: IntArray
     losses: FloatArray
+    presumed: IntArray | None = None
+
+    def standing(self, memory: Memory, wager: Wager) -> Memory:
+        """The presumed actions that something was wagered on, now or before, as a part of the evidence."""
+        if "presumed" in memory:
+            return {"presumed": memory["presumed"]}
+        new = wager.stake > 0 and self.presumed is not None
+        return {"presumed": np.asarray(self.presumed, dtype=np.float64)} if new else {}
 
 
 def log_factors(stake: float, losses: FloatArray, levels: FloatArray) -> FloatArray:

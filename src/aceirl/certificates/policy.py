@@ -26,9 +26,11 @@ from aceirl.certificates.e_process import (
     Wager,
     Watched,
     chance_taken,
+    doubts,
     forecast,
     kelly_wager,
     kept_evidence,
+    possible_losses,
 )
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.errors import InputError
@@ -53,13 +55,14 @@ class Policy(CertificateKind):
         """A wager on episodes that may follow the expert from the first step on."""
         if watched is None or plan.policy is None or plan.first_action is not None:
             return None
-        expected = forecast(belief.estimate, watched, belief.target, chance_taken(plan, watched))
+        taken, doubt = chance_taken(plan, watched), doubts(belief)
+        expected = forecast(belief.estimate, watched, belief.target, taken, doubt)
         return kelly_wager(expected, belief.target.share(belief.shape[0]))
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process after the batch."""
         after = _process(memory, target, len(seen.first_deviations) - 1).after(wager, seen)
-        return {"levels": after.levels, "now": after.now, "peak": after.peak}
+        return {"levels": after.levels, "now": after.now, "peak": after.peak, **seen.standing(memory, wager)}
 
     def retarget(self, memory: Memory, share: float) -> Memory:
         """The e-processes, if one of their levels is as low."""
@@ -69,6 +72,9 @@ class Policy(CertificateKind):
         """The certified regret of any policy that does what the expert is known to do."""
         horizon, target = belief.shape[0], belief.target
         share = _process(belief.evidence.get(self.name, {}), target, horizon).certified(target.delta)
+        if belief.known_actions is not None:
+            certain = float(possible_losses(target, belief.estimate, belief.known_actions)[0])
+            share = min(share, certain) if certain <= target.share(horizon) * (1 + 1e-9) else share
         return (1.0 if refuted(belief.estimate) else share) * target.possible(horizon)
 
     def explain(self, belief: Belief) -> Certificate:
@@ -76,14 +82,16 @@ class Policy(CertificateKind):
         horizon, target = belief.shape[0], belief.target
         process = _process(belief.evidence.get(self.name, {}), target, horizon)
         loss, episodes = np.zeros((horizon, 1)), None
-        if belief.known_actions is not None:
-            loss, episodes = outlook(process, belief, belief.known_actions, target.delta)
+        if belief.presumed_actions is not None:
+            loss, episodes = outlook(process, belief, belief.presumed_actions, doubts(belief), target.delta)
         more = None if episodes is None else int(np.ceil(episodes * steps_of_episode(belief)))
         return watched_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
 
 
 def _process(memory: Memory, target: Target, horizon: int) -> EProcess:
-    return EProcess(**memory) if memory else EProcess.started(target.share(horizon))
+    if not memory:
+        return EProcess.started(target.share(horizon))
+    return EProcess(*(memory[name] for name in ("levels", "now", "peak")))
 
 
 def require_deterministic(kind: str, expert: ExpertKind) -> None:
@@ -110,10 +118,12 @@ def steps_of_episode(belief: Belief) -> float:
     return counts.samples / begun if begun and counts.samples else float(belief.shape[0])
 
 
-def outlook(process: EProcess, belief: Belief, watched: IntArray, delta: float) -> tuple[FloatArray, int | None]:
+def outlook(
+    process: EProcess, belief: Belief, watched: IntArray, doubt: FloatArray, delta: float
+) -> tuple[FloatArray, int | None]:
     """`(loss [H, S], episodes)`: where the watched actions are expected to be left, and how many episodes it takes."""
     horizon, target = belief.shape[0], belief.target
-    expected = forecast(belief.estimate, watched, target)
+    expected = forecast(belief.estimate, watched, target, doubt=doubt)
     missing = process.missing(target.share(horizon), delta)
     growth = kelly_wager(expected, target.share(horizon)).growth
     loss = expected.deviations * expected.losses[:-1, None] * target.possible(horizon)

@@ -73,7 +73,7 @@ AT_ITS_BEST = 0.5
 
 STRATEGIES: dict[Conduct, str] = {"asked": "guided", "shown": "advice", "alone": "probe"}
 
-PERSON = ExpertKind(deterministic=True, stationary=True)
+PERSON = ExpertKind(deterministic=True, stationary=True, ask_again=0.1)
 
 Phase = Literal["asking", "walking", "done"]
 
