@@ -227,7 +227,7 @@ if __name__ == "__main__":
         measure,
         __doc__,
         frame.argument("--seeds", type=int, default=60, help="worlds in which answers are asked for"),
-        frame.argument("--draws", type=int, default=500, help="rewards whose loss is compared with the value at risk"),
+        frame.argument("--draws", type=int, default=400, help="rewards whose loss is compared with the value at risk"),
         frame.argument("--rewards", type=int, default=4000, help="feasible rewards that are averaged"),
         frame.argument("--seed", type=int, default=0),
     )
