@@ -52,7 +52,7 @@ RIVALS: dict[str, Querying] = {
     "PAC-EIG": PacEIG(),
 }
 SIDE, KINDS, HORIZON, BETA = 6, 8, 12, 10.0
-AFTER = (5, 10, 20)
+AFTER = (4, 8, 12)
 LEVELS = (0.9, 0.95)
 
 
@@ -106,13 +106,14 @@ def asked_by(rival: Querying | None, seed: int) -> FloatArray:
         likelihood = Boltzmann(mdp, over, BETA, Choices.of_answers(answers))
         state = int(rng.integers(mdp.n_states))
         if rival is not None:
-            drawn = sample(likelihood, Prior(), rng, chains=12, draws=8, burn_in=20, start=last)
+            warm = 30 if last is None else 6
+            drawn = sample(likelihood, Prior(), rng, chains=12, draws=8, burn_in=warm, start=last)
             worth, last = rival.acquisition(Drawn(likelihood, drawn.all))[0], drawn.last
             state = int(rng.choice(np.flatnonzero(worth >= worth.max() - 1e-12)))
         answers[0, state, rng.choice(mdp.n_actions, p=expert[0, state])] += 1
         if number in AFTER:
             after = Boltzmann(mdp, over, BETA, Choices.of_answers(answers))
-            mean = sample(after, Prior(), rng, chains=12, draws=40, burn_in=40).mean
+            mean = sample(after, Prior(), rng, chains=12, draws=20, burn_in=40).mean
             best = greedy_actions(optimal_values(mdp, over.table(mean))[0], rng)
             found.append(truth.regret(np.eye(mdp.n_actions)[best]))
     return np.array(found)
@@ -225,8 +226,8 @@ if __name__ == "__main__":
     frame.start(
         measure,
         __doc__,
-        frame.argument("--seeds", type=int, default=200, help="worlds in which answers are asked for"),
-        frame.argument("--draws", type=int, default=500, help="rewards whose loss is compared with the value at risk"),
+        frame.argument("--seeds", type=int, default=60, help="worlds in which answers are asked for"),
+        frame.argument("--draws", type=int, default=400, help="rewards whose loss is compared with the value at risk"),
         frame.argument("--rewards", type=int, default=4000, help="feasible rewards that are averaged"),
         frame.argument("--seed", type=int, default=0),
     )

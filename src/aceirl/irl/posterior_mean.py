@@ -16,7 +16,7 @@ from aceirl.mdp import FloatArray
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import RewardMap, RewardSpace, StateReward
 
-COLD, WARM = 60, 15
+COLD, WARM = 60, 8
 """Moves of a chain before its samples count: from the prior, and from where the last posterior ended."""
 
 
@@ -33,8 +33,8 @@ class PosteriorMean:
     beta: float = 10.0
     prior: str = "uniform"
     scale: float = 1.0
-    chains: int = 16
-    draws: int = 20
+    chains: int = 12
+    draws: int = 12
     seed: int = 0
 
     def __call__(

@@ -21,9 +21,9 @@ class PolicyEntropy(Querying):
     `μ_sa` is the posterior law of `π(a|s)`, the probability that the expert takes `a`, as a histogram of `bins` bins
     of one width over `[0, 1]`. Differs: see `querying`; and policies have a step, so there is such a law at each.
 
-    Not checked against a number of the paper, whose figures show curves without a table. Checked in
-    `benchmarks/rivals_bayesian.py` is what it claims of its grid world: fewer answers than asking at random are needed
-    for a policy as good.
+    Not checked against a number of the paper, whose figures show curves without a table. What it claims, that fewer
+    answers are needed than by asking at random, was looked for in `benchmarks/rivals_bayesian.py` and not found there:
+    in grids with cells of a few kinds both lose the same. Checked by tests is the formula.
     """
 
     bins: int = 10
