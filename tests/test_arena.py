@@ -115,6 +115,8 @@ def test_a_run_ends_when_both_regrets_were_small_while_the_samples_doubled() -> 
     found = [point for point, _ in points(cell)]
     good = [max(point.policy_regret, point.transfer_regret) <= REGRET for point in found]
     samples = [point.samples for point in found]
+    assert cell.settings.max_samples == cell.task.budget
+    assert ArenaCell.of(TASKS["lock"], METHODS["guided"], 0).settings.max_samples == 2 * cell.task.budget
     since = len(good) - good[::-1].index(False) if False in good else 0
     assert samples[-1] >= 2 * samples[since] or samples[-1] >= cell.task.budget
     assert all(samples[k + 1] >= 1.2 * samples[k] for k in range(len(samples) - 2))
@@ -274,7 +276,8 @@ def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) ->
     access = changed.pop("access", "episodes")
     return Run(
         task=task, family=task, expert="optimal", method=name, source="s", access=access, seed=seed,
-        states=5, actions=2, horizon=3, samples=100, answers=changed.pop("answers", 40),
+        states=5, actions=2, horizon=3,
+        samples=100, answers=changed.pop("answers", 40), all_samples=200, all_answers=60,
         transfer_samples=samples, transfer_answers=changed.pop("took_answers", samples and samples // 2),
         policy_samples=samples, policy_answers=samples, certificate_samples=None, certificate_answers=None,
         claims=changed.pop("claims", False), broken=changed.pop("broken", None), seconds=1.0, **changed,
