@@ -32,13 +32,14 @@ from aceirl.arena.analysis import (
 from aceirl.arena.entries import Entries, entries_of
 from aceirl.arena.measure import REGRET, ArenaCell, points
 from aceirl.arena.methods import entered_by, methods_of
-from aceirl.arena.page import PAGE, diagram
+from aceirl.arena.page import PAGE, diagram, scaling_panels
 from aceirl.arena.tasks import SCALING, TASKS, VARIANTS, drawn, expert_policy, tasks_of
 from aceirl.cli import app
 from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments.analysis import holm
+from aceirl.experiments.report import Gallery
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Processes, sweep
 from aceirl.irl import FeasiblePoint
@@ -502,6 +503,22 @@ def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Pat
     wrong = CliRunner().invoke(app, ["arena", "--against", str(tmp_path), "--out", str(tmp_path / "x")])
     assert wrong.exit_code == 2
     assert "is no result of an arena" in wrong.stderr
+
+
+def test_samples_are_drawn_over_a_size_where_three_tasks_differ_in_it_alone(tmp_path: Path) -> None:
+    sizes = {"a": (5, 2, 3), "b": (10, 2, 3), "c": (20, 2, 3), "d": (20, 4, 3), "e": (20, 6, 3)}
+    runs = [
+        replace(one, family="garnet", states=states, actions=actions, horizon=horizon)
+        for task, (states, actions, horizon) in sizes.items()
+        for one in series(task, "guided", [4 * states, 5 * states])
+    ]
+    results = Results(tuple(runs))
+    panels = scaling_panels(results, overall(results), Gallery(tmp_path))
+    assert [re.findall(r'aria-label="([^"]*)"', panel)[0] for panel in panels] == [
+        "Samples to transfer regret 0.05 over states S, garnet",
+        "Samples to transfer regret 0.05 over actions A, garnet",
+    ]
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"scaling-garnet-S.svg", "scaling-garnet-A.svg"}
 
 
 def test_what_does_not_compete_is_listed_and_the_default_is_everything() -> None:
