@@ -40,10 +40,10 @@ def methods(results: Results, report: frame.Report) -> None:
         frame.Column("source"),
         frame.number("rank by samples", "{:.1f}"),
         frame.number("by answers", "{:.1f}"),
-        frame.number("among first by samples"),
-        frame.number("by answers"),
+        frame.number("among first by samples", "{}"),
+        frame.number("by answers", "{}"),
         frame.number("learnt", "{:.0%}"),
-        frame.number("claims broken"),
+        frame.number("claims broken", "{}"),
         frame.number("seconds a run", "{:.2f}"),
         page="arena.md",
     )
@@ -66,7 +66,11 @@ def tasks(results: Results, report: frame.Report) -> None:
         *(
             column
             for unit in ("samples", "answers")
-            for column in (frame.number(f"{unit}, `{REFERENCE}`"), frame.number("the first"), frame.Column("who"))
+            for column in (
+                frame.number(f"{unit}, `{REFERENCE}`", "{}"),
+                frame.number("first", "{}"),
+                frame.Column("who"),
+            )
         ),
         page="arena.md",
     )

@@ -32,13 +32,14 @@ from aceirl.arena.analysis import (
 from aceirl.arena.entries import Entries, entries_of
 from aceirl.arena.measure import REGRET, ArenaCell, points
 from aceirl.arena.methods import entered_by, methods_of
-from aceirl.arena.page import PAGE, diagram
+from aceirl.arena.page import PAGE, diagram, scaling_panels
 from aceirl.arena.tasks import SCALING, TASKS, VARIANTS, drawn, expert_policy, tasks_of
 from aceirl.cli import app
 from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments.analysis import holm
+from aceirl.experiments.report import Gallery
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Processes, sweep
 from aceirl.irl import FeasiblePoint
@@ -115,6 +116,8 @@ def test_a_run_ends_when_both_regrets_were_small_while_the_samples_doubled() -> 
     found = [point for point, _ in points(cell)]
     good = [max(point.policy_regret, point.transfer_regret) <= REGRET for point in found]
     samples = [point.samples for point in found]
+    assert cell.settings.max_samples == cell.task.budget
+    assert ArenaCell.of(TASKS["lock"], METHODS["guided"], 0).settings.max_samples == 2 * cell.task.budget
     since = len(good) - good[::-1].index(False) if False in good else 0
     assert samples[-1] >= 2 * samples[since] or samples[-1] >= cell.task.budget
     assert all(samples[k + 1] >= 1.2 * samples[k] for k in range(len(samples) - 2))
@@ -274,7 +277,8 @@ def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) ->
     access = changed.pop("access", "episodes")
     return Run(
         task=task, family=task, expert="optimal", method=name, source="s", access=access, seed=seed,
-        states=5, actions=2, horizon=3, samples=100, answers=changed.pop("answers", 40),
+        states=5, actions=2, horizon=3,
+        samples=100, answers=changed.pop("answers", 40), all_samples=200, all_answers=60,
         transfer_samples=samples, transfer_answers=changed.pop("took_answers", samples and samples // 2),
         policy_samples=samples, policy_answers=samples, certificate_samples=None, certificate_answers=None,
         claims=changed.pop("claims", False), broken=changed.pop("broken", None), seconds=1.0, **changed,
@@ -499,6 +503,22 @@ def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Pat
     wrong = CliRunner().invoke(app, ["arena", "--against", str(tmp_path), "--out", str(tmp_path / "x")])
     assert wrong.exit_code == 2
     assert "is no result of an arena" in wrong.stderr
+
+
+def test_samples_are_drawn_over_a_size_where_three_tasks_differ_in_it_alone(tmp_path: Path) -> None:
+    sizes = {"a": (5, 2, 3), "b": (10, 2, 3), "c": (20, 2, 3), "d": (20, 4, 3), "e": (20, 6, 3)}
+    runs = [
+        replace(one, family="garnet", states=states, actions=actions, horizon=horizon)
+        for task, (states, actions, horizon) in sizes.items()
+        for one in series(task, "guided", [4 * states, 5 * states])
+    ]
+    results = Results(tuple(runs))
+    panels = scaling_panels(results, overall(results), Gallery(tmp_path))
+    assert [re.findall(r'aria-label="([^"]*)"', panel)[0] for panel in panels] == [
+        "Samples to transfer regret 0.05 over states S, garnet",
+        "Samples to transfer regret 0.05 over actions A, garnet",
+    ]
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"scaling-garnet-S.svg", "scaling-garnet-A.svg"}
 
 
 def test_what_does_not_compete_is_listed_and_the_default_is_everything() -> None:

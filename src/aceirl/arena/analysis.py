@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,9 +36,10 @@ ROUNDING = 1e-9
 class Run:
     """What came out of one run.
 
-    Of each goal it has the samples and answers it took, None if the goal was not reached with `samples` and `answers`,
-    all that were spent. `claims` is whether the method could have claimed anything; `broken` whether it claimed less
-    than its policy lost, at any measurement after its certificate held; None without a claim.
+    Of each goal it has the samples and answers it took, None if the goal was not reached. `samples` and `answers` are
+    what was spent within the budget for regrets, `all_samples` and `all_answers` in the whole run. `claims` is whether
+    the method could have claimed anything; `broken` whether it claimed less than its policy lost, at any measurement
+    after its certificate held; None without a claim.
     """
 
     task: str
@@ -52,6 +54,8 @@ class Run:
     horizon: int
     samples: int
     answers: int
+    all_samples: int
+    all_answers: int
     transfer_samples: int | None
     transfer_answers: int | None
     policy_samples: int | None
@@ -81,9 +85,11 @@ def learnt_at(samples: IntArray, regret: FloatArray) -> int | None:
 
 def run_of(cell: ArenaCell, columns: Mapping[str, Any], seconds: float) -> Run:
     """What came out of a run, from the columns of its table, each `[K]`."""
+    # The last batch of a budget is finished: what is beyond it by less than an episode still counts.
+    budget = int(np.searchsorted(columns["samples"], cell.task.budget + columns["horizon"][0]))
     reached = {
-        "transfer": learnt_at(columns["samples"], columns["transfer_regret"]),
-        "policy": learnt_at(columns["samples"], columns["policy_regret"]),
+        "transfer": learnt_at(columns["samples"][:budget], columns["transfer_regret"][:budget]),
+        "policy": learnt_at(columns["samples"][:budget], columns["policy_regret"][:budget]),
         "certificate": int(columns["certified"].argmax()) if columns["certified"].any() else None,
     }
     when = {
@@ -105,8 +111,10 @@ def run_of(cell: ArenaCell, columns: Mapping[str, Any], seconds: float) -> Run:
         states=int(columns["states"][-1]),
         actions=int(columns["actions"][-1]),
         horizon=int(columns["horizon"][-1]),
-        samples=int(columns["samples"][-1]),
-        answers=int(columns["answers"][-1]),
+        samples=int(columns["samples"][budget - 1]),
+        answers=int(columns["answers"][budget - 1]),
+        all_samples=int(columns["samples"][-1]),
+        all_answers=int(columns["answers"][-1]),
         **when,
         claims=bool(np.isfinite(claimed).any()),
         broken=broken,
@@ -200,20 +208,21 @@ class Results:
     def amounts(self, runs: Sequence[Run], goal: Goal, unit: Unit) -> tuple[FloatArray, IntArray]:
         """`(amounts, censored)`, each `[runs]`: what a goal took or, if it was not reached, the task's `most`."""
         took = [run.took(goal, unit) for run in runs]
-        spent = [float(self.most[run.task, unit] if one is None else one) for run, one in zip(runs, took, strict=True)]
+        most = [self.most[run.task, goal == "certificate", unit] for run in runs]
+        spent = [float(late if one is None else one) for late, one in zip(most, took, strict=True)]
         return np.array(spent), np.array([int(one is None) for one in took])
 
     @cached_property
-    def most(self) -> dict[tuple[str, Unit], int]:
-        """The most samples and answers that any run of a task spent.
+    def most(self) -> dict[tuple[str, bool, Unit], int]:
+        """The most samples and answers that any run of a task spent, within the budget for regrets or in all.
 
         A run that did not get there counts with these: of samples they are its budget, and one who stopped asking does
         not look better for it.
         """
-        found: dict[tuple[str, Unit], int] = {}
-        for run in self.runs:
-            for unit in UNITS:
-                found[run.task, unit] = max(found.get((run.task, unit), 0), getattr(run, unit))
+        found: dict[tuple[str, bool, Unit], int] = {}
+        for run, unit, whole in product(self.runs, UNITS, (False, True)):
+            spent: int = getattr(run, f"all_{unit}" if whole else unit)
+            found[run.task, whole, unit] = max(found.get((run.task, whole, unit), 0), spent)
         return found
 
     @cached_property

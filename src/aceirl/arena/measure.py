@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from aceirl.arena.methods import Method, entered_by, named_method
+from aceirl.arena.methods import NO_CLAIM, Method, entered_by, named_method
 from aceirl.arena.tasks import GROWTH, Drawn, Task, drawn
 from aceirl.certificates import CertificateKind
 from aceirl.counts import ExpertKind
@@ -23,7 +23,7 @@ from aceirl.loop import learn
 from aceirl.settings import Settings
 from aceirl.turns import Turn
 
-VERSION = 1
+VERSION = 2
 """Part of every run's name. Raise it when runs of the arena are measured differently."""
 
 REGRET = 0.05
@@ -56,7 +56,8 @@ class ArenaCell(Frozen):
     @property
     def settings(self) -> Settings:
         """The settings of the run, without what follows from the environment alone."""
-        return self.entry.settings(**self.task.given(), seed=self.seed)
+        entry = self.entry
+        return entry.settings(**self.task.given(claims=entry.claims != NO_CLAIM), seed=self.seed)
 
     @cached_property
     def key(self) -> str:
@@ -113,8 +114,8 @@ SCHEMA = pa.schema([*NAMES, *((one.name, TYPES[str(one.type)]) for one in fields
 def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
     """The measurements of a run, each with its turn.
 
-    It ends when the budget is spent, or earlier if both regrets have been at most `REGRET` while the samples doubled,
-    and the certificate, if the method has one, holds.
+    It ends when the budget is spent, or both regrets have been at most `REGRET` while the samples doubled; where the
+    method has a certificate, not before that holds or twice the budget is spent.
     """
     task = drawn(cell.task, cell.seed)
     kind = claim_kind(cell.entry, task)
@@ -128,7 +129,7 @@ def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
         good = max(point.policy_regret, point.transfer_regret) <= REGRET
         good_since = min(good_since, turn.samples) if good else np.inf
         certified = certified or point.certified
-        if certified and turn.samples >= 2 * good_since:
+        if certified and turn.samples >= min(2 * good_since, cell.task.budget):
             return
 
 

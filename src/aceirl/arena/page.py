@@ -281,7 +281,8 @@ def lines(results: Results, first: Sequence[Overall], before: Results | None) ->
     head = (
         f"{'method':{width}}  {'rank by samples':>15}  {'by answers':>10}  {'among first':>12}  {'learnt':>6}  seconds"
     )
-    found = ["", f"To {GOAL_WORDS['transfer']}, {len(results.tasks)} tasks", head]
+    tasks = f"{len(results.tasks)} task{'s' if len(results.tasks) > 1 else ''}"
+    found = ["", f"To {GOAL_WORDS['transfer']}, {tasks}", head]
     for one in first:
         ranks = [f"{rank:.2f}" if rank is not None else "–" for rank in one.ranks]
         among = f"{one.among_first[0]}, {one.among_first[1]} of {one.tasks}"

@@ -32,7 +32,7 @@ EXPERTS: tuple[ExpertVariant, ...] = ("optimal", "slips", "boltzmann")
 
 
 class Task(Frozen):
-    """A problem of a `family`, with its sizes; the expert; the budget of samples; and where the reward is taken.
+    """A problem of a `family`, with its sizes; the expert; the budget of samples, twice that for a certificate.
 
     Every seed draws the problem anew. The reward is taken to the targets of `aceirl.experiments.transfers`: the same
     process and others of its kind, entered in every state, each as likely.
@@ -43,16 +43,16 @@ class Task(Frozen):
     environment: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     expert: ExpertVariant = "optimal"
-    budget: int = 2_000
+    budget: int = 1_000
 
     @property
     def key(self) -> str:
         """The name, with the expert's where it is not the optimal one."""
         return self.name if self.expert == "optimal" else f"{self.name}+{self.expert}"
 
-    def given(self) -> dict[str, Any]:
-        """The settings that the task gives to every method."""
-        return {"max_samples": self.budget, "infer_after_growth": GROWTH}
+    def given(self, *, claims: bool) -> dict[str, Any]:
+        """The settings that the task gives to every method; one that claims something has the larger budget."""
+        return {"max_samples": (2 if claims else 1) * self.budget, "infer_after_growth": GROWTH}
 
     def with_expert(self, expert: ExpertVariant) -> Task:
         """The same task with another expert."""
