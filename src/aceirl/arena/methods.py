@@ -112,8 +112,7 @@ METHODS: dict[str, Method] = {
             "Metelli et al. 2023",
             {"strategy": RIVALS + "us_irl.UsIrl"},
             GENERATIVE,
-            "sample every step, state and action equally often, until the set of rewards is close",
-            RIVALS + "us_irl.SetDistance",
+            "sample every step, state and action equally often",
         ),
         Method(
             "rle",
@@ -133,7 +132,6 @@ METHODS: dict[str, Method] = {
             "Lazzati et al. 2024a",
             {"strategy": RIVALS + "caty_irl.RfExpress", "irl": RIVALS + "caty_irl.CatyIrl"},
             summary="explore for any reward; one under which the expert loses little",
-            claims=RIVALS + "caty_irl.Compatibility",
         ),
         Method(
             "pirlo",
