@@ -115,7 +115,8 @@ def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
     """The measurements of a run, each with its turn.
 
     It ends when the budget is spent, or both regrets have been at most `REGRET` while the samples doubled; where the
-    method has a certificate, not before that holds or twice the budget is spent.
+    method has a certificate, not before that holds or twice the budget is spent. Once only the certificate is waited
+    for, nothing is measured until it holds.
     """
     task = drawn(cell.task, cell.seed)
     kind = claim_kind(cell.entry, task)
@@ -124,6 +125,9 @@ def points(cell: ArenaCell) -> Iterator[tuple[Point, Turn]]:
         if turn.samples < due and not turn.stopped:
             continue
         due = turn.samples * (1 + GROWTH)
+        waiting = not certified and turn.samples >= min(2 * good_since, cell.task.budget)
+        if waiting and not turn.stopped and not holds(claimed_by(kind, turn), turn):
+            continue
         point = measured(turn, task, kind)
         yield point, turn
         good = max(point.policy_regret, point.transfer_regret) <= REGRET
@@ -149,8 +153,7 @@ def measured(turn: Turn, task: Drawn, kind: CertificateKind | None) -> Point:
     belief, names, n_states = turn.belief, task.problem.layout.state_names, task.problem.mdp.n_states
     value = task.truth.value(turn.policy)
     elsewhere = [planning_regret(belief.recovered, names, n_states, target) for target in task.targets.values()]
-    # A kind of the package has gathered its evidence under its name, whatever the run stops on.
-    claimed = None if kind is None else float(belief.certificates.get(kind.name, kind).value(belief))
+    claimed = claimed_by(kind, turn)
     return Point(
         samples=turn.samples,
         answers=belief.estimate.kind.given(turn.counts),
@@ -158,8 +161,21 @@ def measured(turn: Turn, task: Drawn, kind: CertificateKind | None) -> Point:
         transfer_regret=sum(elsewhere) / len(elsewhere),
         claimed=claimed,
         lost=task.expert_value - value,
-        certified=claimed is not None and belief.target.reached(claimed),
+        certified=holds(claimed, turn),
     )
+
+
+def claimed_by(kind: CertificateKind | None, turn: Turn) -> float | None:
+    """What a certificate says the policy loses at most, in units of reward; None without one.
+
+    A kind of the package has gathered its evidence under its name, whatever the run stops on.
+    """
+    return None if kind is None else float(turn.belief.certificates.get(kind.name, kind).value(turn.belief))
+
+
+def holds(claimed: float | None, turn: Turn) -> bool:
+    """Whether what is claimed is as little as was asked for."""
+    return claimed is not None and turn.belief.target.reached(claimed)
 
 
 @warm_up.register
