@@ -16,7 +16,7 @@ from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.loop import answers_of
+from aceirl.loop import answers_of, learn
 from aceirl.mdp import MDP, IntArray
 from aceirl.protocols import Access, Expert, Question
 from aceirl.settings import Settings
@@ -194,3 +194,42 @@ def test_presuming_makes_the_policy_certificate_cheaper(*, stationary: bool, mos
         spent[again].append(last.samples)
     assert np.mean(spent[0.0]) <= most
     assert np.mean(spent[0.0]) < 0.9 * np.mean(spent[1.0])
+
+
+def test_evidence_about_what_was_presumed_is_lost_with_an_expert_of_whom_nothing_is() -> None:
+    """Their policy does something else where the expert was not asked, and would lose far more than was promised."""
+    horizon, n_states = 5, 100
+    mdp = MDP.from_dense(np.full((n_states, 2, n_states), 1 / n_states), initial=0, horizon=horizon)
+    actions = np.ones((horizon, n_states), dtype=np.int64)
+    case, settings = Case(mdp, actions), Settings(strategy="advice", irl="feasible-point")
+    *_, last = learn(Simulator(mdp), doing(actions), settings)
+    assert last.stopped == "certificate"
+    assert study.lost_share(case, last.policy) == 0
+    (same, *_), (other, *_) = (
+        learn(Simulator(mdp), doing(actions, ask_again=again), settings, state=last.state, reconsider=True)
+        for again in (0.0, 1.0)
+    )
+    assert same.certificate("policy").holds
+    np.testing.assert_array_equal(same.policy, last.policy)
+    assert study.lost_share(case, np.where(other.policy == actions, actions, -1)) > 0.3
+    assert other.belief.standing is None
+    assert other.certificate("policy").value == horizon
+
+
+def test_answers_may_be_noted_while_a_batch_meets_new_ends() -> None:
+    """They count from the next batch on; the one under way is judged by what it began with."""
+    environment, expert = study.played(CASES["early endings"](np.random.default_rng(0), 0.1))
+    settings = Settings(strategy="advice", irl="feasible-point", episodes_per_iteration=30, max_samples=10_000)
+    engine = Engine(environment, answers_of(expert, settings), settings)
+    began, ended, answers = engine.access.shape[1], 0, 0
+    while isinstance(step := engine.ask(), Question):
+        said = expert.answer(step)
+        assert said is not None
+        engine.tell(said)
+        if max(engine.access.terminal) >= began and not ended:
+            ended = max(engine.access.terminal)
+            engine.note([(step.step, step.state, said)])
+        answers += 1
+    assert ended >= began
+    assert step.iteration == 1
+    assert step.counts.questions == answers + 1

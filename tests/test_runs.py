@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
-from aceirl.experts import FunctionExpert
+from aceirl.experts import FunctionExpert, PolicyExpert
 from aceirl.files import DRAFT, LOCK
+from aceirl.mdp import MDP
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.sources import Source, open_task
@@ -234,3 +236,20 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path: Path, monkey
     assert not list(run.path.glob(f"*{DRAFT}"))
     monkeypatch.undo()
     assert next(run.resume(task.environment, task.expert)).record.iteration == 2
+
+
+def test_evidence_for_a_reward_of_states_is_none_for_other_rewards(tmp_path: Path) -> None:
+    """What is done at the last step pays nothing in the one, and up to `rmax` in the others."""
+    n_states = 100
+    mdp = MDP.from_dense(np.full((n_states, 2, n_states), 1 / n_states), initial=0, horizon=2)
+    actions = np.random.default_rng(0).integers(2, size=(2, n_states))
+    environment, expert = Simulator(mdp, hide_start=True), PolicyExpert(actions, mdp.shape)
+    settings = Settings(strategy="advice", reward="state", epsilon=0.2)
+    *_, before = Run.create(tmp_path / "run", settings).resume(environment, expert)
+    assert before.certificate("policy").holds
+    assert (before.policy != actions)[1].mean() > 0.2, "not known at the last step"
+    run = Run.open(tmp_path / "run")
+    run.change({"reward": "any", "max_samples": before.samples})
+    *_, after = run.resume(environment, expert)
+    assert after.samples == before.samples
+    assert not after.certificate("policy").holds

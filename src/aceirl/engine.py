@@ -134,7 +134,7 @@ class Engine:
         samples, watched = self.belief.estimate.counts.samples, self.belief.known_actions
         watched = None if watched is None else _with_columns(watched, n_states)
         for one in recorded:
-            seen = self._watched(watched, first_deviations(watched, [one.episode], horizon))
+            seen = _watched(self.belief, watched, first_deviations(watched, [one.episode], horizon))
             evidence = self._updated(evidence, one.wagers, Plan(), seen)
             if watched is not None:
                 _learn_answers(watched, one.episode, stationary=self.answers.kind.stationary)
@@ -217,7 +217,8 @@ class Engine:
             self.access, self.answers, plan, episodes, so_far, watched, streams, begun.episode if begun else None
         )
         presumed = belief.presumed if self.answers.kind.presumed else None
-        batch = replace(self._watched(known, seen.first_deviations), presumed=presumed)
+        # Whoever notes an answer meanwhile changes the engine's belief, and not what this batch began with.
+        batch = replace(_watched(belief, known, seen.first_deviations), presumed=presumed)
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.counts, evidence, plan.memory)
         turn = self._turn_of(plan.evidence, planning, began, seen.episodes)
@@ -239,13 +240,6 @@ class Engine:
         for name, wager in wagers.items():
             after[name] = self.certificates[name].update(after.get(name, {}), wager, plan, seen, target)
         return after
-
-    def _watched(self, known: IntArray | None, first: IntArray) -> Watched:
-        """How a batch fared that began when the actions `known [H, S]` were known for certain."""
-        target, horizon = self.belief.target, len(first) - 1
-        if known is None:
-            return Watched(first, target.losses(horizon))
-        return Watched(first, possible_losses(target, self.belief.estimate, known))
 
     def _counted(self, episodes: Sequence[Episode]) -> Counts:
         shape = self.access.shape
@@ -354,7 +348,10 @@ class Engine:
     def _restored_belief(self, state: RunState) -> Belief:
         inference = Inference.of(state.recovered, state.accuracy)
         knowledge = self._knowledge(state.counts, state.preferences)
-        return self._belief(knowledge, inference, state.iteration, state.evidence, state.memory)
+        evidence = state.evidence
+        if not self.answers.kind.presumed:  # a wager on what was presumed is about another policy
+            evidence = {name: memory for name, memory in evidence.items() if "presumed" not in memory}
+        return self._belief(knowledge, inference, state.iteration, evidence, state.memory)
 
     @property
     def _pays_by_state(self) -> bool:
@@ -379,6 +376,13 @@ class Engine:
             evidence=evidence,
             memory=memory,
         )
+
+
+def _watched(belief: Belief, known: IntArray | None, first: IntArray) -> Watched:
+    """How a batch fared that began with this belief, when the actions `known [H, S]` were known for certain."""
+    if known is None:
+        return Watched(first, belief.target.losses(len(first) - 1))
+    return Watched(first, possible_losses(belief.target, belief.estimate, known))
 
 
 def _with_first(actions: IntArray | None, plan: Plan) -> IntArray | None:

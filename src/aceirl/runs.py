@@ -23,7 +23,7 @@ from aceirl.loop import learn
 from aceirl.mdp import IntArray
 from aceirl.preferences import Preference
 from aceirl.protocols import Environment, Expert
-from aceirl.rewards import Explanation, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards import Explanation, FeatureReward, Recovered, RewardSpace, StateReward
 from aceirl.settings import Settings
 from aceirl.sources import Kept, Source, Task, open_source, read_task, write_task
 from aceirl.turns import Record, RunState, Turn
@@ -327,6 +327,8 @@ def state_under(state: RunState, before: Settings, after: Settings) -> RunState:
     if share != before.target(horizon).share(horizon):
         kinds = {name: make() for name, make in KINDS.items()}
         evidence = {name: kinds[name].retarget(memory, share) for name, memory in evidence.items()}
+    if isinstance(before.reward, StateReward) and not isinstance(after.reward, StateReward):
+        evidence = {}  # it may rest on the last step paying whatever is done there
     return changed(
         state,
         evidence=evidence,
