@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from aceirl.belief import Plan, Target
-from aceirl.certificates import possible_losses
-from aceirl.collect import Answers, Collected, Reply, Streams, collect
+from aceirl.certificates import Wager, possible_losses
+from aceirl.collect import Answers, Collected, Episode, Reply, Streams, collect
 from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.engine import Engine
+from aceirl.engine import Engine, Recorded
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import FunctionExpert, PolicyExpert
@@ -233,3 +233,19 @@ def test_answers_may_be_noted_while_a_batch_meets_new_ends() -> None:
     assert ended >= began
     assert step.iteration == 1
     assert step.counts.questions == answers + 1
+
+
+def test_who_answers_again_later_gains_nothing_from_episodes_that_lost() -> None:
+    """Of a person, what was known when an episode began is counted by what stands at the end."""
+    mdp = MDP.from_dense(np.eye(3)[[[2], [2], [2]]], initial=np.array([0.5, 0.5, 0.0]), horizon=2)
+    settings = Settings(epsilon=0.2, irl="feasible-point")
+    now = []
+    for also in (True, False):
+        answers = ((0, 0, 0), (0, 1, 0)) if also else ((0, 0, 0),)
+        first = Recorded(Episode(0, ((0, 0, 0, 2),), answers), {"policy": Wager(0.0)})
+        lost = Recorded(Episode(0, ((0, 0, 0, 2), (1, 2, 0, 2)), ((0, 1, 0),)), {"policy": Wager(0.5)})
+        engine = Engine(Simulator(mdp), Answers(ExpertKind(stationary=True, ask_again=0.1)), settings)
+        engine.take([first, lost])
+        now.append(engine.belief.evidence["policy"]["now"])
+    assert (now[0] < 0).any(), "the episode left what was known at its second step"
+    assert (now[1] <= now[0]).all(), "with the other start unanswered until then it proves no more"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan
-from aceirl.certificates import KINDS, Wager, Watched, possible_losses
+from aceirl.certificates import KINDS, Wager, Watched, wagered_losses
 from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
@@ -382,7 +382,7 @@ def _watched(belief: Belief, known: IntArray | None, first: IntArray) -> Watched
     """How a batch fared that began with this belief, when the actions `known [H, S]` were known for certain."""
     if known is None:
         return Watched(first, belief.target.losses(len(first) - 1))
-    return Watched(first, possible_losses(belief.target, belief.estimate, known))
+    return Watched(first, wagered_losses(belief.target, belief.estimate, known))
 
 
 def _with_first(actions: IntArray | None, plan: Plan) -> IntArray | None:

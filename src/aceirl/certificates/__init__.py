@@ -3,7 +3,7 @@
 from aceirl.certificates.base import Certificate, CertificateKind, amount
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
-from aceirl.certificates.e_process import Wager, Watched, possible_losses
+from aceirl.certificates.e_process import Wager, Watched, possible_losses, wagered_losses
 from aceirl.certificates.policy import Policy
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
@@ -22,4 +22,5 @@ __all__ = [
     "possible_losses",
     "transfer_certificate",
     "transfer_policy",
+    "wagered_losses",
 ]

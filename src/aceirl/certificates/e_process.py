@@ -68,7 +68,7 @@ def forecast(
     if not mdp.initial.any():
         return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], target.losses(mdp.horizon))
     doubt = np.zeros(watched.shape) if doubt is None else doubt
-    losses = possible_losses(target, estimate, np.where(doubt > 0, -1, watched))
+    losses = wagered_losses(target, estimate, np.where(doubt > 0, -1, watched))
     watched, doubt = watched.copy(), np.where(doubt > 0, doubt, _contradicted(estimate))
     watched[:, estimate.over], doubt[:, estimate.over] = 0, 0.0  # nobody deviates any more
     rows = mdp.transitions
@@ -150,6 +150,16 @@ def possible_losses(target: Target, estimate: Estimate, known_actions: IntArray)
     if initial is not None:
         complete[0] = known[0, : len(initial)][initial > 0].all()
     return np.asarray(np.minimum(losses, losses[int(complete.argmin())]))
+
+
+def wagered_losses(target: Target, estimate: Estimate, known_actions: IntArray) -> FloatArray:
+    """`[H+1]`: the same, for a wager; of an expert who may take an answer back, as if nothing were known.
+
+    What was known when an episode began is then told in hindsight, and must not make what it lost look smaller.
+    """
+    if not estimate.kind.presumed:
+        return target.losses(len(known_actions))
+    return possible_losses(target, estimate, known_actions)
 
 
 @compiled
