@@ -58,6 +58,16 @@ def test_evaluate_is_policy_evaluation(data: st.DataObject, mdp: MDP) -> None:
 
 
 @given(st.data(), mdps())
+def test_following_actions_is_evaluating_the_policy_that_takes_them(data: st.DataObject, mdp: MDP) -> None:
+    reward = data.draw(rewards(mdp.shape))
+    actions = np.random.default_rng(data.draw(SEEDS)).integers(mdp.n_actions, size=mdp.shape[:2])
+    for found, expected in zip(
+        dp.follow(mdp, reward, actions), dp.evaluate(mdp, reward, np.eye(mdp.n_actions)[actions]), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@given(st.data(), mdps())
 def test_occupancy_is_the_forward_pass(data: st.DataObject, mdp: MDP) -> None:
     policy = data.draw(policies(mdp.shape))
     expected = oracles.occupancy(oracles.unrolled(mdp)[0], mdp.initial, policy)

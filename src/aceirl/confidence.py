@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln
 
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
@@ -206,15 +206,22 @@ def mixture_divergence(
     seen, alpha = np.diff(rows.indptr), 1.0 / n_successors
     owner = np.repeat(np.arange(len(seen)), seen)
     often = np.maximum(1.0, visits)
-    of_successors = -_log_gamma_excess(rows.probabilities * often[owner], alpha) + gammaln(alpha)
+    of_successors = -_log_gamma_excess(rows.probabilities * often[owner], alpha) + _log_gamma(alpha)
     regret = _log_gamma_excess(often, 1.0) + np.bincount(owner, weights=of_successors, minlength=len(seen))
     return np.where(visits > 0, (np.log(n_rows / delta) + regret) / often, np.inf)
+
+
+def _log_gamma(x: FloatArray | IntArray | float) -> FloatArray:
+    """`log Γ(x)`."""
+    from scipy.special import gammaln  # slow to import, and an episode can begin without it
+
+    return np.asarray(gammaln(x))
 
 
 def _log_gamma_excess(n: FloatArray, shift: float) -> FloatArray:
     """`lnΓ(n + shift) - n·log n + n`, without losing the digits that these have in common (Stirling)."""
     small, large = np.minimum(n, STIRLING), np.maximum(n, STIRLING)
-    exact = gammaln(small + shift) - small * (np.log(small) - 1)
+    exact = _log_gamma(small + shift) - small * (np.log(small) - 1)
     series = (shift - 0.5) * np.log(large) + 0.5 * np.log(2 * np.pi) + (1 + 6 * shift * (shift - 1)) / (12 * large)
     return np.asarray(np.where(n > STIRLING, series, exact))
 
@@ -235,21 +242,28 @@ def subset_variation(
     if not 0 < delta < 1:
         raise InputError(f"delta must be in (0, 1), got {delta}")
     often = np.maximum(1.0, visits)
-    sizes = np.arange(1, n_successors + 1)
-    price = (
-        gammaln(n_successors + 1)
-        - gammaln(sizes + 1)
-        - gammaln(n_successors - sizes + 1)
-        + np.log(sizes * (sizes + 1.0))
-    )
+    price, dearest = _prices(n_successors)
     # Sets smaller than what was seen decide the tv_radius, the set of all that was seen decides what was not.
-    dearest = np.concatenate(([0.0, 0.0], np.maximum.accumulate(price)[:-1]))[seen]
+    dearest = dearest[seen]
     common = np.log(n_rows / (delta * (1 - SHARE_OF_FIRST))) + 0.5 * np.log(often) + np.log(2)
     divergence = (common + dearest) / often
     tv_radius = np.where(seen > 1, largest_drop(likeliest, divergence), 0.0)
     unseen_mass = np.where(seen < n_successors, -np.expm1(-(common + price[seen - 1]) / often), 0.0)
     of_first_seen(often, seen, likeliest, np.log(n_rows / (delta * SHARE_OF_FIRST)), tv_radius, unseen_mass)
     return np.where(visits > 0, tv_radius, 1.0), np.where(visits > 0, unseen_mass, 1.0)
+
+
+@lru_cache(maxsize=1)
+def _prices(n_successors: int) -> tuple[FloatArray, FloatArray]:
+    """What a union over sets of successors costs, by their size from 1 on; and the dearest of all smaller sets."""
+    sizes = np.arange(1, n_successors + 1)
+    price = (
+        _log_gamma(n_successors + 1)
+        - _log_gamma(sizes + 1)
+        - _log_gamma(n_successors - sizes + 1)
+        + np.log(sizes * (sizes + 1.0))
+    )
+    return price, np.concatenate(([0.0, 0.0], np.maximum.accumulate(price)[:-1]))
 
 
 @compiled

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
+from aceirl.kernels import frequencies
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
 from aceirl.preferences import Preference
 from aceirl.protocols import Moves
@@ -357,9 +358,8 @@ class Estimate:
         return self
 
     @cached_property
-    def _rows(self) -> tuple[IntArray, IntArray, IntArray, Transitions]:
-        """Where each move and each stay in a terminal state lies in the rows, the row of each entry, and the rows with
-        some probabilities."""
+    def _rows(self) -> tuple[IntArray, IntArray, Transitions]:
+        """Where each move and each stay in a terminal state lies in the rows, and the rows with some probabilities."""
         counts = self.counts
         horizon, n_states, n_actions = counts.shape
         n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
@@ -376,17 +376,15 @@ class Estimate:
             probabilities=1.0 / often[row],
             steps=None if counts.stationary else horizon,
         )
-        return np.searchsorted(keys, counts.move_keys), np.searchsorted(keys, staying), row, transitions
+        return np.searchsorted(keys, counts.move_keys), np.searchsorted(keys, staying), transitions
 
     @cached_property
     def mdp(self) -> MDP:
         """The estimated process; a row never visited is unknown, and after the end nothing happens any more."""
         counts = self.counts
-        moved, staying, row, transitions = self._rows
-        times = np.zeros(len(row), dtype=np.int64)
-        times[moved] = counts.move_counts
-        times[staying] += 1
-        probabilities = times / np.bincount(row, weights=times, minlength=transitions.n_rows)[row]
+        moved, staying, transitions = self._rows
+        probabilities = np.empty(len(transitions.successors))
+        frequencies(transitions.indptr, moved, counts.move_counts, staying, probabilities)
         start = counts.starts / max(1, counts.starts.sum()) if self.initial is None else self.initial
         return MDP(counts.shape[0], transitions.with_probabilities(probabilities), start)
 

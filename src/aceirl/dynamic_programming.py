@@ -9,6 +9,7 @@ from aceirl.kernels import (
     argmax_with_ties,
     backward,
     evaluate_backward,
+    follow_backward,
     largest_finite,
     soft_backward,
     worst_backward,
@@ -57,6 +58,11 @@ def evaluate(
 ) -> tuple[FloatArray, FloatArray]:
     """Policy evaluation: `(Q [H, S, A], V [H, S])` of `policy [H, S, A]`."""
     return mdp.sweep(evaluate_backward, reward, policy, unknown=unknown)
+
+
+def follow(mdp: MDP, reward: FloatArray, actions: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Policy evaluation: `(Q [H, S, A], V [H, S])` of `actions [H, S]`."""
+    return mdp.sweep(follow_backward, reward, actions)
 
 
 def worst_values(

@@ -118,7 +118,8 @@ def soft_maximum(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> 
     """`log Σ_a exp q`; the row becomes the policy `exp(q - v)`."""
     mass = 0.0
     for a in range(q.shape[2]):
-        weight = np.exp(q[h, s, a] - best)
+        lag = q[h, s, a] - best
+        weight = 1.0 if lag == 0.0 else np.exp(lag)  # the best action, and many that tie, need no exponential
         q[h, s, a] = weight
         mass += weight
     for a in range(q.shape[2]):
@@ -133,6 +134,12 @@ def policy_mean(best: float, q: FloatArray, policy: FloatArray, h: int, s: int) 
     for a in range(q.shape[2]):
         mean += float(policy[h, s, a] * q[h, s, a])
     return mean
+
+
+@inlined
+def taken(best: float, q: FloatArray, actions: IntArray, h: int, s: int) -> float:
+    """`q` of the action that `actions [H, S]` names."""
+    return float(q[h, s, actions[h, s]])
 
 
 @inlined
@@ -178,6 +185,15 @@ def evaluate_backward(
 ) -> None:  # fmt: skip
     """Values of a policy."""
     sweep(indptr, successors, probabilities, stride, reward, unknown, policy_mean, policy, q, v)
+
+
+@compiled
+def follow_backward(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    reward: FloatArray, unknown: FloatArray, actions: IntArray, q: FloatArray, v: FloatArray,
+) -> None:  # fmt: skip
+    """Values of a deterministic policy."""
+    sweep(indptr, successors, probabilities, stride, reward, unknown, taken, actions, q, v)
 
 
 @compiled
@@ -241,6 +257,36 @@ def push_forward(
                     for k in range(indptr[row], indptr[row + 1]):
                         after[successors[k]] += flow * probabilities[k]
         here, after = after, here
+
+
+@compiled
+def are_distributions(indptr: IntArray, probabilities: FloatArray, tolerance: float) -> bool:
+    """Whether each row `probabilities[indptr[k]:indptr[k+1]]` that is not empty is a distribution."""
+    for k in range(indptr.size - 1):
+        total = 0.0
+        for i in range(indptr[k], indptr[k + 1]):
+            if not 0.0 <= probabilities[i] < np.inf:
+                return False
+            total += probabilities[i]
+        if indptr[k + 1] > indptr[k] and abs(total - 1.0) > tolerance:
+            return False
+    return True
+
+
+@compiled
+def frequencies(indptr: IntArray, places: IntArray, counts: IntArray, also: IntArray, found: FloatArray) -> None:
+    """`found [nnz]`: the counts at their `places`, and one more at each of `also`, as shares of their row."""
+    found[:] = 0.0
+    for i in range(places.size):
+        found[places[i]] = counts[i]
+    for i in range(also.size):
+        found[also[i]] += 1.0
+    for k in range(indptr.size - 1):
+        total = 0.0
+        for i in range(indptr[k], indptr[k + 1]):
+            total += found[i]
+        for i in range(indptr[k], indptr[k + 1]):
+            found[i] /= total
 
 
 @compiled

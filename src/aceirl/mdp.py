@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from aceirl.errors import InputError
-from aceirl.kernels import BoolArray, FloatArray, IntArray, Successors, expectations, push_forward
+from aceirl.kernels import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Successors,
+    are_distributions,
+    expectations,
+    push_forward,
+)
 
 __all__ = [
     "MDP",
@@ -172,6 +180,8 @@ class Transitions:
                 f"successors and probabilities must have length indptr[-1] = {int(self.indptr[-1])}, "
                 f"got shapes {list(self.successors.shape)} and {list(self.probabilities.shape)}"
             )
+        if are_distributions(self.indptr, self.probabilities, SUM_TOLERANCE):
+            return
         bad = ~(self.probabilities >= 0) | ~np.isfinite(self.probabilities)
         if bad.any():
             k = int(np.argmax(bad))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.dynamic_programming import evaluate, follow, occupancy, optimal_values
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 
@@ -22,7 +22,13 @@ class Truth:
 
     def value(self, policy: FloatArray | IntArray) -> float:
         """The expected return of a policy `[H, S, A]` or of actions `[H, S]`."""
-        return float(self.mdp.initial @ evaluate(self.mdp, self.reward, check_policy(policy, self.mdp.shape))[1][0])
+        horizon, n_states, n_actions = self.mdp.shape
+        given = policy.shape == (horizon, n_states) and policy.dtype == np.int64
+        if given and policy.min() >= 0 and policy.max() < n_actions:
+            values = follow(self.mdp, self.reward, np.asarray(policy, dtype=np.int64))[1]
+        else:
+            values = evaluate(self.mdp, self.reward, check_policy(policy, self.mdp.shape))[1]
+        return float(self.mdp.initial @ values[0])
 
     def regret(self, policy: FloatArray | IntArray) -> float:
         """Paper, §Experiments: `(V* - V^π)/(V* - V_worst)`, in [0, 1]; 0 where all policies are worth the same."""

@@ -56,18 +56,16 @@ def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -
     uses, point = estimate.expert_uses, plain_reward(estimate, rmax)
     blends = (0.0, *(2.0**-k for k in range(12, -1, -1)))
 
-    def mixed(blend: float) -> Recovered:
+    def mixed(blend: float) -> tuple[FloatArray, float]:
         reward = (1 - blend) * recovered.reward + blend * point
-        unknown = (1 - blend) * recovered.unknown_step_reward + blend * rmax
-        return replace(recovered, reward=reward, unknown_step_reward=unknown, blend=blend)
+        return reward, (1 - blend) * recovered.unknown_step_reward + blend * rmax
 
     def suffices(blend: float) -> bool:
-        candidate = mixed(blend)
-        return (
-            _least_lead(action_values(estimate, candidate.reward, candidate.unknown_step_reward), uses) >= MARGIN * rmax
-        )
+        return _least_lead(action_values(estimate, *mixed(blend)), uses) >= MARGIN * rmax
 
-    return mixed(blends[bisect_left(blends, True, hi=len(blends) - 1, key=suffices)])
+    blend = blends[bisect_left(blends, True, hi=len(blends) - 1, key=suffices)]
+    reward, unknown = mixed(blend)
+    return replace(recovered, reward=reward, unknown_step_reward=unknown, blend=blend)
 
 
 @compiled

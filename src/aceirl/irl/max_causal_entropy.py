@@ -126,9 +126,13 @@ def loss(
     policy, v = np.empty_like(expert), np.zeros((horizon + 1, n_states))
     soft_backward(indptr, successors, probabilities, stride, parameters, unknown, policy, v)
     push_forward(indptr, successors, probabilities, stride, initial, policy, gradient)
-    total = dot(initial, v[0]) - dot(expert.ravel(), parameters.ravel())
-    gradient += regularisation * parameters - expert
-    return total + regularisation / 2 * dot(parameters.ravel(), parameters.ravel())
+    slope, point, target = gradient.ravel(), parameters.ravel(), expert.ravel()
+    earned, squares = 0.0, 0.0
+    for i in range(point.size):
+        slope[i] += regularisation * point[i] - target[i]
+        earned += target[i] * point[i]
+        squares += point[i] * point[i]
+    return dot(initial, v[0]) - earned + regularisation / 2 * squares
 
 
 @compiled
@@ -161,33 +165,18 @@ def descend(
     """
     point, size = parameters.reshape(-1), parameters.size
     gradient, trial, trial_gradient = np.empty_like(expert), np.empty_like(expert), np.empty_like(expert)
-    slope, ahead = gradient.reshape(-1), trial.reshape(-1)
-    steps, turns = np.empty((MEMORY, size)), np.empty((MEMORY, size))
-    inverse, shares = np.empty(MEMORY), np.empty(MEMORY)
+    slope, ahead, slope_ahead = gradient.reshape(-1), trial.reshape(-1), trial_gradient.reshape(-1)
+    steps, turns, direction = np.empty((MEMORY, size)), np.empty((MEMORY, size)), np.empty(size)
+    inverse, squares = np.empty(MEMORY), np.empty(MEMORY)
     value = loss(
         indptr, successors, probabilities, stride, initial, unknown, expert, regularisation, parameters, gradient
     )
+    norm = np.sqrt(dot(slope, slope))
     for iteration in range(MAX_ITERATIONS):
-        norm = np.sqrt(dot(slope, slope))
         if norm <= tolerance:
             return iteration, norm
-
-        direction = -slope
-        oldest = max(0, iteration - MEMORY)
-        for k in range(iteration - 1, oldest - 1, -1):
-            i = k % MEMORY
-            shares[i] = inverse[i] * dot(steps[i], direction)
-            direction -= shares[i] * turns[i]
-        if iteration == 0:
-            direction /= max(1.0, norm)
-        else:
-            i = (iteration - 1) % MEMORY
-            direction /= inverse[i] * dot(turns[i], turns[i])
-        for k in range(oldest, iteration):
-            i = k % MEMORY
-            direction += (shares[i] - inverse[i] * dot(turns[i], direction)) * steps[i]
-
-        length, fall = 1.0, dot(direction, slope)
+        fall = find_direction(iteration, slope, norm, steps, turns, inverse, squares, direction)
+        length = 1.0
         while True:
             ahead[:] = point + length * direction
             after = loss(
@@ -207,10 +196,66 @@ def descend(
             length /= 2
             if length < 1e-10:
                 return iteration, norm
-
         i = iteration % MEMORY
-        steps[i] = ahead - point
-        turns[i] = trial_gradient.reshape(-1) - slope
-        inverse[i] = 1 / dot(steps[i], turns[i])
-        point[:], slope[:], value = ahead, trial_gradient.reshape(-1), after
-    return MAX_ITERATIONS, np.sqrt(dot(slope, slope))
+        product, square, total = 0.0, 0.0, 0.0
+        for j in range(size):
+            step, turn = ahead[j] - point[j], slope_ahead[j] - slope[j]
+            product += step * turn
+            square += turn * turn
+            total += slope_ahead[j] * slope_ahead[j]
+            steps[i, j], turns[i, j], point[j], slope[j] = step, turn, ahead[j], slope_ahead[j]
+        inverse[i], squares[i], norm, value = 1 / product, square, np.sqrt(total), after
+    return MAX_ITERATIONS, norm
+
+
+@compiled
+def find_direction(
+    iteration: int,
+    slope: FloatArray,
+    norm: float,
+    steps: FloatArray,
+    turns: FloatArray,
+    inverse: FloatArray,
+    squares: FloatArray,
+    direction: FloatArray,
+) -> float:
+    """Nocedal & Wright, Algorithm 7.4: the quasi-Newton `direction [n]`; returns its product with the `slope [n]`.
+
+    `steps` and `turns [MEMORY, n]` are the last steps and changes of the slope, `inverse` and `squares [MEMORY]` one
+    over their products and the squares of the turns. Each loop changes the direction and takes the next inner product
+    at once: an inner product that is summed in one order leaves the processor time for the rest.
+    """
+    oldest, shares, total = max(0, iteration - MEMORY), np.empty(MEMORY), 0.0
+    if iteration == 0:
+        for j in range(slope.size):
+            direction[j] = -slope[j] / max(1.0, norm)
+            total += direction[j] * slope[j]
+        return total
+    i = (iteration - 1) % MEMORY
+    step = steps[i]
+    for j in range(slope.size):
+        direction[j] = -slope[j]
+        total += step[j] * direction[j]
+    for k in range(iteration - 1, oldest, -1):
+        i, step = k % MEMORY, steps[(k - 1) % MEMORY]
+        shares[i], turn = inverse[i] * total, turns[i]
+        share, total = shares[i], 0.0
+        for j in range(slope.size):
+            part = direction[j] - share * turn[j]
+            direction[j] = part
+            total += step[j] * part
+    i = oldest % MEMORY
+    shares[i], turn, last = inverse[i] * total, turns[i], (iteration - 1) % MEMORY
+    share, scale, total = shares[i], inverse[last] * squares[last], 0.0
+    for j in range(slope.size):
+        part = (direction[j] - share * turn[j]) / scale
+        direction[j] = part
+        total += turn[j] * part
+    for k in range(oldest, iteration):
+        i, following = k % MEMORY, slope if k == iteration - 1 else turns[(k + 1) % MEMORY]
+        share, step, total = shares[i] - inverse[i] * total, steps[i], 0.0
+        for j in range(slope.size):
+            part = direction[j] + share * step[j]
+            direction[j] = part
+            total += following[j] * part
+    return total

@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf
 
 from aceirl.errors import InputError
 from aceirl.irl.boltzmann import Boltzmann, log_likelihood
@@ -53,6 +52,8 @@ class Prior:
 
     def parameters(self, z: FloatArray) -> FloatArray:
         """The parameters whose standard normal numbers are `z`, of the same shape."""
+        from scipy.special import erf  # slow to import
+
         return np.asarray(self.scale * (erf(z / np.sqrt(2)) if self.uniform else z))
 
 
