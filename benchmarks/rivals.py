@@ -254,7 +254,7 @@ def stopping(options: argparse.Namespace, report: frame.Report) -> None:
         samples = needed["set-distance"]
         n = samples / (n_states * n_actions * (1 if stationary else horizon))
         free, possible = n_states - 1, n_states * n_actions * (1 if stationary else horizon)
-        beta = np.log(possible / DELTA) + free * np.log(np.e * (1 + n / free))
+        beta = np.log(possible / DELTA) + free * (1 + np.log(1 + n / free))
         theorem = 8 * horizon ** (2 if stationary else 3) * n_states * n_actions * beta / epsilon**2
         table.add(
             n_states, n_actions, horizon, epsilon, "the same at every step" if stationary else "by step",
