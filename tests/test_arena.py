@@ -39,6 +39,7 @@ from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments.analysis import holm
+from aceirl.experiments.performing import Failed, perform
 from aceirl.experiments.report import Gallery
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Processes, sweep
@@ -252,6 +253,71 @@ def test_every_method_of_the_package_has_settings_and_a_source() -> None:
         assert (
             getattr(settings.strategy, "access", entry.access).startswith(entry.access) or entry.access == "recording"
         )
+
+
+WRONG_PLANS = {
+    "policy=np.full(belief.shape, np.nan)": r"policy of Mine is nan at \[0, 0, 0\]; it must be from 0 to 1",
+    "policy=np.ones(belief.shape)": r"the sum over actions of policy of Mine is 3 at \[0, 0\]; it must be 1",
+    "policy=uniform[0]": r"policy of Mine must have shape \[7, 7, 3\], got \[7, 3\]",
+    "policy='left'": r"policy of Mine must be numbers of shape \[7, 7, 3\], got 'left'",
+    "policy=uniform, follow=np.full((h, s), 1.8)": r"follow of Mine is 1.8 at \[0, 0\]; it must be from 0 to 1",
+    "policy=uniform, follow=np.ones((s, h + 1))": r"follow of Mine must have shape \[7, 7\], got \[7, 8\]",
+    "policy=uniform, follow_new=-1": "follow_new of Mine is -1; it must be from 0 to 1",
+    "policy=uniform, first_action=3": "first_action of Mine is 3; actions are 0 to 2",
+    "allocation=np.full(belief.shape, -1)": r"allocation of Mine is -1 at \[0, 0, 0\]; .* not negative",
+    "allocation=np.full(belief.shape, 0.5)": "allocation of Mine is 0.5 .* whole number of samples",
+    "follow=np.ones((h, s))": r"Mine has neither a policy nor an allocation, of shape \[7, 7, 3\]",
+}
+
+
+@pytest.mark.parametrize("fields", WRONG_PLANS)
+def test_a_wrong_plan_is_a_failed_run_that_says_what_would_be_right(fields: str) -> None:
+    code = f"""
+import numpy as np
+from aceirl.arena import method
+from aceirl.explore import Plan
+
+@method("mine", source="a")
+class Mine:
+    def plan(self, belief, rng):
+        h, s, a = belief.shape
+        uniform = np.full(belief.shape, 1 / a)
+        return Plan({fields})
+"""
+    (mine,) = entered_by(code, "mine.py").values()
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert re.match(f"InputError: .*{WRONG_PLANS[fields]}", outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ("estimate", "the IRL algorithm Mine must return aceirl.rewards.Recovered, got Estimate"),
+        (
+            "Recovered(np.zeros(3), 0.0, 0.0)",
+            r"the IRL algorithm Mine returned a reward of shape \[3\]; .* \[7, 7, 3\]",
+        ),
+        ("Recovered(np.full(shape, np.inf), 0.0, 0.0)", r"reward of the IRL algorithm Mine is inf at \[0, 0, 0\]"),
+        ("Recovered(np.zeros(shape), np.nan, 0.0)", "unknown_step_reward of the IRL algorithm Mine is nan"),
+    ],
+)
+def test_a_wrong_reward_is_a_failed_run_that_says_what_would_be_right(returned: str, says: str) -> None:
+    code = f"""
+import numpy as np
+from aceirl.arena import method
+from aceirl.rewards import Recovered
+
+@method("mine", source="a")
+class Mine:
+    def __call__(self, estimate, rmax, warm, space):
+        shape = estimate.mdp.shape
+        return {returned}
+"""
+    (mine,) = entered_by(code, "mine.py").values()
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert re.match(f"InputError: {says}", outcome.error)
 
 
 # The yardstick
