@@ -224,6 +224,16 @@ def settings():
             "certificate 'x'",
         ),
         ("from aceirl.arena import method\n@method('a', source='b', certify='set')\ndef f(): return {}", "with claims"),
+        (
+            "from aceirl.arena import method\n@method('a', source='b')\nclass A: pass",
+            r"class A of method 'a' has neither plan \(a strategy\) nor __call__ \(an algorithm\)",
+        ),
+        (
+            "from aceirl.arena import method\n@method('ace', source='b')\ndef f(): return {}",
+            "of the package; rename it",
+        ),
+        ("x = 1\ny = 1 / 0\nz = 3", r"ZeroDivisionError: division by zero \(wrong.py, line 2\)"),
+        ("x = 1\ny = (", r"SyntaxError: .* \(wrong.py, line 2\)"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(code: str, says: str, tmp_path: Path) -> None:
@@ -253,6 +263,17 @@ def test_every_method_of_the_package_has_settings_and_a_source() -> None:
         assert (
             getattr(settings.strategy, "access", entry.access).startswith(entry.access) or entry.access == "recording"
         )
+
+
+def test_the_methods_of_the_page_learn() -> None:
+    page = (TEMPLATE.parent / "your-method.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    found = entered_by("\n".join(blocks), "page.py")
+    assert list(found) == ["my-method", "my-settings", "my-algorithm"]
+    for entry in found.values():
+        last, turn = list(points(ArenaCell.of(LOCK, entry, 0)))[-1]
+        assert last.transfer_regret <= REGRET
+        assert turn.belief.recovered.infeasibility < 1
 
 
 WRONG_PLANS = {
@@ -288,6 +309,24 @@ class Mine:
     outcome = perform(ArenaCell.of(LOCK, mine, 0))
     assert isinstance(outcome, Failed)
     assert re.match(f"InputError: .*{WRONG_PLANS[fields]}", outcome.error)
+
+
+def test_a_failed_run_says_in_which_line_of_the_file(tmp_path: Path) -> None:
+    code = """
+import numpy as np
+from aceirl.arena import method
+
+@method("mine", source="a")
+class Mine:
+    def plan(self, belief, rng):
+        return np.linalg.inv(np.zeros((2, 2)))
+"""
+    path = tmp_path / "mine.py"
+    path.write_text(code)
+    (mine,) = methods_of(str(path))
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert outcome.error == "LinAlgError: Singular matrix (mine.py, line 8)"
 
 
 @pytest.mark.parametrize(
