@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -32,13 +33,14 @@ from aceirl.arena.analysis import (
 from aceirl.arena.entries import Entries, entries_of
 from aceirl.arena.measure import REGRET, ArenaCell, points
 from aceirl.arena.methods import entered_by, methods_of
-from aceirl.arena.page import PAGE, diagram, scaling_panels
+from aceirl.arena.page import PAGE, against_lines, diagram, missed, scaling_panels, table_of
 from aceirl.arena.tasks import SCALING, TASKS, VARIANTS, drawn, expert_policy, tasks_of
 from aceirl.cli import app
 from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments.analysis import holm
+from aceirl.experiments.performing import Failed, perform
 from aceirl.experiments.report import Gallery
 from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Here, Processes, sweep
@@ -223,6 +225,16 @@ def settings():
             "certificate 'x'",
         ),
         ("from aceirl.arena import method\n@method('a', source='b', certify='set')\ndef f(): return {}", "with claims"),
+        (
+            "from aceirl.arena import method\n@method('a', source='b')\nclass A: pass",
+            r"class A of method 'a' has neither plan \(a strategy\) nor __call__ \(an algorithm\)",
+        ),
+        (
+            "from aceirl.arena import method\n@method('ace', source='b')\ndef f(): return {}",
+            "of the package; rename it",
+        ),
+        ("x = 1\ny = 1 / 0\nz = 3", r"ZeroDivisionError: division by zero \(wrong.py, line 2\)"),
+        ("x = 1\ny = (", r"SyntaxError: .* \(wrong.py, line 2\)"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(code: str, says: str, tmp_path: Path) -> None:
@@ -252,6 +264,100 @@ def test_every_method_of_the_package_has_settings_and_a_source() -> None:
         assert (
             getattr(settings.strategy, "access", entry.access).startswith(entry.access) or entry.access == "recording"
         )
+
+
+def test_the_methods_of_the_page_learn() -> None:
+    page = (TEMPLATE.parent / "your-method.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    found = entered_by("\n".join(blocks), "page.py")
+    assert list(found) == ["my-method", "my-settings", "my-algorithm"]
+    for entry in found.values():
+        last, turn = list(points(ArenaCell.of(LOCK, entry, 0)))[-1]
+        assert last.transfer_regret <= REGRET
+        assert turn.belief.recovered.infeasibility < 1
+
+
+WRONG_PLANS = {
+    "policy=np.full(belief.shape, np.nan)": r"policy of Mine is nan at \[0, 0, 0\]; it must be from 0 to 1",
+    "policy=np.ones(belief.shape)": r"the sum over actions of policy of Mine is 3 at \[0, 0\]; it must be 1",
+    "policy=uniform[0]": r"policy of Mine must have shape \[7, 7, 3\], got \[7, 3\]",
+    "policy='left'": r"policy of Mine must be numbers of shape \[7, 7, 3\], got 'left'",
+    "policy=uniform, follow=np.full((h, s), 1.8)": r"follow of Mine is 1.8 at \[0, 0\]; it must be from 0 to 1",
+    "policy=uniform, follow=np.ones((s, h + 1))": r"follow of Mine must have shape \[7, 7\], got \[7, 8\]",
+    "policy=uniform, follow_new=-1": "follow_new of Mine is -1; it must be from 0 to 1",
+    "policy=uniform, first_action=3": "first_action of Mine is 3; actions are 0 to 2",
+    "allocation=np.full(belief.shape, -1)": r"allocation of Mine is -1 at \[0, 0, 0\]; .* not negative",
+    "allocation=np.full(belief.shape, 0.5)": "allocation of Mine is 0.5 .* whole number of samples",
+    "follow=np.ones((h, s))": r"Mine has neither a policy nor an allocation, of shape \[7, 7, 3\]",
+}
+
+
+@pytest.mark.parametrize("fields", WRONG_PLANS)
+def test_a_wrong_plan_is_a_failed_run_that_says_what_would_be_right(fields: str) -> None:
+    code = f"""
+import numpy as np
+from aceirl.arena import method
+from aceirl.explore import Plan
+
+@method("mine", source="a")
+class Mine:
+    def plan(self, belief, rng):
+        h, s, a = belief.shape
+        uniform = np.full(belief.shape, 1 / a)
+        return Plan({fields})
+"""
+    (mine,) = entered_by(code, "mine.py").values()
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert re.match(f"InputError: .*{WRONG_PLANS[fields]}", outcome.error)
+
+
+def test_a_failed_run_says_in_which_line_of_the_file(tmp_path: Path) -> None:
+    code = """
+import numpy as np
+from aceirl.arena import method
+
+@method("mine", source="a")
+class Mine:
+    def plan(self, belief, rng):
+        return np.linalg.inv(np.zeros((2, 2)))
+"""
+    path = tmp_path / "mine.py"
+    path.write_text(code)
+    (mine,) = methods_of(str(path))
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert outcome.error == "LinAlgError: Singular matrix (mine.py, line 8)"
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ("estimate", "the IRL algorithm Mine must return aceirl.rewards.Recovered, got Estimate"),
+        (
+            "Recovered(np.zeros(3), 0.0, 0.0)",
+            r"the IRL algorithm Mine returned a reward of shape \[3\]; .* \[7, 7, 3\]",
+        ),
+        ("Recovered(np.full(shape, np.inf), 0.0, 0.0)", r"reward of the IRL algorithm Mine is inf at \[0, 0, 0\]"),
+        ("Recovered(np.zeros(shape), np.nan, 0.0)", "unknown_step_reward of the IRL algorithm Mine is nan"),
+    ],
+)
+def test_a_wrong_reward_is_a_failed_run_that_says_what_would_be_right(returned: str, says: str) -> None:
+    code = f"""
+import numpy as np
+from aceirl.arena import method
+from aceirl.rewards import Recovered
+
+@method("mine", source="a")
+class Mine:
+    def __call__(self, estimate, rmax, warm, space):
+        shape = estimate.mdp.shape
+        return {returned}
+"""
+    (mine,) = entered_by(code, "mine.py").values()
+    outcome = perform(ArenaCell.of(LOCK, mine, 0))
+    assert isinstance(outcome, Failed)
+    assert re.match(f"InputError: {says}", outcome.error)
 
 
 # The yardstick
@@ -397,6 +503,50 @@ def test_a_method_is_compared_with_the_reference_and_with_itself_before() -> Non
     assert against_store(results, results, "transfer", "samples")[0].p_value == 1.0
 
 
+def test_with_fewer_than_six_pairs_no_difference_is_told_however_large() -> None:
+    signs = {n: np.array(list(product((-1, 1), repeat=n))) for n in (analysis.LEAST_PAIRS - 1, analysis.LEAST_PAIRS)}
+    least = {n: (np.abs(every.sum(axis=1)) == n).mean() for n, every in signs.items()}
+    assert least[analysis.LEAST_PAIRS] < 0.05 < least[analysis.LEAST_PAIRS - 1]
+    for n, differs in ((5, False), (6, True)):
+        results = Results((*series("a", "guided", [10] * n), *series("a", "slow", [90] * n)))
+        (found,) = against_reference(results, "transfer", "samples")
+        assert (found.pairs, found.too_few, found.differs) == (n, not differs, differs)
+
+
+def test_who_never_learnt_is_not_among_first() -> None:
+    late = [*series("a", "guided", [60, None]), *series("a", "never", [None, None])]
+    results = Results(tuple(late))
+    assert {one.method: one.among_first for one in overall(results)} == {"guided": (1, 1), "never": (0, 0)}
+    (table,) = table_of(results, "transfer", "samples").rows
+    assert {entry.method: entry.best for entry in table[1]} == {"guided": True, "never": False}
+    nobody = Results((*series("a", "guided", [None, None]), *series("a", "never", [None, None])))
+    assert {one.among_first for one in overall(nobody)} == {(0, 0)}
+    assert missed(nobody) == []
+
+
+def test_two_methods_have_no_friedman_test() -> None:
+    runs = [one for task in "ab" for name in "xy" for one in series(task, name, [5, 6])]
+    found = ranking(Results(tuple(runs)), "transfer", "samples")
+    assert found is not None
+    assert found.p_value is None
+
+
+def test_pairs_with_another_store_are_counted_and_names_that_differ_said() -> None:
+    results = Results((*series("a", "x", [10] * 7), *series("b", "x", [10] * 3)))
+    before = Results((*series("a", "x", [30] * 6), *series("b", "x", [30] * 9)))
+    said = against_lines(results, before)
+    assert said[0] == "Compared with the other arena: 9 pairs of runs with the same method, task and seed."
+    assert "x in a: 0.33 times the samples of before" in said
+    assert "Too few seeds to tell by samples (at least 6 are needed): x in b" in said
+    assert not any(line.startswith("No method") for line in said)
+    assert against_lines(results, Results(tuple(series("a", "y", [3, 4])))) == [
+        "Nothing is compared: no method has the name of one in the other arena, which has y."
+    ]
+    assert against_lines(results, Results(tuple(series("a", "x", [3])))) == [
+        "Nothing is compared: no method has the same task and two seeds in both arenas."
+    ]
+
+
 def test_claims_and_broken_claims_are_counted() -> None:
     made = [run("a", "x", seed, 5, claims=True, broken=seed == 0) for seed in range(4)]
     results = Results((*made, run("a", "x", 4, 5, claims=True), run("a", "y", 0, 5)))
@@ -482,8 +632,35 @@ def test_the_page_says_what_is_left_out_and_what_is_censored(arena: tuple[Path, 
     assert "rooms with the expert boltzmann" in page
 
 
+def test_a_method_that_always_fails_stays_in_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from aceirl.arena import method\n"
+        "@method('mine', source='me', access='generative model')\n"
+        "class Mine:\n"
+        "    def plan(self, belief, rng):\n"
+        "        return belief.speed\n"
+    )
+    words = [f"--methods=random,{path}", "--tasks=lock", "--seeds=2", "--jobs=1", f"--out={tmp_path}"]
+    ran = CliRunner().invoke(app, ["arena", *words])
+    assert ran.exit_code == 1
+    assert re.search(
+        r"^mine +– +– +0, 0 of 1 +– +–  \(generative model\)  \(2 runs failed\)$", ran.stdout, re.MULTILINE
+    )
+    page = (tmp_path / PAGE).read_text(encoding="utf-8")
+    Parsed(page)
+    assert re.search(r'<th scope="row">mine</th><td class="words">me</td>', page)
+    assert page.count("AttributeError: &#39;Belief&#39; object has no attribute &#39;speed&#39; (mine.py, line 5)") == 2
+    words[0] = f"--methods={path}"
+    ran = CliRunner().invoke(app, ["arena", *words])
+    assert ran.exit_code == 1
+    assert "(2 runs failed)" in ran.stdout
+
+
 def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Path) -> None:
-    out, _ = arena
+    before, _ = arena
+    out = tmp_path / "again"
+    shutil.copytree(before, out)
     again = CliRunner().invoke(
         app,
         [
@@ -493,16 +670,38 @@ def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Pat
             "--seeds=2",
             "--jobs=1",
             f"--out={out}",
-            f"--against={out}",
+            f"--against={before}",
         ],
     )
     assert again.exit_code == 0, again.output
     assert "4 kept from before" in again.stdout
-    assert "No method needs more or fewer samples than before" in again.stdout
-    assert "Against the other store" in (out / PAGE).read_text(encoding="utf-8")
-    wrong = CliRunner().invoke(app, ["arena", "--against", str(tmp_path), "--out", str(tmp_path / "x")])
+    assert "4 pairs of runs with the same method, task and seed" in again.stdout
+    assert "Too few seeds to tell by samples" in again.stdout
+    assert "No method needs" not in again.stdout
+    page = (out / PAGE).read_text(encoding="utf-8")
+    assert "Against the other store" in page
+    assert "4 pairs of runs" in page
+    assert "too few seeds to tell" in page
+    assert "p = nan" not in page
+
+
+@pytest.mark.parametrize(
+    ("against", "says"),
+    [
+        ("nowhere", "nowhere is no result of an arena: there is no nowhere/results.parquet; give the --out of"),
+        ("nonsense.txt", "nonsense.txt is no result of an arena: "),
+        ("mine", "--against is mine, the folder of --out itself"),
+        ("mine/results.parquet", "--against is mine/results.parquet, the folder of --out itself"),
+    ],
+)
+def test_a_wrong_folder_to_compare_with_is_named(
+    against: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nonsense.txt").write_text("nonsense")
+    wrong = CliRunner().invoke(app, ["arena", "--against", against, "--out", "mine"])
     assert wrong.exit_code == 2
-    assert "is no result of an arena" in wrong.stderr
+    assert says in " ".join(wrong.stderr.split()).replace("\\", "/")
 
 
 def test_samples_are_drawn_over_a_size_where_three_tasks_differ_in_it_alone(tmp_path: Path) -> None:

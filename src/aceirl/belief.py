@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from aceirl.bounds import ErrorBound, error_bound, plausible_error, plausible_policies
 from aceirl.confidence import Family, Radii
 from aceirl.counts import Estimate
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.errors import InputError
+from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 
 Memory = Mapping[str, FloatArray]
@@ -40,6 +41,56 @@ class Plan:
     ask: bool = True
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
+
+
+def checked_plan(plan: Any, shape: tuple[int, int, int], strategy: str) -> Plan:
+    """The same plan for a problem of `shape` `(H, S, A)`, as arrays; an error names the strategy and what is wrong."""
+    if not isinstance(plan, Plan):
+        raise InputError(f"plan of {strategy} must return a Plan, got {type(plan).__name__}")
+    if plan.policy is None and plan.allocation is None:
+        raise InputError(f"the plan of {strategy} has neither a policy nor an allocation, of shape {list(shape)}")
+    if plan.first_action is not None and plan.first_action not in range(shape[2]):
+        raise InputError(f"the first_action of {strategy} is {plan.first_action}; actions are 0 to {shape[2] - 1}")
+    limits: dict[str, tuple[tuple[int, ...], float]] = {
+        "policy": (shape, 1.0),
+        "follow": (shape[:2], 1.0),
+        "follow_new": ((), 1.0),
+        "allocation": (shape, float(np.finfo(np.float64).max)),
+    }
+    given = {name: getattr(plan, name) for name in limits if getattr(plan, name) is not None}
+    found = {name: _numbers(f"{name} of {strategy}", value, *limits[name]) for name, value in given.items()}
+    if "policy" in found:
+        sums = found["policy"].sum(axis=2)
+        _refuse(f"the sum over actions of policy of {strategy}", sums, np.abs(sums - 1) > ROUNDING, "must be 1")
+    if "allocation" in found:
+        samples = found["allocation"]
+        _refuse(f"allocation of {strategy}", samples, samples % 1 > 0, "must be a whole number of samples")
+        found["allocation"] = samples.astype(np.int64)
+    return replace(plan, **found)
+
+
+ROUNDING = 1e-6
+
+
+def _numbers(name: str, given: Any, shape: tuple[int, ...], most: float) -> Any:
+    """`given` as an array of that shape with numbers from 0 to `most`."""
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers of shape {list(shape)}, got {given!r:.80}") from None
+    if array.shape != shape:
+        raise InputError(f"{name} must have shape {list(shape)}, got {list(array.shape)}")
+    right = "must be from 0 to 1" if most == 1 else "must be finite and not negative"
+    _refuse(name, array, ~((array >= 0) & (array <= most + ROUNDING)), right)
+    return np.minimum(array, most)
+
+
+def _refuse(name: str, array: FloatArray, wrong: BoolArray, right: str) -> None:
+    """Say what is wrong where, and what would be right, if anything is."""
+    if wrong.any():
+        index = tuple(np.argwhere(wrong)[0].tolist())
+        where = f" at {list(index)}" if index else ""
+        raise InputError(f"{name} is {array[index]:.6g}{where}; it {right}")
 
 
 @dataclass(frozen=True)
@@ -138,6 +189,7 @@ class Inference:
         began = time.perf_counter()
         warm = {} if before is None else before.recovered.parameters
         recovered = self._algorithm(estimate, knowledge.rmax, warm, self._space)
+        _check_recovered(recovered, estimate.mdp.shape, self._algorithm)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
         last = 0.1 * estimate.mdp.horizon * knowledge.rmax if before is None else before.accuracy
@@ -147,6 +199,19 @@ class Inference:
             accuracy = min(accuracy, plausible_error(estimate, knowledge.radii, policies))
         del self._knowledge, self._before  # nobody needs what it was worked out from any more
         return recovered, accuracy
+
+
+def _check_recovered(recovered: Any, shape: tuple[int, int, int], algorithm: InverseReinforcement) -> None:
+    """An error that names the algorithm if what it returned is no reward of `shape` `(H, S, A)`."""
+    name = f"the IRL algorithm {getattr(algorithm, '__name__', type(algorithm).__name__)}"
+    if not isinstance(recovered, Recovered):
+        raise InputError(f"{name} must return aceirl.rewards.Recovered, got {type(recovered).__name__}")
+    found = np.shape(recovered.reward)
+    if found != shape:
+        raise InputError(f"{name} returned a reward of shape {list(found)}; it must have shape {list(shape)}")
+    for field_name in ("reward", "unknown_step_reward"):
+        array = np.asarray(getattr(recovered, field_name))
+        _refuse(f"{field_name} of {name}", array, ~np.isfinite(array), "must be finite")
 
 
 class Valued(Protocol):

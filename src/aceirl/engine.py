@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan
+from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan, checked_plan
 from aceirl.certificates import KINDS, Wager, Watched, wagered_losses
 from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
+from aceirl.explore import STRATEGIES
 from aceirl.mdp import IntArray
 from aceirl.preferences import Preference
 from aceirl.protocols import Access, Environment, Question
@@ -206,6 +207,8 @@ class Engine:
 
         began = time.perf_counter()
         plan = settings.strategy.plan(belief, streams.strategy)
+        if type(settings.strategy) not in STRATEGIES.values():
+            plan = checked_plan(plan, belief.shape, type(settings.strategy).__name__)
         if settings.certify is not None:
             plan = settings.certify.steer(plan, belief)
         planning = time.perf_counter() - began

@@ -17,9 +17,9 @@ class AnswerError(InputError):
     """The expert gave no usable answer; everything collected before the question is kept."""
 
 
-def cause(error: Exception) -> str:
-    """What went wrong in someone else's code, and where."""
-    frames = traceback.extract_tb(error.__traceback__)
+def cause(error: Exception, path: str = "") -> str:
+    """What went wrong in someone else's code, and where; if it is the code of the file `path`, where in that."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if path in ("", frame.filename)]
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
 

@@ -31,6 +31,9 @@ RESULTS = "results.parquet"
 REFERENCE = "guided"
 ROUNDING = 1e-9
 
+LEAST_PAIRS = 6
+"""With fewer pairs Wilcoxon's test finds no difference at the 5 % level, however large: 2·2⁻⁵ is more than that."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -126,22 +129,34 @@ Series = tuple[IntArray, FloatArray, FloatArray]
 """Of one run: samples, policy regret and transfer regret, each `[K]`."""
 
 
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that did not come to its end, and why."""
+
+    task: str
+    method: str
+    source: str
+    access: str
+    seed: int
+    error: str
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All finished runs, and what went wrong with the others, as `(task, method, seed, error)`.
+    """All finished runs, and what went wrong with the others.
 
     `series` are the measurements of the runs, by task and method.
     """
 
     runs: tuple[Run, ...]
-    errors: tuple[tuple[str, str, int, str], ...] = ()
+    errors: tuple[FailedRun, ...] = ()
     series: Mapping[tuple[str, str], Sequence[Series]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, cells: Sequence[ArenaCell], store: Store) -> Results:
         """What the store has of these runs."""
         runs: list[Run] = []
-        errors: list[tuple[str, str, int, str]] = []
+        errors: list[FailedRun] = []
         series: dict[tuple[str, str], list[Series]] = {}
         for cell in cells:
             found = store.table(cell)
@@ -151,7 +166,8 @@ class Results:
                 measured = columns["samples"], columns["policy_regret"], columns["transfer_regret"]
                 series.setdefault(cell.place, []).append(measured)
             elif (error := store.error(cell)) is not None:
-                errors.append((cell.task.key, cell.method, cell.seed, error))
+                method = cell.entry
+                errors.append(FailedRun(cell.task.key, method.name, method.source, method.access, cell.seed, error))
         return cls(tuple(runs), tuple(errors), series)
 
     def write(self, folder: Path) -> None:
@@ -163,11 +179,13 @@ class Results:
     @classmethod
     def of_store(cls, path: Path) -> Results:
         """What another arena wrote: its folder, or the file in it."""
-        file = path / RESULTS if path.is_dir() else path
+        file = path if path.is_file() else path / RESULTS
+        if not file.is_file():
+            raise InputError(f"{path} is no result of an arena: there is no {file}; give the --out of an earlier arena")
         try:
             rows = pq.read_table(file, schema=SCHEMA).to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{path} is no result of an arena: {error}") from None
+            raise InputError(f"{file} is no result of an arena: {error}") from None
         return cls(tuple(Run(**row) for row in rows))
 
     @cached_property
@@ -183,7 +201,8 @@ class Results:
     @cached_property
     def access(self) -> dict[str, str]:
         """What each method needs."""
-        return {run.method: run.access for run in self.runs}
+        every: list[Run | FailedRun] = [*self.errors, *self.runs]
+        return {one.method: one.access for one in every}
 
     @cached_property
     def by_place(self) -> dict[tuple[str, str], dict[int, Run]]:
@@ -272,8 +291,13 @@ class Standing:
 
     @property
     def holds(self) -> bool:
-        """Whether the method is first, or within one standard error of the first."""
-        return self.own.mean <= self.best.mean + self.best.error
+        """Whether the method got there at all, and is first or within one standard error of the first."""
+        return got_there(self.own) and self.own.mean <= self.best.mean + self.best.error
+
+
+def got_there(found: Summary) -> bool:
+    """Whether any of the runs got there."""
+    return found.censored < found.runs
 
 
 def standing(results: Results, task: str, method: str, goal: Goal, unit: Unit) -> Standing | None:
@@ -312,7 +336,12 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Whether the difference is more than chance, at the 5 % level."""
-        return self.adjusted < 0.05
+        return self.adjusted < 0.05 and not self.too_few
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are too few pairs for the test to find anything."""
+        return self.pairs < LEAST_PAIRS
 
 
 def compared(
@@ -380,7 +409,8 @@ class Ranking:
     """Ranks of methods over tasks, 1 is best: `ranks [tasks, methods]` and their `mean [methods]`.
 
     `difference` is Nemenyi's critical difference at 5 %: mean ranks that lie closer are not told apart. `p_value` is
-    Friedman's, that all methods are alike. Methods are in the order of their mean ranks.
+    Friedman's, that all methods are alike; None for two, which it is not for. Methods are in the order of their mean
+    ranks.
     """
 
     methods: tuple[str, ...]
@@ -388,7 +418,7 @@ class Ranking:
     ranks: FloatArray
     mean: FloatArray
     difference: float
-    p_value: float
+    p_value: float | None
 
     def rank(self, method: str) -> float | None:
         """The mean rank of a method; None if it is not ranked."""
@@ -428,7 +458,7 @@ def ranking(results: Results, goal: Goal, unit: Unit) -> Ranking | None:
         ranks[:, order],
         mean[order],
         critical_difference(len(methods), len(whole)),
-        float(stats.friedmanchisquare(*ranks.T).pvalue) if len(methods) > 2 else float("nan"),
+        float(stats.friedmanchisquare(*ranks.T).pvalue) if len(methods) > 2 else None,
     )
 
 
@@ -470,7 +500,8 @@ class Overall:
 
     `ranks` are its mean ranks by samples and by answers to transfer, None if it is not ranked; `among_first` counts the
     tasks where it is first or within one standard error of first, of all it was in, by samples and by answers.
-    `learnt` is the share of runs that reached the transfer goal.
+    `learnt` is the share of finished runs that reached the transfer goal, `seconds` what one took; None if none was
+    finished. `failed` is how many were not.
     """
 
     method: str
@@ -479,9 +510,10 @@ class Overall:
     ranks: tuple[float | None, float | None]
     among_first: tuple[int, int]
     tasks: int
-    learnt: float
+    learnt: float | None
     calibration: Calibration | None
-    seconds: float
+    seconds: float | None
+    failed: int = 0
 
 
 def overall(results: Results) -> list[Overall]:
@@ -489,9 +521,11 @@ def overall(results: Results) -> list[Overall]:
     rankings = [ranking(results, "transfer", unit) for unit in UNITS]
     claims = {one.method: one for one in calibration(results)}
     found = []
-    for method in results.methods:
+    for method in dict.fromkeys((*results.methods, *(one.method for one in results.errors))):
         runs = [run for run in results.runs if run.method == method]
-        tasks = list(dict.fromkeys(run.task for run in runs))
+        failed = [one for one in results.errors if one.method == method]
+        every: list[Run | FailedRun] = [*runs, *failed]
+        tasks = list(dict.fromkeys(one.task for one in every))
         by_samples, by_answers = (
             sum(
                 one is not None and one.holds for one in (standing(results, t, method, "transfer", unit) for t in tasks)
@@ -502,14 +536,15 @@ def overall(results: Results) -> list[Overall]:
         found.append(
             Overall(
                 method,
-                runs[0].source,
-                runs[0].access,
+                every[0].source,
+                every[0].access,
                 (samples, answers),
                 (by_samples, by_answers),
                 len(tasks),
-                float(np.mean([run.transfer_samples is not None for run in runs])),
+                float(np.mean([run.transfer_samples is not None for run in runs])) if runs else None,
                 claims.get(method),
-                float(np.mean([run.seconds for run in runs])),
+                float(np.mean([run.seconds for run in runs])) if runs else None,
+                len(failed),
             )
         )
     return sorted(found, key=lambda one: np.inf if one.ranks[0] is None else one.ranks[0])

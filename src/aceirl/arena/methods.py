@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
 from aceirl.certificates import CertificateKind
-from aceirl.errors import InputError, unknown_name
+from aceirl.errors import InputError, cause, unknown_name
 from aceirl.settings import Settings
 
 EPISODES, GENERATIVE, RECORDING = ACCESS = ("episodes", "generative model", "recording")
@@ -156,17 +156,17 @@ _entered: dict[str, Method] = {}
 def method(name: str, *, source: str, claims: str = NO_CLAIM, access: str = "", **choices: Any) -> Callable[[T], T]:
     """Enter a strategy, an IRL algorithm or a function that returns settings into the arena, under a name.
 
-    A class with `plan` is a strategy, one without it an algorithm; both are made without arguments. A function is
+    A class with `plan` is a strategy, one with `__call__` an algorithm; both are made without arguments. A function is
     called without arguments and returns fields of `Settings`. More fields of `Settings` can be given as `choices`.
     """
 
+    if name in METHODS:
+        raise InputError(f"{name!r} is a method of the package; rename it")
+
     def enter(thing: T) -> T:
-        if isinstance(thing, type):
-            own: dict[str, Any] = {"strategy" if hasattr(thing, "plan") else "irl": thing()}
-        else:
-            own = thing()
-            if not isinstance(own, Mapping):
-                raise InputError(f"the function of method {name!r} must return settings, got {own!r}")
+        own = _own_choices(thing(), name) if isinstance(thing, type) else thing()
+        if not isinstance(own, Mapping):
+            raise InputError(f"the function of method {name!r} must return settings, got {own!r}")
         needs = access or getattr(thing, "access", EPISODES)
         summary = getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
         if "certify" in {**own, **choices}:
@@ -177,6 +177,14 @@ def method(name: str, *, source: str, claims: str = NO_CLAIM, access: str = "", 
         return thing
 
     return enter
+
+
+def _own_choices(made: Any, name: str) -> dict[str, Any]:
+    """The setting that an object is for: `strategy` or `irl`."""
+    if not hasattr(made, "plan") and not callable(made):
+        kind = type(made).__name__
+        raise InputError(f"class {kind} of method {name!r} has neither plan (a strategy) nor __call__ (an algorithm)")
+    return {"strategy" if hasattr(made, "plan") else "irl": made}
 
 
 def methods_of(texts: str) -> list[Method]:
@@ -235,7 +243,7 @@ def _executed(name: str, code: str, path: str) -> dict[str, Method]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except Exception as error:
-        raise InputError(f"{path} cannot be executed: {type(error).__name__}: {error}") from error
+        raise InputError(f"{path} cannot be executed: {cause(error, path)}") from error
     finally:
         _entered.clear()
         _entered.update(before)

@@ -11,6 +11,7 @@ import numpy as np
 from aceirl import files
 from aceirl.arena.analysis import (
     GOALS,
+    LEAST_PAIRS,
     REFERENCE,
     UNITS,
     Comparison,
@@ -24,6 +25,7 @@ from aceirl.arena.analysis import (
     against_reference,
     against_store,
     calibration,
+    got_there,
     is_fair,
     overall,
     ranking,
@@ -108,6 +110,8 @@ def write_page(entries: Entries, store: Store, out: Path, *, command: str, befor
             tables=tables,
             diagrams=[(unit, found, diagram(found, unit)) for unit, found in ranks if found is not None],
             missed=missed(results),
+            paired="" if before is None else paired(results, before),
+            least_pairs=LEAST_PAIRS,
             tested=[tested(results, goal, unit, None) for goal in GOALS for unit in UNITS],
             versions_tested=[] if before is None else [tested(results, g, u, before) for g in GOALS for u in UNITS],
             panels=curve_panels(results, first, gallery),
@@ -141,20 +145,22 @@ def table_of(results: Results, goal: Goal, unit: Unit) -> Table:
         fair = [one.mean for method, one in found.items() if one is not None and is_fair(results, method)]
         best = min(fair, key=lambda mean: mean.mean, default=None)
         limit = -np.inf if best is None else best.mean + best.error
-        entries = [
-            Entry(method, one, one is not None and is_fair(results, method) and one.mean.mean <= limit)
+        first = {
+            method
             for method, one in found.items()
-        ]
+            if one is not None and is_fair(results, method) and got_there(one.mean) and one.mean.mean <= limit
+        }
+        entries = [Entry(method, one, method in first) for method, one in found.items()]
         rows.append((task, entries))
     return Table(goal, unit, rows)
 
 
 def missed(results: Results) -> list[Standing]:
-    """Where the reference is neither first nor within one standard error of first, to transfer."""
+    """Where others get to transfer, and the reference is neither first nor within one standard error of first."""
     if REFERENCE not in results.methods:
         return []
     found = [standing(results, task, REFERENCE, "transfer", unit) for unit in UNITS for task in results.tasks]
-    return [one for one in found if one is not None and not one.holds]
+    return [one for one in found if one is not None and got_there(one.best) and not one.holds]
 
 
 def tested(results: Results, goal: Goal, unit: Unit, before: Results | None) -> Tested:
@@ -281,23 +287,48 @@ def lines(results: Results, first: Sequence[Overall], before: Results | None) ->
     head = (
         f"{'method':{width}}  {'rank by samples':>15}  {'by answers':>10}  {'among first':>12}  {'learnt':>6}  seconds"
     )
-    tasks = f"{len(results.tasks)} task{'s' if len(results.tasks) > 1 else ''}"
+    n_tasks = max(one.tasks for one in first)
+    tasks = f"{n_tasks} task{'s' if n_tasks > 1 else ''}"
     found = ["", f"To {GOAL_WORDS['transfer']}, {tasks}", head]
     for one in first:
         ranks = [f"{rank:.2f}" if rank is not None else "–" for rank in one.ranks]
         among = f"{one.among_first[0]}, {one.among_first[1]} of {one.tasks}"
-        row = (
-            f"{one.method:{width}}  {ranks[0]:>15}  {ranks[1]:>10}  {among:>12}  {one.learnt:>6.0%}  {one.seconds:.2f}"
-        )
-        found.append(row + ("" if is_fair(results, one.method) else "  (generative model)"))
+        learnt = "–" if one.learnt is None else f"{one.learnt:.0%}"
+        seconds = "–" if one.seconds is None else f"{one.seconds:.2f}"
+        row = f"{one.method:{width}}  {ranks[0]:>15}  {ranks[1]:>10}  {among:>12}  {learnt:>6}  {seconds:>7}"
+        row += "" if is_fair(results, one.method) else "  (generative model)"
+        found.append(row + (f"  ({one.failed} runs failed)" if one.failed else ""))
     found += [
         f"{REFERENCE} is not first by {late.unit} in {late.task}: {late.own} against {late.best} of {late.first}"
         for late in missed(results)
     ]
     if before is not None:
-        for unit in UNITS:
-            changed = [one for one in against_store(results, before, "transfer", unit) if one.differs]
-            found += [f"{one.method} in {one.task}: {one.ratio:.2f} times the {unit} of before" for one in changed]
-            if not changed:
-                found.append(f"No method needs more or fewer {unit} than before, at the 5 % level.")
+        found += against_lines(results, before)
     return [*found, ""]
+
+
+def paired(results: Results, before: Results) -> str:
+    """A sentence about how many runs have one to be compared with in another store."""
+    if not set(results.methods) & set(before.methods):
+        names = ", ".join(before.methods) or "none"
+        return f"Nothing is compared: no method has the name of one in the other arena, which has {names}."
+    pairs = [one.pairs for one in against_store(results, before, "transfer", "samples")]
+    if not pairs:
+        return "Nothing is compared: no method has the same task and two seeds in both arenas."
+    return f"Compared with the other arena: {sum(pairs):,} pairs of runs with the same method, task and seed."
+
+
+def against_lines(results: Results, before: Results) -> list[str]:
+    """What changed since another store, for a terminal."""
+    found = [paired(results, before)]
+    for unit in UNITS:
+        every = against_store(results, before, "transfer", unit)
+        able = [one for one in every if not one.too_few]
+        changed = [one for one in able if one.differs]
+        found += [f"{one.method} in {one.task}: {one.ratio:.2f} times the {unit} of before" for one in changed]
+        if able and not changed:
+            found.append(f"No method needs more or fewer {unit} than before, at the 5 % level.")
+        if len(able) < len(every):
+            where = ", ".join(f"{one.method} in {one.task}" for one in every if one.too_few)
+            found.append(f"Too few seeds to tell by {unit} (at least {LEAST_PAIRS} are needed): {where}")
+    return found

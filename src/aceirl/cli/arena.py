@@ -36,8 +36,11 @@ def arena(
     from aceirl.arena.analysis import Results
     from aceirl.arena.entries import entries_of
     from aceirl.arena.page import write_page
+    from aceirl.errors import InputError
     from aceirl.experiments.store import Store
 
+    if against is not None and out.resolve() in (against.resolve(), against.resolve().parent):
+        raise InputError(f"--against is {against}, the folder of --out itself; name that of another arena")
     entries = entries_of(methods, tasks, experts, seeds)
     before = None if against is None else Results.of_store(against)
     store = Store(out / "runs")

@@ -20,6 +20,7 @@ from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.simulator import Simulator
+from aceirl.errors import cause
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
 from aceirl.experiments.transfers import transfer_regrets
 from aceirl.experts import PolicyExpert
@@ -110,8 +111,9 @@ def perform(cell: Work) -> Outcome:
     try:
         return carry_out(cell)
     except Exception as error:
-        message = " ".join(str(error).split())
-        return Failed(cell, cell.key, f"{type(error).__name__}: {message}", traceback.format_exc())
+        path = getattr(cell, "path", "")  # of a method of one's own
+        said = cause(error, path) if path else f"{type(error).__name__}: {error}"
+        return Failed(cell, cell.key, " ".join(said.split()), traceback.format_exc())
 
 
 @singledispatch
