@@ -21,6 +21,7 @@ from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.loop import answers_of
+from aceirl.mdp import MDP
 from aceirl.outputs import EpisodeLog, save_minari
 from aceirl.recorded import numbered, recorded_task, recorded_turn, with_expert
 from aceirl.runs import Run
@@ -633,3 +634,19 @@ def test_support_can_be_asked_of_any_run() -> None:
     support = support_of(result.turn)
     assert support.rows == 9 * 4
     assert 0 < support.tried <= support.rows
+
+
+def test_that_an_expert_does_not_look_at_the_step_is_promised_on_only_if_it_is_said() -> None:
+    """One episode shows what was done in each state once: at other steps the expert may do otherwise."""
+    around = np.zeros((3, 2, 3))
+    around[np.arange(3), 0, (np.arange(3) + 1) % 3] = 1.0
+    around[np.arange(3), 1, np.arange(3)] = 1.0
+    ring = MDP.from_dense(around, initial=[1 / 3, 1 / 3, 1 / 3], horizon=3)
+    episode = [(0, 0, 0.0, False, False), (1, 0, 0.0, False, False), (2, 0, 0.0, False, True)]
+    learner = ActiveIRL(certify="policy")
+    guessed = learner.infer([episode], ring)
+    assert guessed.turn.belief.estimate.kind.stationary
+    assert not guessed.turn.certificate("policy").holds
+    said = learner.infer([episode], ring, stationary_expert=True).turn.certificate("policy")
+    assert said.holds
+    assert said.value == 0.0

@@ -74,12 +74,14 @@ class Demonstrations:
     def expert(self, *, stochastic: bool | None = None, stationary: bool | None = None) -> RecordedExpert:
         """The expert who did this; `stochastic` if it contradicts itself, unless something else is said of it.
 
-        One who is not does what it did most often.
+        One who is not does what it did most often. That it does not look at the step is a guess unless it is said, and
+        a guess is good enough for a reward and not for a promise: the expert would have to be asked everywhere.
         """
         by_state = self.stationary if stationary is None else stationary
         if stochastic is None:
             stochastic = bool(self.contradicted(stationary=by_state))
-        return RecordedExpert(deterministic=not stochastic, stationary=by_state)
+        guessed = by_state and stationary is None
+        return RecordedExpert(deterministic=not stochastic, stationary=by_state, ask_again=1.0 if guessed else 0.0)
 
     def answered(self, expert: Expert) -> tuple[tuple[Episode, ...], IntArray]:
         """The episodes with the answers that count, and the repeats `[S, 2]` of `Counts`.
