@@ -80,7 +80,7 @@ def test_every_table_for_a_page_has_its_place_there() -> None:
     tables = {name: page for page, name in marked_tables()}
     for path in BENCHMARKS.glob("[!_]*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "table":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "report.table":
                 name = node.args[0]
                 assert isinstance(name, ast.Constant), path
                 if any(keyword.arg == "page" for keyword in node.keywords):
