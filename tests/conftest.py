@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# There is no GPU: its kernels are run by numba's simulator. Numba looks once, when it is loaded.
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 # The default draws the same examples every time, so a red test is red for everyone. To search for new ones:
 # `pytest --hypothesis-profile explore`. Compilation makes the first example slow, hence no deadline.

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # numba looks when `numba.cuda` is loaded first
-
 from typing import Any
 
 import numpy as np
