@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
-from aceirl.dynamic_programming import optimal_values
+from aceirl.dynamic_programming import boltzmann_policy
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError, unknown_name
@@ -103,10 +102,7 @@ def expert_policy(problem: Problem, variant: ExpertVariant) -> FloatArray:
         return problem.expert
     if variant == "slips":
         return (1 - SLIPS) * problem.expert + SLIPS / problem.mdp.n_actions
-    q, v = optimal_values(problem.mdp, problem.reward)
-    weights = np.exp(RATIONALITY * (q - v[:, :, None]))
-    policy: FloatArray = weights / weights.sum(axis=2, keepdims=True)
-    return policy
+    return boltzmann_policy(problem.mdp, problem.reward, RATIONALITY)
 
 
 def _tasks() -> dict[str, Task]:
