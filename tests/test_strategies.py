@@ -182,8 +182,20 @@ def test_probe_takes_what_was_tried_least_in_the_states_that_were_probed_least(
         np.testing.assert_allclose(plan.policy[h, s], rarest / rarest.sum())
 
 
+def test_probe_only_follows_in_the_first_episode_unless_many_are_planned_at_once() -> None:
+    for episodes, follows in ((1, True), (5, False)):
+        settings = Settings(strategy="probe", episodes_per_iteration=episodes)
+        plan = Probe().plan(belief_after(None, settings), np.random.default_rng(0))
+        assert plan.follow is not None
+        assert ((plan.follow == 1.0).all(), plan.follow_new in (None, 1.0)) == (follows, follows)
+    horizon = belief_after(None, settings).shape[0]
+    counts = turns("probe", max_samples=3 * horizon)[0].counts
+    asked = turns("advice", max_samples=3 * horizon)[0].counts
+    np.testing.assert_array_equal(counts.visits, asked.visits)
+
+
 def test_probe_deviates_as_often_as_it_should_before_anything_is_known() -> None:
-    settings = Settings(strategy="probe")
+    settings = Settings(strategy="probe", episodes_per_iteration=2)
     horizon = belief_after(None, settings).shape[0]
     plan = Probe(deviations=2.0).plan(belief_after(None, settings), np.random.default_rng(0))
     assert plan.policy is not None

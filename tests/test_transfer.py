@@ -201,7 +201,7 @@ def test_a_reward_of_a_space_of_ones_own_is_refused() -> None:
 
 def test_what_is_not_determined_shows_in_the_share_of_rewards_that_lose() -> None:
     """Little was seen: rewards that explain the answers as well want other things elsewhere, and then it shows."""
-    start = learnt(samples=12).transfer(make("four-paths", 0, **ARMS), start="uniform")
+    start = learnt(samples=18).transfer(make("four-paths", 0, **ARMS), start="uniform")
     later = learnt(samples=2000).transfer(make("four-paths", 0, **ARMS), start="uniform")
     assert start.loses_more_than["0.1"] > later.loses_more_than["0.1"]
     for found in (start, later):
