@@ -59,7 +59,7 @@ def number(head: str, show: str | Callable[[Any], str] = "{:,}") -> Column:
 
 
 class Table:
-    """Rows under columns. `page` is the file in docs/ that shows the table between the markers of its name."""
+    """Rows under columns. `page` is the file, from docs/, that shows the table between the markers of its name."""
 
     def __init__(self, name: str, columns: Sequence[Column], page: str | None = None) -> None:
         self.name, self.columns, self.page = name, tuple(columns), page

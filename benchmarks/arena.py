@@ -18,6 +18,7 @@ from aceirl.experiments.store import Store
 from aceirl.experiments.sweep import Processes, sweep
 
 REFERENCE = "guided"
+BEST = 6
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
@@ -29,6 +30,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
             raise SystemExit(f"a run failed: {progress.outcome}")
     results = Results.read(entries.cells, store)
     methods(results, report)
+    best(results, report)
     tasks(results, report)
 
 
@@ -51,6 +53,24 @@ def methods(results: Results, report: frame.Report) -> None:
         name = f"`{one.method}`" + ("" if is_fair(results, one.method) else " (generative model)")
         among = [f"{first} of {one.tasks}" for first in one.among_first]
         table.add(name, one.source, *one.ranks, *among, one.learnt, _broken(one), one.seconds)
+
+
+def best(results: Results, report: frame.Report) -> None:
+    """The README's table: the best of those that are ranked."""
+    table = report.table(
+        "arena-best",
+        frame.Column("method"),
+        frame.Column("from"),
+        frame.number("mean rank by samples", "{:.1f}"),
+        frame.number("by answers", "{:.1f}"),
+        frame.number("learnt", "{:.0%}"),
+        frame.number("claims broken", "{}"),
+        page="../README.md",
+    )
+    ranked = [one for one in overall(results) if is_fair(results, one.method)]
+    for one in ranked[:BEST]:
+        name = f"`{one.method}`" + (", the default" if one.method == REFERENCE else "")
+        table.add(name, one.source, *one.ranks, one.learnt, _broken(one))
 
 
 def _broken(one: Overall) -> str | None:

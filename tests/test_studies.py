@@ -55,10 +55,11 @@ def test_every_benchmark_starts_in_the_frame() -> None:
 
 
 def marked_tables() -> list[tuple[str, str]]:
-    """`(page, name)` of every table between markers."""
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    """`(page, name)` of every table between markers; a page as seen from docs/."""
+    docs = ROOT / "docs"
+    pages = [*sorted(page.name for page in docs.glob("*.md")), "../README.md"]
     marker = re.compile(r"^ *<!-- table: (.+) -->$", re.MULTILINE)
-    return [(page.name, name) for page in pages for name in marker.findall(page.read_text(encoding="utf-8"))]
+    return [(page, name) for page in pages for name in marker.findall((docs / page).read_text(encoding="utf-8"))]
 
 
 def test_every_marked_table_is_whole_and_comes_from_a_benchmark() -> None:
