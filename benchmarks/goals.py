@@ -60,7 +60,6 @@ class Found:
     samples: int
     training: float
     transfer: float
-    seconds: float
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
@@ -83,7 +82,6 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("training regret", "{:.4f}"),
         frame.number("largest", "{:.4f}"),
         frame.number("transfer regret", "{:.4f}"),
-        frame.number("inference", frame.seconds),
         page="rewards.md",
     )
     for name, before in ENVIRONMENTS.items():
@@ -102,7 +100,6 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
             float(np.mean(training)),
             max(training),
             float(np.mean([run.transfer for run in runs])),
-            float(np.median([run.seconds for run in runs])),
         )
 
 
@@ -182,7 +179,6 @@ def _found(name: str, seed: int, expert: str | None = None, samples: int | None 
         samples=turn.counts.samples,
         training=regret(problem, turn, problem.mdp.initial),
         transfer=regret(problem, turn, everywhere),
-        seconds=turn.belief.inference.seconds,
     )
 
 

@@ -35,11 +35,11 @@ SLOW_STEP = 1e-3
 PLAIN_BINS, PLAIN_HORIZON = 6, 100
 
 MEASURED = {
-    "random-mdp": (773, 50),
-    "gridworld": (827, 50),
-    "chain": (939, 50),
-    "double-chain": (1_465, 50),
-    "four-paths": (1_636, 50),
+    "random-mdp": (588, 50),
+    "gridworld": (497, 50),
+    "chain": (474, 50),
+    "double-chain": (1_218, 50),
+    "four-paths": (1_348, 50),
     "FrozenLake-v1": (1_939, 5),
     "FrozenLake8x8-v1": (7_262, 5),
     "Taxi-v4": (12_682, 5),
