@@ -158,8 +158,8 @@ def search_multiplier(
 def reward_ceiling(graph: Graph, reward: FloatArray, actions: Actions, mass: FloatArray) -> float:
     """The best value of a reward `[H, S, A]`, as the forward pass adds it up; its policy goes to `actions [H, S]`."""
     cost, no_policy = Cost(reward, np.ones((1, *reward.shape[1:])), NOTHING, NOTHING), np.empty((0, 0, 0))
-    respond(graph, cost, 0.0, 0.0, actions, no_policy)
-    push(graph, actions, no_policy, reward.shape[2], mass)
+    respond(graph, cost, 0.0, 0.0, actions, no_policy, None)
+    push(graph, actions, no_policy, reward.shape[2], mass, None)
     return float(values_of(graph, cost, actions, no_policy, mass)[0])
 
 
@@ -175,7 +175,7 @@ def mixed_occupancy(
     """`[H, S, A]`: the occupancy of a mixture of deterministic policies."""
     occupancy = np.zeros((*mass.shape, n_actions))
     for actions, weight in zip(policies, weights, strict=True):
-        push(graph, actions, occupancy[:0], n_actions, mass)
+        push(graph, actions, occupancy[:0], n_actions, mass, None)
         add_occupancy(graph, actions, mass, weight, occupancy)
     return occupancy
 

@@ -45,6 +45,17 @@ class Graph(NamedTuple):
     states: NDArray[np.int32]
 
 
+class Step(NamedTuple):
+    """One step `h` of a pass, for whoever goes from step to step; `room` is what the pass carries along.
+
+    Backward, `room [2, S, 2]` holds the values of even and odd steps, best and softened. Forward, the mass that moves
+    on is added to `room [S]`.
+    """
+
+    h: int
+    room: FloatArray
+
+
 class Cost(NamedTuple):
     """The parts of an entry cost: `root [1 or H, S, A]`, `weight`, `fixed`, `reward [H, S, A]` or of size zero."""
 
@@ -88,7 +99,13 @@ def reachable_states(
 
 @compiled
 def respond(
-    graph: Graph, cost: Cost, multiplier: float, temperature: float, actions: Actions, policy: FloatArray
+    graph: Graph,
+    cost: Cost,
+    multiplier: float,
+    temperature: float,
+    actions: Actions,
+    policy: FloatArray,
+    step: Step | None = None,
 ) -> float:
     """Answer a cost; returns the best value `max_μ ⟨μ, cost⟩`, exact whatever the temperature.
 
@@ -96,6 +113,7 @@ def respond(
     attains it, `policy [H, S, A]` (unless of size zero) the softened one that maximises `⟨π, q⟩ - T/2·‖π‖²` at every
     `(h, s)`, the projection of `q/T` onto the simplex: actions that lag by `T` or more are not used at all. `T` is the
     temperature times the value per step that is left to earn at `(h, s)`, so it does not depend on units or step.
+    With a `step`, that step alone is answered, and nothing is returned but zero.
 
     One loop without calls, because the compiler counts references to every array that is passed on, which would cost
     small instances more than the work itself.
@@ -106,9 +124,11 @@ def respond(
     weighted, offset, rewarded = weight.size > 0, fixed.size > 0, multiplier != 0.0
     with_actions, with_policy = actions.size > 0, policy.size > 0
     shares = policy.ravel()
-    values = np.zeros((2, n_states, 2))  # of even and odd steps; best and softened
+    values = np.zeros((2, n_states, 2)) if step is None else step.room  # of even and odd steps; best and softened
     q = np.empty(n_actions)
     for h in range(horizon - 1, -1, -1):
+        if step is not None and h != step.h:
+            continue
         layer = h * n_states * n_actions
         rows, roots = h * graph.stride, layer if cost.root.shape[0] > 1 else 0
         here, later = values[h % 2], values[(h + 1) % 2]
@@ -126,9 +146,10 @@ def respond(
                 if rewarded:
                     hard += multiplier * reward[layer + entry]
                 soft = hard
-                for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
-                    hard += probabilities[k] * later[successors[k], 0]
-                    soft += probabilities[k] * later[successors[k], 1]
+                # Unsigned indices need no test for negative ones: an eighth of the time saved.
+                for k in range(np.uint64(indptr[rows + entry]), np.uint64(indptr[rows + entry + 1])):
+                    hard += probabilities[k] * later[np.uint32(successors[k]), 0]
+                    soft += probabilities[k] * later[np.uint32(successors[k]), 1]
                 if with_actions and (a == 0 or hard > best + TIE * abs(best)):
                     actions[h, s] = a
                 best = max(best, hard)
@@ -166,6 +187,8 @@ def respond(
             for a in range(n_actions):
                 shares[first + a] *= scale
     value = 0.0
+    if step is not None:
+        return value
     for i in range(graph.first[1]):
         s = states[i]
         value += graph.initial[s] * values[0, s, 0]
@@ -173,20 +196,26 @@ def respond(
 
 
 @compiled
-def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray) -> None:
+def push(
+    graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mass: FloatArray, step: Step | None = None
+) -> None:
     """The state distribution `mass [H, S]` under `actions [H, S]`, or, if of size zero, under `policy [H, S, A]`.
 
-    Only entries that can be reached are written.
+    Only entries that can be reached are written. With a `step`, the mass of that step alone moves on.
     """
     indptr, successors, probabilities, states = graph.indptr, graph.successors, graph.probabilities, graph.states
     with_actions, shares = actions.size > 0, policy.ravel()
-    for i in range(graph.first[1]):
-        mass[0, states[i]] = graph.initial[states[i]]
+    if step is None:
+        for i in range(graph.first[1]):
+            mass[0, states[i]] = graph.initial[states[i]]
     for h in range(mass.shape[0] - 1):
-        here, after = mass[h], mass[h + 1]
+        if step is not None and h != step.h:
+            continue
+        here, after = mass[h], mass[h + 1] if step is None else step.room
         layer, rows = h * mass.shape[1] * n_actions, h * graph.stride
-        for i in range(graph.first[h + 1], graph.first[h + 2]):
-            after[states[i]] = 0.0
+        if step is None:
+            for i in range(graph.first[h + 1], graph.first[h + 2]):
+                after[states[i]] = 0.0
         for i in range(graph.first[h], graph.first[h + 1]):
             s = states[i]
             if here[s] == 0.0:
@@ -195,5 +224,5 @@ def push(graph: Graph, actions: Actions, policy: FloatArray, n_actions: int, mas
             for entry in range(s * n_actions + low, s * n_actions + high):
                 flow = here[s] if with_actions else here[s] * shares[layer + entry]
                 if flow > 0.0:
-                    for k in range(indptr[rows + entry], indptr[rows + entry + 1]):
-                        after[successors[k]] += flow * probabilities[k]
+                    for k in range(np.uint64(indptr[rows + entry]), np.uint64(indptr[rows + entry + 1])):
+                        after[np.uint32(successors[k])] += flow * probabilities[k]

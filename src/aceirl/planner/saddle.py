@@ -26,6 +26,8 @@ its best answer is known in closed form.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
+
+SHARED = 30_000
+"""From so many entries a step on, on average over the horizon, threads share the passes; see docs/planner.md."""
 
 WARM_WEIGHT = 0.3
 """A start counts for this many iterations, over its relative gap in the new problem."""
@@ -165,7 +170,7 @@ class SaddlePlan:
         return np.asarray(self.policy.any(axis=-1), dtype=np.bool_)
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """What stays the same: `counts [H', S, A]`, `H' = 1` if pooled; `floor` is minus infinity without a policy set."""
 
     counts: FloatArray
@@ -178,7 +183,7 @@ class _Problem(NamedTuple):
     samples: bool
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """What the iterations change, in place. Sums are over answers; an average is a sum over its total weight.
 
     `explored [H', S, A]` and `weighted [H', S, A]` sum `x/number` and `ŵ`; `explorer [H, S, A]` (the same array as
@@ -205,7 +210,7 @@ EXPLORER, ADVERSARY, CONSTANT, LOWER, UPPER, MULTIPLIER, STEP, CHECKED, SOFTNESS
 
 
 @compiled
-def _set_root(problem: _Problem, state: _State) -> None:
+def set_root(problem: Problem, state: State) -> None:
     """`1/√(n + x)` for the averaged explorer."""
     counts, explored, root = problem.counts.ravel(), state.explored.ravel(), state.root.ravel()
     scale = problem.number / state.totals[EXPLORER]
@@ -214,7 +219,7 @@ def _set_root(problem: _Problem, state: _State) -> None:
 
 
 @compiled
-def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
+def set_price(problem: Problem, state: State) -> tuple[float, float]:
     """`p = ŵ·z^{-3/2}/2` for the averaged adversary; returns `(⟨ŵ, 1/√z⟩, ⟨p, n⟩)`."""
     counts, weighted = problem.counts.ravel(), state.weighted.ravel()
     root, price = state.root.ravel(), state.price.ravel()
@@ -230,8 +235,8 @@ def _set_price(problem: _Problem, state: _State) -> tuple[float, float]:
 
 
 @compiled
-def _add_answer(
-    graph: Graph, problem: _Problem, state: _State, actions: Actions, share: float, adversary: bool
+def add_answer(
+    graph: Graph, problem: Problem, state: State, actions: Actions, share: float, adversary: bool
 ) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
     steps, n_states, n_actions = problem.counts.shape
@@ -263,7 +268,7 @@ def _add_answer(
 
 
 @compiled
-def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: float, tolerance: float) -> float:
+def upper_bound(graph: Graph, problem: Problem, state: State, temperature: float, tolerance: float) -> float:
     """The certificate's upper bound for the averaged explorer; the adversary's softened answer goes to `policy`."""
     cost = Cost(problem.weight, state.root, problem.fixed, problem.reward)
     if not np.isfinite(problem.floor):
@@ -276,7 +281,7 @@ def _upper_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
 
 
 @compiled
-def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
+def add_adversary(graph: Graph, problem: Problem, state: State) -> None:
     """Add the adversary's answer to its sums, inside the policy set if there is one.
 
     What is softened need not meet the floor, or may stay above a floor that binds: mixed with the policy on the other
@@ -292,10 +297,10 @@ def _add_adversary(graph: Graph, problem: _Problem, state: _State) -> None:
             share = mixing_share(state.rewards[0] - problem.floor, state.rewards[0] - reward, problem.slack)
         elif state.totals[MULTIPLIER] > 0.0 and state.rewards[1] < problem.floor:
             share, other = (problem.floor - state.rewards[1]) / (reward - state.rewards[1]), 1
-    _add_answer(graph, problem, state, none, share, True)
+    add_answer(graph, problem, state, none, share, True)
     if share < 1.0:
         push(graph, state.pair[other], state.policy, n_actions, state.mass)
-        _add_answer(graph, problem, state, state.pair[other], 1.0 - share, True)
+        add_answer(graph, problem, state, state.pair[other], 1.0 - share, True)
 
 
 @compiled
@@ -308,9 +313,9 @@ def mixing_share(spare: float, lacking: float, slack: float) -> float:
 
 
 @compiled
-def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: float) -> float:
+def lower_bound(graph: Graph, problem: Problem, state: State, temperature: float) -> float:
     """The certificate's lower bound for both averages; the explorer's softened answer goes to `policy`."""
-    value, held = _set_price(problem, state)
+    value, held = set_price(problem, state)
     if problem.samples:
         gain = state.price.max()
     else:
@@ -322,7 +327,7 @@ def _lower_bound(graph: Graph, problem: _Problem, state: _State, temperature: fl
 
 
 @compiled
-def _fill(problem: _Problem, state: _State) -> None:
+def _fill(problem: Problem, state: State) -> None:
     """The best allocation against the averaged adversary: `n + x = max(n, κ·ŵ^{2/3})`, `κ` such that `Σ x = number`.
 
     `Σ max(0, κ·ŵ^{2/3} - n)` is convex and piecewise linear in `κ`, so Newton's method from above is finite. Where all
@@ -379,7 +384,7 @@ def softness_after(softness: float, step: int, checked: float, gap: float) -> tu
 
 
 @compiled
-def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, trace: FloatArray) -> tuple[int, bool]:
+def iterate(graph: Graph, problem: Problem, state: State, tolerance: float, trace: FloatArray) -> tuple[int, bool]:
     """Fictitious play for as many iterations as `trace` has rows, or until the gap is small; `(iterations, done)`.
 
     An iteration begins with the explorer's move, so that the last upper bound is that of the explorer returned. An
@@ -395,14 +400,14 @@ def _iterate(graph: Graph, problem: _Problem, state: _State, tolerance: float, t
             _fill(problem, state)
         elif not samples and totals[STEP] > 0.0:
             push(graph, state.pair[0, :0], state.policy, problem.counts.shape[2], state.mass)
-            _add_answer(graph, problem, state, state.pair[0, :0], 1.0, False)
-        _set_root(problem, state)
+            add_answer(graph, problem, state, state.pair[0, :0], 1.0, False)
+        set_root(problem, state)
         if samples and totals[ADVERSARY] > 0.0:
-            lower = max(lower, _lower_bound(graph, problem, state, 0.0))
-        upper = _upper_bound(graph, problem, state, SOFT_ADVERSARY * heat, tolerance)
-        _add_adversary(graph, problem, state)
+            lower = max(lower, lower_bound(graph, problem, state, 0.0))
+        upper = upper_bound(graph, problem, state, SOFT_ADVERSARY * heat, tolerance)
+        add_adversary(graph, problem, state)
         if not samples:
-            lower = max(lower, _lower_bound(graph, problem, state, SOFT_EXPLORER * heat))
+            lower = max(lower, lower_bound(graph, problem, state, SOFT_EXPLORER * heat))
         totals[LOWER], totals[UPPER] = lower, upper
         totals[STEP] += 1.0
         trace[t, 0], trace[t, 1] = upper, lower
@@ -456,13 +461,26 @@ def solve_saddle(
     chunk = max(1, CHUNK // problem.weight.size)
     pieces: list[FloatArray] = []
     iterations, done = 0, False
-    while not done and iterations < max_iterations:
-        piece = np.empty((min(chunk, max_iterations - iterations), 2))
-        used, done = _iterate(graph, problem, state, tolerance, piece)
-        pieces.append(piece[:used])
-        iterations += used
+    with _player(graph, problem) as play:
+        while not done and iterations < max_iterations:
+            piece = np.empty((min(chunk, max_iterations - iterations), 2))
+            used, done = play(graph, problem, state, tolerance, piece)
+            pieces.append(piece[:used])
+            iterations += used
     status = SaddleStatus.OPTIMAL if done else SaddleStatus.LIMIT
     return _plan(problem, state, np.shape(counts), status, np.concatenate(pieces))
+
+
+@contextmanager
+def _player(graph: Graph, problem: Problem) -> Iterator[Callable[..., tuple[int, bool]]]:
+    """`iterate`, or, where the steps of a problem are large, the same play shared by threads."""
+    if graph.states.size * problem.counts.shape[2] < SHARED * problem.weight.shape[0]:
+        yield iterate
+        return
+    from aceirl.planner.threads import Crew, available
+
+    with Crew(graph, available()) as crew:
+        yield crew.play
 
 
 def _check_start(start: SaddleStart | None, mdp: MDP, explorer: Episodes | Samples) -> None:
@@ -490,7 +508,7 @@ def checked_problem(
     explorer: Episodes | Samples,
     fixed: ArrayLike | None,
     policies: PolicySet | None,
-) -> _Problem:
+) -> Problem:
     """Everything checked and in its place, with the floor as it was given."""
     n = checked_counts(mdp, counts, explorer)
     w = _not_negative(weight, mdp, "weight")
@@ -499,7 +517,7 @@ def checked_problem(
     if policies is not None:
         reward, floor = check_reward(policies.reward, mdp.shape), float(policies.floor)
         slack = feasibility_slack(reward, floor)
-    return _Problem(n, w, constant, reward, floor, slack, float(explorer.number), isinstance(explorer, Samples))
+    return Problem(n, w, constant, reward, floor, slack, float(explorer.number), isinstance(explorer, Samples))
 
 
 def checked_counts(mdp: MDP, counts: ArrayLike, explorer: Episodes | Samples) -> FloatArray:
@@ -533,13 +551,13 @@ def _not_negative(array: ArrayLike, mdp: MDP, name: str) -> FloatArray:
     return checked
 
 
-def _empty_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) -> _State:
+def _empty_state(graph: Graph, problem: Problem, mdp: MDP, tolerance: float) -> State:
     """Sums of nothing; with a policy set, the pair holds the best policy for its reward, which meets every floor."""
     shape, part = mdp.shape, problem.counts.shape
     explored = np.zeros(part)
     separate = part[0] == 1 and shape[0] > 1
     explorer = explored if not separate else np.zeros((0, 0, 0) if problem.samples else shape)
-    state = _State(
+    state = State(
         explored=explored,
         weighted=np.zeros(part),
         explorer=explorer,
@@ -559,7 +577,7 @@ def _empty_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) ->
     return state
 
 
-def _cold_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) -> _State:
+def _cold_state(graph: Graph, problem: Problem, mdp: MDP, tolerance: float) -> State:
     """The explorer begins with uniform actions, or with a uniform allocation."""
     state = _empty_state(graph, problem, mdp, tolerance)
     if problem.samples:
@@ -570,7 +588,7 @@ def _cold_state(graph: Graph, problem: _Problem, mdp: MDP, tolerance: float) -> 
     return state
 
 
-def _set_explorer(problem: _Problem, state: _State, mu: FloatArray) -> None:
+def _set_explorer(problem: Problem, state: State, mu: FloatArray) -> None:
     """Let the explorer's sums be one answer of occupancy `mu`."""
     state.explorer[:] = mu
     if state.explorer is not state.explored:
@@ -578,7 +596,7 @@ def _set_explorer(problem: _Problem, state: _State, mu: FloatArray) -> None:
     state.totals[EXPLORER] = 1.0
 
 
-def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, tolerance: float) -> _State:
+def _warm_state(graph: Graph, problem: Problem, mdp: MDP, start: SaddleStart, tolerance: float) -> State:
     """Both players begin with an earlier plan's policies, followed through this model.
 
     The gap of fictitious play falls like one over its iterations, so a start counts for as many as its gap suggests.
@@ -589,8 +607,8 @@ def _warm_state(graph: Graph, problem: _Problem, mdp: MDP, start: SaddleStart, t
     _set_adversary(graph, problem, state, mdp, completed(start.adversary))
     if problem.samples:
         _fill(problem, state)
-    _set_root(problem, state)
-    upper, lower = _upper_bound(graph, problem, state, 0.0, tolerance), _lower_bound(graph, problem, state, 0.0)
+    set_root(problem, state)
+    upper, lower = upper_bound(graph, problem, state, 0.0, tolerance), lower_bound(graph, problem, state, 0.0)
     state.totals[UPPER], state.totals[LOWER] = upper, max(0.0, lower)
     weight = starting_weight(start.weight, upper, lower)
     if not problem.samples:
@@ -613,7 +631,7 @@ def completed(policy: FloatArray) -> FloatArray:
     return np.where(missing, 1.0 / policy.shape[-1], policy)
 
 
-def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, policy: FloatArray) -> None:
+def _set_adversary(graph: Graph, problem: Problem, state: State, mdp: MDP, policy: FloatArray) -> None:
     """Let the adversary's sums be this policy, mixed with the reward's best one until it meets the model's floor."""
     mu = occupancy(mdp, policy)
     if np.isfinite(problem.floor):
@@ -622,7 +640,7 @@ def _set_adversary(graph: Graph, problem: _Problem, state: _State, mdp: MDP, pol
             1.0 if reward >= problem.floor else mixing_share(ceiling - problem.floor, ceiling - reward, problem.slack)
         )
         mu *= share
-        push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass)
+        push(graph, state.pair[0], state.policy, mdp.n_actions, state.mass, None)
         add_occupancy(graph, state.pair[0], state.mass, 1.0 - share, mu)
     state.adversary[:] = mu
     mu *= problem.weight
@@ -640,7 +658,7 @@ def policy_of(occupancy: FloatArray) -> FloatArray:
 
 
 def _plan(
-    problem: _Problem, state: _State, shape: tuple[int, ...], status: SaddleStatus, trace: FloatArray
+    problem: Problem, state: State, shape: tuple[int, ...], status: SaddleStatus, trace: FloatArray
 ) -> SaddlePlan:
     """The averages as policies; an allocation in the shape of the counts."""
     samples = problem.samples
