@@ -1,6 +1,6 @@
 """How fast the planner is: beside conic solvers on the same instances, in the loop, and as instances grow.
 
-    python benchmarks/planner.py [--rounds N] [--only rivals loop growth] [--largest N] [--skip-scs]
+    python benchmarks/planner.py [--rounds N] [--only rivals loop growth cores] [--largest N] [--skip-scs]
     python benchmarks/planner.py --picture                                      only docs/images/planner-gap.png
     python benchmarks/planner.py --against OTHER/src [--only WORD ...]          two versions of the package
 
@@ -13,6 +13,7 @@ has it, with dense matrices and power atoms, on the same counts and the same `N_
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 import tracemalloc
@@ -170,7 +171,7 @@ MEASUREMENTS: dict[str, Callable[[], frame.Round]] = {
 
 # Beside other software, in the loop, and as instances grow.
 
-SECTIONS = ("rivals", "loop", "growth")
+SECTIONS = ("rivals", "loop", "growth", "cores")
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
@@ -187,6 +188,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         in_the_loop(report)
     if "growth" in chosen:
         growth(report, options.largest)
+    if "cores" in chosen:
+        cores(report, options.rounds, options.largest)
 
 
 def rivals(report: frame.Report, rounds: int, skip_scs: bool) -> None:
@@ -331,7 +334,7 @@ def growth(report: frame.Report, largest: float) -> None:
     """Cold plans to a gap of 5 % as instances grow; memory counts the instance and all that planning allocates."""
     table = report.table(
         "planner-growth",
-        frame.Column("variables", lambda size: f"10{''.join('⁰¹²³⁴⁵⁶⁷⁸⁹'[int(digit)] for digit in str(size))}"),
+        frame.Column("variables", power_of_ten),
         frame.Column("iterations", "{:.0f}"),
         frame.Column("seconds", "{:.2g}"),
         frame.Column("ns per variable and iteration", "{:.0f}"),
@@ -343,6 +346,11 @@ def growth(report: frame.Report, largest: float) -> None:
         found = [planned(10**power, per_entry) for per_entry in (0.1, 1.0)]
         iterations, seconds, each, arrays = (Pair(*figure) for figure in zip(*found, strict=True))
         table.add(power, iterations, seconds, each, max(arrays.small, arrays.large))
+
+
+def power_of_ten(power: int) -> str:
+    """As in 10⁶."""
+    return f"10{''.join('⁰¹²³⁴⁵⁶⁷⁸⁹'[int(digit)] for digit in str(power))}"
 
 
 def planned(size: int, per_entry: float) -> tuple[int, float, float, float]:
@@ -357,6 +365,40 @@ def planned(size: int, per_entry: float) -> tuple[int, float, float, float]:
     plan = instance.plan(0.05, max_iterations=2000)
     seconds = time.perf_counter() - began
     return plan.iterations, seconds, seconds / plan.iterations / instance.weight.size * 1e9, arrays
+
+
+def cores(report: frame.Report, rounds: int, largest: float) -> None:
+    """Cold plans to a gap of 1 % on one core and on all, in turns, by the clock; the fastest of each.
+
+    `H = 100`, ten actions. What threads do not share is the same call on both sides.
+    """
+    from aceirl.planner import threads  # which other versions need not have
+
+    number = min(threads.PARTS, os.cpu_count() or 1)
+    table = report.table(
+        "planner-cores",
+        frame.Column("variables", power_of_ten),
+        frame.Column("iterations"),
+        frame.Column("one core", frame.seconds),
+        frame.Column(f"{number} cores", frame.seconds),
+        frame.Column("faster by", "{:.2f} ×"),
+        frame.Column("the same plan"),
+        page=PAGE,
+    )
+    for power in range(4, int(np.log10(largest) + 1e-9) + 1):
+        instance = random_sparse(10**power, 1.0, horizon=100, n_actions=10)
+        times: dict[int, list[float]] = {1: [], number: []}
+        plans: dict[int, SaddlePlan] = {}
+        for turn in range(rounds + 1):
+            for used, taken in times.items():
+                threads.available = lambda used=used: used
+                began = time.perf_counter()
+                plans[used] = instance.plan(0.01, max_iterations=1 if turn == 0 else 2000)
+                if turn > 0:  # the first is for loading what is compiled
+                    taken.append(time.perf_counter() - began)
+        one, many = (min(taken) for taken in times.values())
+        same = np.array_equal(plans[1].policy, plans[number].policy)
+        table.add(power, plans[1].iterations, one, many, one / many, "yes" if same else "no")
 
 
 def plain_play(instance: Instance, step: float, iterations: int) -> FloatArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -284,3 +286,91 @@ def test_a_floor_at_the_best_value_picks_the_costliest_of_the_best_policies() ->
     assert half.status is ConstrainedStatus.OPTIMAL
     np.testing.assert_allclose(half.value, 11.0)
     np.testing.assert_allclose(half.multiplier, 7.0)
+
+
+# Large problems are shared by threads; here small ones are, and the plan does not depend on how many threads there are.
+
+
+def shared_plan(instance: Instance, threads: int, monkeypatch: pytest.MonkeyPatch, **options: object) -> SaddlePlan:
+    """A plan whose passes so many threads share, whatever its size."""
+    with monkeypatch.context() as patch:
+        patch.setattr("aceirl.planner.saddle.SHARED", 0)
+        patch.setattr("aceirl.planner.threads.available", lambda: threads)
+        return instance.plan(**options)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_plan_is_the_same_on_one_thread_and_on_many(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free and constrained adversaries, episodes and samples, pooled counts and counts per step."""
+    instance = random_instance(seed)
+    one, *others = (shared_plan(instance, threads, monkeypatch) for threads in (1, 2, 3, 4))
+    for other in others:
+        np.testing.assert_array_equal(one.trace, other.trace)
+        np.testing.assert_array_equal(one.policy, other.policy)
+        np.testing.assert_array_equal(one.occupancy, other.occupancy)
+        np.testing.assert_array_equal(one.start.adversary, other.start.adversary)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_threads_plan_as_one_compiled_call_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums are added in another order, so the first bounds agree but for rounding, and later ones hold each other."""
+    instance = random_instance(seed)
+    alone = instance.plan(max_iterations=8, tolerance=1e-9)
+    shared = shared_plan(instance, 2, monkeypatch, max_iterations=8, tolerance=1e-9)
+    np.testing.assert_allclose(shared.trace[0], alone.trace[0], rtol=1e-9, atol=1e-12)
+    assert shared.lower <= alone.upper * (1 + 1e-9) + 1e-12
+    assert alone.lower <= shared.upper * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(16, 48))
+def test_bounds_found_by_threads_are_confirmed_by_another_route(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The upper bound is that of a linear programme for the plan returned, cold and from a start."""
+    instance = random_instance(seed)
+    reward, floor = instance.constraint
+    cold = shared_plan(instance, 2, monkeypatch)
+    for plan in (cold, shared_plan(instance, 3, monkeypatch, start=cold.start)):
+        assert plan.status is SaddleStatus.OPTIMAL
+        slack = SOLVER * max(plan.upper, 1e-3)
+        added = instance.added(plan)
+        exact = upper_bound(instance.mdp, instance.weight, instance.counts, instance.fixed, added, reward, floor)
+        assert exact <= plan.upper + slack
+        assert plan.lower <= exact + slack
+
+
+def test_an_error_in_one_thread_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error comes out, and no thread is left."""
+    before = threading.active_count()
+
+    def fails(*arguments: object) -> None:
+        if arguments[-2] == 1:
+            raise MemoryError("no room")
+
+    monkeypatch.setattr("aceirl.planner.threads._respond_step", fails)
+    with pytest.raises(MemoryError, match="no room"):
+        shared_plan(random_instance(0), 3, monkeypatch)
+    assert threading.active_count() == before
+
+
+def test_only_large_steps_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long horizon of small steps is not: threads would meet more often than they work."""
+    monkeypatch.setitem(sys.modules, "aceirl.planner.threads", None)  # whoever imports it fails
+    assert random_instance(0).plan().status is SaddleStatus.OPTIMAL
+    monkeypatch.setattr("aceirl.planner.saddle.SHARED", 0)
+    with pytest.raises(ImportError):
+        random_instance(0).plan()
+
+
+@pytest.mark.parametrize(
+    ("numba_threads", "omp", "expected"), [(8, None, 4), (2, None, 2), (8, "1", 1), (1, "8", 1), (3, "4,2", 3)]
+)
+def test_threads_are_as_many_as_cores_unless_less_is_asked_for(
+    numba_threads: int, omp: str | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes of a sweep are told to use one core each by these variables."""
+    from aceirl.planner import threads
+
+    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", numba_threads)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if omp is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", omp)
+    assert threads.available() == expected

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 CHUNK = 2_000_000
 """How many entries the compiled loop handles before it lets Python look for an interrupt."""
 
-SHARED = 30_000
+SHARED = 60_000
 """From so many entries a step on, on average over the horizon, threads share the passes; see docs/planner.md."""
 
 WARM_WEIGHT = 0.3
@@ -235,9 +235,7 @@ def set_price(problem: Problem, state: State) -> tuple[float, float]:
 
 
 @compiled
-def add_answer(
-    graph: Graph, problem: Problem, state: State, actions: Actions, share: float, adversary: bool
-) -> None:
+def add_answer(graph: Graph, problem: Problem, state: State, actions: Actions, share: float, adversary: bool) -> None:
     """Add `share` of an answer, `actions` or else `policy`, to the sums of a player; `mass` holds its distribution."""
     steps, n_states, n_actions = problem.counts.shape
     states, distribution, with_actions = graph.states, state.mass, actions.size > 0

@@ -43,8 +43,12 @@ BLOCKS = 8
 
 
 def available() -> int:
-    """How many threads may share a problem: one for each core, or what `NUMBA_NUM_THREADS` says; at most `PARTS`."""
-    return min(PARTS, int(config.NUMBA_NUM_THREADS), int(os.environ.get("OMP_NUM_THREADS", PARTS)))
+    """How many threads may share a problem: one a core, or what `NUMBA_NUM_THREADS` or `OMP_NUM_THREADS` say.
+
+    Whoever starts a process for each core, as sweeps do, sets one of them.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(PARTS, int(config.NUMBA_NUM_THREADS), int(asked) if asked.isdigit() else PARTS))
 
 
 class Crew:
@@ -57,21 +61,15 @@ class Crew:
         self.threads, self._others = threads, [_Hand() for _ in range(1, threads)]
         self._graph, self._first = parted(graph)
         self._graphs = [self._graph._replace(first=first) for first in self._first]
-        # The room of passes is kept: memory that is new to the process costs more than a step.
         self._values = np.zeros((threads, 2, graph.initial.size, 2))
         self._sent = np.zeros((2, PARTS, graph.initial.size))
         names: dict[str, Any] = {
-            pass_.__name__: pass_
-            for pass_ in (self.respond, self.push, self.values_of, self.set_root, self.set_price, self.add_answer)
-        }
-        for module, rule in (
-            (constrained, "search_multiplier"),
-            (saddle, "upper_bound"),
-            (saddle, "add_adversary"),
-            (saddle, "lower_bound"),
-            (saddle, "iterate"),
-        ):
-            names[rule] = _interpreted(module, rule, names)
+            "respond": self.respond, "push": self.push, "values_of": self.values_of,
+            "set_root": self.set_root, "set_price": self.set_price, "add_answer": self.add_answer,
+        }  # fmt: skip
+        names["search_multiplier"] = _interpreted(constrained, "search_multiplier", names)
+        for rule in ("upper_bound", "add_adversary", "lower_bound", "iterate"):
+            names[rule] = _interpreted(saddle, rule, names)
         self.play: Callable[..., tuple[int, bool]] = names["iterate"]
 
     def __enter__(self) -> Crew:
@@ -213,9 +211,7 @@ def _entries(problem: Problem, state: State, part: int) -> tuple[Problem, State]
 @inlined
 def _part_of(graph: Graph, first: IntArray) -> Graph:
     """The graph with the states of one part."""
-    return Graph(
-        graph.indptr, graph.successors, graph.probabilities, graph.stride, graph.initial, first, graph.states
-    )
+    return Graph(graph.indptr, graph.successors, graph.probabilities, graph.stride, graph.initial, first, graph.states)
 
 
 @compiled
