@@ -13,6 +13,7 @@ from strategies import from_rows
 
 from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.errors import InputError
+from aceirl.kernels import config
 from aceirl.mdp import MDP, FloatArray
 from aceirl.planner import (
     ConstrainedStatus,
@@ -25,6 +26,7 @@ from aceirl.planner import (
     solve_constrained,
     solve_saddle,
 )
+from aceirl.planner.threads import available
 from studies.saddle import best_value, conic_saddle, lower_bound, upper_bound, visits
 
 pytest.importorskip("cvxpy")
@@ -367,10 +369,8 @@ def test_threads_are_as_many_as_cores_unless_less_is_asked_for(
     numba_threads: int, omp: str | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes of a sweep are told to use one core each by these variables."""
-    from aceirl.planner import threads
-
-    monkeypatch.setattr(threads.config, "NUMBA_NUM_THREADS", numba_threads)
+    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", numba_threads)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if omp is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", omp)
-    assert threads.available() == expected
+    assert available() == expected

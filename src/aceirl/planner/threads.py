@@ -204,8 +204,9 @@ def _entries(problem: Problem, state: State, part: int) -> tuple[Problem, State]
         low, high = (flat.size * number // PARTS for number in (part, part + 1))
         return flat[low:high].reshape(1, -1, 1)
 
-    mine = {name: some(getattr(state, name)) for name in ("explored", "weighted", "root", "price")}
-    return problem._replace(counts=some(problem.counts)), state._replace(**mine)
+    explored, weighted, root, price = (some(sums) for sums in (state.explored, state.weighted, state.root, state.price))
+    mine = state._replace(explored=explored, weighted=weighted, root=root, price=price)
+    return problem._replace(counts=some(problem.counts)), mine
 
 
 @inlined
