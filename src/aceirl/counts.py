@@ -90,7 +90,8 @@ class Counts:
         columns = [_whole(getattr(moves, name)) for name in sizes]
         times, starts = _checked("count", moves.count), _checked("starts", moves.starts)
         visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(times), dtype=np.int64)
-        if not _tally(*columns, times, stationary, visits, keys):
+        steps, states, actions, successors = columns
+        if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
             for values, (name, size) in zip(columns, sizes.items(), strict=True):
                 wrong = (values < 0) | (values >= size)
                 if wrong.any():

@@ -183,7 +183,7 @@ def _first_unknown(known: IntArray, doubt: FloatArray, over: IntArray, initial: 
             unknown = known[h, s] < 0 or (doubt.size > 0 and doubt[h, s] > 0.0)
             if unknown and not ended[s] and (not told or initial[s] > 0.0):
                 return h
-    return horizon
+    return int(horizon)
 
 
 def wagered_losses(

@@ -137,8 +137,12 @@ class Likelihood:
         What is sure to be above the limit is not worked out to the end.
         """
         found = prices.reshape(len(rewards), -1) + ERROR_PRICE
-        answers = self._answers, self._earlier, *self._asked
-        _sweep_all(*self._rows, rewards, *self._leading, *answers, self._visits, ERROR_RATES, found, limit)
+        (asked_first, asked), (leading_first, leading) = self._asked, self._leading
+        answers, earlier, visits = self._answers, self._earlier, self._visits
+        _sweep_all(
+            *self._rows, rewards, leading_first, leading, answers, earlier, asked_first, asked, visits, ERROR_RATES,
+            found, limit,
+        )  # fmt: skip
         return np.asarray(found.min(axis=1))
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
