@@ -60,11 +60,19 @@ def test_evaluate_is_policy_evaluation(data: st.DataObject, mdp: MDP) -> None:
 @given(st.data(), mdps())
 def test_following_actions_is_evaluating_the_policy_that_takes_them(data: st.DataObject, mdp: MDP) -> None:
     reward = data.draw(rewards(mdp.shape))
-    actions = np.random.default_rng(data.draw(SEEDS)).integers(mdp.n_actions, size=mdp.shape[:2])
-    for found, expected in zip(
-        dp.follow(mdp, reward, actions), dp.evaluate(mdp, reward, np.eye(mdp.n_actions)[actions]), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
+    actions = np.random.default_rng(data.draw(SEEDS)).integers(-1, mdp.n_actions, size=mdp.shape[:2])
+    any_alike = np.full(mdp.shape, 1 / mdp.n_actions)
+    policy = np.where((actions < 0)[:, :, None], any_alike, np.eye(mdp.n_actions)[actions])
+    np.testing.assert_array_equal(dp.follow(mdp, reward, actions), dp.evaluate(mdp, reward, policy)[1])
+
+
+@given(st.data(), shapes())
+def test_actions_that_are_not_allowed_are_never_the_best(data: st.DataObject, shape: tuple[int, int, int]) -> None:
+    q, rng = np.round(data.draw(rewards(shape)), 1), np.random.default_rng(data.draw(SEEDS))
+    allowed = rng.random(shape) < 0.5
+    allowed[:, :, 0] |= ~allowed.any(axis=2)
+    found = dp.greedy_actions(q, np.random.default_rng(3), allowed)
+    np.testing.assert_array_equal(found, dp.greedy_actions(np.where(allowed, q, -np.inf), np.random.default_rng(3)))
 
 
 @given(st.data(), mdps())

@@ -126,6 +126,17 @@ def test_the_loss_is_what_the_formulas_say(estimate: Estimate, seed: int) -> Non
 
 
 @given(estimates(), SEEDS)
+def test_states_from_which_nothing_is_paid_need_no_look(estimate: Estimate, seed: int) -> None:
+    """Rewards that pay in one place, the same at every step: alone and among all others."""
+    shape = estimate.mdp.shape
+    place = np.random.default_rng(seed).integers(shape[1])
+    reward = np.zeros((1, *shape[1:]))
+    reward[0, place] = 1.0
+    likelihood = Likelihood(estimate)
+    assert likelihood.losses(reward[None], np.zeros(1), np.inf)[0] == likelihood.loss(reward)
+
+
+@given(estimates(), SEEDS)
 def test_a_limit_saves_work_and_changes_nothing_below_it(estimate: Estimate, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rewards, prices = np.stack([drawn_reward(rng, estimate.mdp.shape) for _ in range(4)]), rng.random(4)

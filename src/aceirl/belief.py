@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -120,12 +120,19 @@ class Target:
 
         Where steps pay by their state, they are still paid alike at that step.
         """
-        steps = np.maximum(horizon - np.arange(horizon + 1) - self.by_state, 0)
-        return np.asarray(np.minimum(steps * (self.rmax / self.possible(horizon)), 1.0))
+        return _losses(horizon, self.rmax, self.possible(horizon), self.by_state)
 
     def reached(self, value: float) -> bool:
         """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""
         return value <= self.epsilon * (1 + 1e-12)
+
+
+@lru_cache
+def _losses(horizon: int, rmax: float, possible: float, by_state: bool) -> FloatArray:
+    steps = np.maximum(horizon - np.arange(horizon + 1) - by_state, 0)
+    losses = np.minimum(steps * (rmax / possible), 1.0)
+    losses.flags.writeable = False
+    return np.asarray(losses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,9 +314,19 @@ class Belief:
             return known
         return np.where(known < 0, self.presumed[:-1], known)
 
+    def certified_value(self, kind: str) -> float:
+        """What the certificate of that kind says, in units of reward summed over an episode."""
+        if kind not in self._values:
+            self._values[kind] = self.certificates[kind].value(self)
+        return self._values[kind]
+
+    @cached_property
+    def _values(self) -> dict[str, float]:
+        return {}
+
     def certified(self, kind: str) -> bool:
         """Whether the certificate of that kind holds at the accuracy asked for."""
-        return self.target.reached(self.certificates[kind].value(self))
+        return self.target.reached(self.certified_value(kind))
 
 
 def uniform_policy(shape: tuple[int, int, int]) -> FloatArray:

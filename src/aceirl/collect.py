@@ -140,7 +140,9 @@ def collect(
     starts = [episode.start for episode in walk.episodes]
     counts = counts_of_walks(starts, walks, shape, stationary=so_far.stationary)
     first = first_deviations(watched, walk.episodes, shape[0])
-    return Collected(counts.with_answers(*questions.counted(shape)), first, tuple(walk.episodes))
+    if questions.answers or questions.repeats:
+        counts = counts.with_answers(*questions.counted(shape))
+    return Collected(counts, first, tuple(walk.episodes))
 
 
 def _sampled(access: Access, answers: Answers, allocation: IntArray, so_far: Counts, streams: Streams) -> Walking:
@@ -310,6 +312,27 @@ class _Questions:
         return counts, repeats
 
 
+class _Draws:
+    """Uniform draws `[episodes, H]` for each round, made when one of them is first asked for; as if all were made."""
+
+    def __init__(self, streams: Streams, horizon: int) -> None:
+        self.streams, self.horizon = streams, horizon
+        self.number = self.missing = 0
+        self.made: FloatArray | None = None
+
+    def begin(self, number: int) -> None:
+        """A round of so many episodes begins."""
+        self.missing += self.number if self.made is None else 0
+        self.number, self.made = number, None
+
+    def of(self, episode: int, step: int) -> float:
+        """The draw of an episode of this round at a step."""
+        if self.made is None:
+            draws = self.streams.actions.random((self.missing + self.number, self.horizon))
+            self.made, self.missing = draws[self.missing :], 0
+        return float(self.made[episode, step])
+
+
 class _Walk:
     """Episodes walked step by step, as many side by side as the environment has."""
 
@@ -319,11 +342,12 @@ class _Walk:
         self.access, self.plan, self.questions, self.streams = access, plan, questions, streams
         self.watched = np.zeros((0, 0), dtype=np.int64) if watched is None else watched
         self.episodes: list[Episode] = []
+        self.draws = _Draws(streams, access.shape[0])
 
     def round(self, number: int, begun: Episode | None) -> Generator[Question, int | Guess | Reply, None]:
         """Begin so many episodes and walk them to their ends; the first one along the beginning it has, if any."""
         parallel, horizon = self.access.parallel, self.access.shape[0]
-        draws = self.streams.actions.random((number, horizon))
+        self.draws.begin(number)
         starts = parallel.begin(number, self.streams.environment)
         here, walks = list(starts), [[] for _ in starts]  # type: tuple[list[int], list[list[Move]]]
         given = len(self.questions.answers)
@@ -342,7 +366,7 @@ class _Walk:
                     imposed = step == 0 and self.plan.first_action is not None
                     if not agreed and not imposed and disagreed[episode] is None:
                         disagreed[episode] = step
-                    chosen[episode] = _action(self.plan, step, state, answer, draws[episode, step])
+                    chosen[episode] = self._action(step, state, episode, answer)
             if not chosen:
                 break
             for episode, successor in parallel.advance(chosen).items():
@@ -358,6 +382,32 @@ class _Walk:
         """What the policy takes for the expert's action; None if it knows nothing."""
         action = int(self.watched[step, state]) if state < self.watched.shape[1] else -1
         return None if action < 0 else action
+
+    def _action(self, step: int, state: int, episode: int, answer: int | None) -> int:
+        """What the plan says, or the expert, as a uniform draw decides."""
+        plan = self.plan
+        assert plan.policy is not None
+        if step == 0 and plan.first_action is not None:
+            return plan.first_action
+        _, n_states, n_actions = plan.policy.shape
+        planned = state < n_states
+        if planned:
+            follow = 0.0 if plan.follow is None else float(plan.follow[step, state])
+        elif plan.follow_new is not None:
+            follow = plan.follow_new
+        else:
+            follow = float(plan.follow is not None and plan.follow.any())
+        if answer is not None and follow >= 1:
+            return answer
+        draw = self.draws.of(episode, step)
+        if answer is not None and draw < follow:
+            return answer
+        if answer is not None:
+            draw = (draw - follow) / (1 - follow)
+        action = int(
+            np.searchsorted(np.cumsum(plan.policy[step, state]), draw, side="right") if planned else draw * n_actions
+        )
+        return min(action, int(n_actions) - 1)
 
     def _again(self, begun: Episode, here: list[int], walks: list[list[Move]]) -> None:
         """Bring the one environment back to where an episode was, by its actions."""
@@ -379,7 +429,7 @@ def counts_of_walks(
 ) -> Counts:
     """The counts of episodes that were walked; no answers."""
     flat = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
-    steps, states, actions, successors = flat.T
+    steps, states, actions, successors = flat.T.copy()
     begun = np.bincount(starts, minlength=shape[1])
     return Counts.of_moves(
         Moves(steps, states, actions, successors, np.ones_like(steps), begun), shape, stationary=stationary
@@ -404,26 +454,3 @@ def _first_deviation(watched: IntArray, episode: Episode) -> int:
         if action != watched[step, state]:
             return step + 1
     return int(horizon)
-
-
-def _action(plan: Plan, step: int, state: int, answer: int | None, draw: float) -> int:
-    """What the plan says, or the expert, as a uniform `draw` decides."""
-    assert plan.policy is not None
-    if step == 0 and plan.first_action is not None:
-        return plan.first_action
-    _, n_states, n_actions = plan.policy.shape
-    planned = state < n_states
-    if planned:
-        follow = 0.0 if plan.follow is None else float(plan.follow[step, state])
-    elif plan.follow_new is not None:
-        follow = plan.follow_new
-    else:
-        follow = float(plan.follow is not None and plan.follow.any())
-    if answer is not None and draw < follow:
-        return answer
-    if answer is not None:
-        draw = (draw - follow) / (1 - follow)
-    action = int(
-        np.searchsorted(np.cumsum(plan.policy[step, state]), draw, side="right") if planned else draw * n_actions
-    )
-    return min(action, int(n_actions) - 1)

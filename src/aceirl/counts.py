@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.kernels import frequencies
+from aceirl.kernels import compiled, frequencies
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
 from aceirl.preferences import Preference
 from aceirl.protocols import Moves
@@ -87,22 +87,20 @@ class Counts:
         """The counts of observed transitions; no answers."""
         horizon, n_states, n_actions = shape
         sizes = {"step": horizon, "state": n_states, "action": n_actions, "successor": n_states}
-        for name, size in sizes.items():
-            values = getattr(moves, name)
-            wrong = (values < 0) | (values >= size)
-            if wrong.any():
-                raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
+        columns = [_whole(getattr(moves, name)) for name in sizes]
         times, starts = _checked("count", moves.count), _checked("starts", moves.starts)
-        visits = np.zeros(shape, dtype=np.int64)
-        np.add.at(visits, (moves.step, moves.state, moves.action), times)
+        visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(times), dtype=np.int64)
+        steps, states, actions, successors = columns
+        if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
+            for values, (name, size) in zip(columns, sizes.items(), strict=True):
+                wrong = (values < 0) | (values >= size)
+                if wrong.any():
+                    raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
         none = np.zeros(shape, dtype=np.int64)
-        row = moves.state * n_actions + moves.action
-        if not stationary:
-            row = row + moves.step * (n_states * n_actions)
-        keys, counts = _merge(row * n_states + moves.successor, times)
+        keys, counts = _merge(keys, times)
         made = cls._of(stationary, visits, none, starts, keys, counts, np.zeros((n_states, 2), dtype=np.int64))
         made._check_shapes()
-        vars(made)["samples"] = int(times.sum())
+        vars(made).update(samples=int(times.sum()), questions=0)
         return made
 
     @property
@@ -129,7 +127,7 @@ class Counts:
         row, successor = np.divmod(self.move_keys, before)
         # Rows lie state by state within each step, so those of later steps move up by what earlier steps gained.
         row = row + row // (before * n_actions) * ((n_states - before) * n_actions)
-        return Counts._of(
+        made = Counts._of(
             self.stationary,
             with_states(self.visits, n_states),
             with_states(self.answers, n_states),
@@ -138,6 +136,8 @@ class Counts:
             self.move_counts,
             with_states(self.repeats[None], n_states)[0],
         )
+        vars(made).update(samples=self.samples, questions=self.questions)
+        return made
 
     @property
     def contradicted(self) -> IntArray:
@@ -159,12 +159,12 @@ class Counts:
         made = Counts._of(
             self.stationary,
             self.visits + other.visits,
-            self.answers + other.answers if other.answers.any() else self.answers,
+            self.answers + other.answers if other.questions else self.answers,
             self.starts + other.starts,
             *self._moves_with(other.move_keys, other.move_counts),
             self.repeats + other.repeats,
         )
-        vars(made)["samples"] = self.samples + other.samples
+        vars(made).update(samples=self.samples + other.samples, questions=self.questions + other.questions)
         return made
 
     def _moves_with(self, keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
@@ -174,7 +174,9 @@ class Counts:
             added = self.move_counts.copy()
             added[at] += counts
             return self.move_keys, added
-        return _merge(np.concatenate((self.move_keys, keys)), np.concatenate((self.move_counts, counts)))
+        merged, of_both = np.empty((2, len(self.move_keys) + len(keys)), dtype=np.int64)
+        length = _merge_sorted(self.move_keys, self.move_counts, keys, counts, merged, of_both)
+        return merged[:length].copy(), of_both[:length].copy()
 
 
 _FIELDS = tuple(one.name for one in fields(Counts))
@@ -203,13 +205,59 @@ def _require_counts(name: str, array: NDArray[Any]) -> None:
 
 def with_states(array: NDArray[Any], n_states: int) -> NDArray[Any]:
     """An array `[H, S, ...]` with zeros for the states that were not known when it was made."""
-    padding = [(0, 0)] * array.ndim
-    padding[1] = (0, n_states - array.shape[1])
-    return np.pad(array, padding)
+    wide = np.zeros((array.shape[0], n_states, *array.shape[2:]), dtype=array.dtype)
+    wide[:, : array.shape[1]] = array
+    return wide
+
+
+def _whole(column: Any) -> IntArray:
+    """A column of moves, as whole numbers one after the other."""
+    return np.ascontiguousarray(np.asarray(column).astype(np.int64, casting="same_kind", copy=False))
+
+
+@compiled
+def _tally(
+    steps: IntArray,
+    states: IntArray,
+    actions: IntArray,
+    successors: IntArray,
+    times: IntArray,
+    stationary: bool,
+    visits: IntArray,
+    keys: IntArray,
+) -> bool:
+    """Add moves to `visits [H, S, A]` and write their keys; false if one of them is not of that problem."""
+    horizon, n_states, n_actions = visits.shape
+    for i in range(steps.size):
+        step, state, action, successor = steps[i], states[i], actions[i], successors[i]
+        met = 0 <= state < n_states and 0 <= successor < n_states
+        if not (met and 0 <= step < horizon and 0 <= action < n_actions):
+            return False
+        visits[step, state, action] += times[i]
+        row = state * n_actions + action + (0 if stationary else step * n_states * n_actions)
+        keys[i] = row * n_states + successor
+    return True
+
+
+@compiled
+def _merge_sorted(
+    keys: IntArray, counts: IntArray, new_keys: IntArray, new_counts: IntArray, merged: IntArray, of_both: IntArray
+) -> int:
+    """Write two lists of sorted distinct keys into one, and their counts; those of equal keys add up. Its length."""
+    i, j, n = 0, 0, 0
+    while i < keys.size or j < new_keys.size:
+        old = i < keys.size and (j == new_keys.size or keys[i] <= new_keys[j])
+        both = old and j < new_keys.size and keys[i] == new_keys[j]
+        merged[n] = keys[i] if old else new_keys[j]
+        of_both[n] = (counts[i] if old else new_counts[j]) + (new_counts[j] if both else 0)
+        i, j, n = i + old, j + (both or not old), n + 1
+    return n
 
 
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
+    if len(keys) == 1 and counts[0]:
+        return keys, counts
     keys, counts = keys[counts != 0], counts[counts != 0]
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
@@ -353,7 +401,7 @@ class Estimate:
                 self.counts.move_keys is before.counts.move_keys and self.counts.shape == before.counts.shape,
             )
             for name, value in vars(before).items():
-                if (same_answers and name in _OF_ANSWERS) or (same_moves and name == "_rows"):
+                if name == "over" or (same_answers and name in _OF_ANSWERS) or (same_moves and name in _OF_MOVES):
                     vars(self)[name] = value
         return self
 
@@ -379,12 +427,18 @@ class Estimate:
         return np.searchsorted(keys, counts.move_keys), np.searchsorted(keys, staying), transitions
 
     @cached_property
+    def move_rows(self) -> IntArray:
+        """`[moves]`: the row of each of the counted moves."""
+        return self.counts.move_keys // self.counts.shape[1]
+
+    @cached_property
     def mdp(self) -> MDP:
         """The estimated process; a row never visited is unknown, and after the end nothing happens any more."""
         counts = self.counts
         moved, staying, transitions = self._rows
         probabilities = np.empty(len(transitions.successors))
         frequencies(transitions.indptr, moved, counts.move_counts, staying, probabilities)
+        probabilities.flags.writeable = False
         start = counts.starts / max(1, counts.starts.sum()) if self.initial is None else self.initial
         return MDP(counts.shape[0], transitions.with_probabilities(probabilities), start)
 
@@ -459,3 +513,6 @@ _OF_ANSWERS = frozenset(
     ("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions", "common_answers")
 )
 """What an estimate says that depends on nothing but the answers and the assumptions."""
+
+_OF_MOVES = frozenset(("_rows", "move_rows"))
+"""What depends on nothing but which successors were seen of each row."""

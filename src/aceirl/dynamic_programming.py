@@ -10,7 +10,6 @@ from aceirl.kernels import (
     backward,
     evaluate_backward,
     follow_backward,
-    largest_finite,
     soft_backward,
     worst_backward,
 )
@@ -18,6 +17,9 @@ from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
 TIE_TOLERANCE = 1e-10
 """Values that differ by less, relative to the largest, are equal."""
+
+ALL: BoolArray = np.zeros((0, 0, 0), dtype=np.bool_)
+"""No action is ruled out."""
 
 
 def optimal_values(
@@ -60,9 +62,11 @@ def evaluate(
     return mdp.sweep(evaluate_backward, reward, policy, unknown=unknown)
 
 
-def follow(mdp: MDP, reward: FloatArray, actions: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Policy evaluation: `(Q [H, S, A], V [H, S])` of `actions [H, S]`."""
-    return mdp.sweep(follow_backward, reward, actions)
+def follow(mdp: MDP, reward: FloatArray, actions: IntArray) -> FloatArray:
+    """Policy evaluation: `V [H, S]` of `actions [H, S]`, -1 where each is as likely as any other."""
+    v = np.zeros((mdp.horizon + 1, mdp.n_states))
+    follow_backward(*mdp.transitions.rows, reward, actions, v)
+    return v[:-1]
 
 
 def worst_values(
@@ -81,12 +85,12 @@ def occupancy(mdp: MDP, policy: FloatArray, backend: Backend = "auto") -> FloatA
     return mdp.transitions.push(mdp.initial, policy)
 
 
-def greedy_actions(q: FloatArray, rng: np.random.Generator) -> IntArray:
-    """`[H, S]`: the best action of each state for `q [H, S, A]`; ties are broken at random, by the given generator.
+def greedy_actions(q: FloatArray, rng: np.random.Generator, allowed: BoolArray = ALL) -> IntArray:
+    """`[H, S]`: the best action of each state for `q [H, S, A]`, of those that are `allowed [H, S, A]`.
 
-    Values tie that differ by no more than rounding, in whatever units they are.
+    Ties are broken at random, by the given generator. Values tie that differ by no more than rounding, in whatever
+    units they are. Actions may be ruled out by -inf too.
     """
-    actions = np.empty(q.shape[:2], dtype=np.int64)
-    # Actions may be ruled out by -inf.
-    argmax_with_ties(q, rng.random(q.shape[:2]), TIE_TOLERANCE * largest_finite(q), actions)
+    actions = np.zeros(q.shape[:2], dtype=np.int64)
+    argmax_with_ties(q, allowed, rng.random(q.shape[:2]), TIE_TOLERANCE, actions)
     return actions

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan, checked_plan
+from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan, Target, checked_plan
 from aceirl.certificates import KINDS, Wager, Watched, wagered_losses
 from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, counts_of_walks, first_deviations
 from aceirl.counts import Counts, Estimate
@@ -67,6 +67,7 @@ class Engine:
                 )
             answers = replace(answers, kind=replace(kind, ask_again=1.0))
         self.settings, self.answers, self.regret = settings, answers, regret
+        self._asked: tuple[Settings, Target] | None = None
         self.access.recall(state.names if state else ())
         self.certificates = {name: make() for name, make in KINDS.items()}
         if settings.certify is not None:
@@ -357,9 +358,14 @@ class Engine:
         return self._belief(knowledge, inference, state.iteration, evidence, state.memory)
 
     @property
-    def _pays_by_state(self) -> bool:
-        """Whether the reward is said to be one of states; where episodes can end, the end is paid on arrival."""
-        return isinstance(self.settings.reward, StateReward) and self.access.ending is None
+    def _target(self) -> Target:
+        """What is asked. Steps pay by state if the reward is said to; where episodes can end, the end is paid on
+        arrival."""
+        settings = self.settings
+        if self._asked is None or self._asked[0] is not settings:
+            by_state = isinstance(settings.reward, StateReward) and self.access.ending is None
+            self._asked = settings, replace(settings.target(self.access.shape[0]), by_state=by_state)
+        return self._asked[1]
 
     def _belief(
         self,
@@ -372,7 +378,7 @@ class Engine:
         return Belief(
             knowledge=knowledge,
             inference=inference,
-            target=replace(self.settings.target(knowledge.estimate.counts.shape[0]), by_state=self._pays_by_state),
+            target=self._target,
             episodes=self.settings.episodes_per_iteration,
             iteration=iteration,
             certificates=self.certificates,

@@ -137,12 +137,6 @@ def policy_mean(best: float, q: FloatArray, policy: FloatArray, h: int, s: int) 
 
 
 @inlined
-def taken(best: float, q: FloatArray, actions: IntArray, h: int, s: int) -> float:
-    """`q` of the action that `actions [H, S]` names."""
-    return float(q[h, s, actions[h, s]])
-
-
-@inlined
 def clipped_best(best: float, q: FloatArray, ceiling: FloatArray, h: int, s: int) -> float:
     """`min(ceiling[h], max_a q)`; the row is clipped too."""
     for a in range(q.shape[2]):
@@ -190,10 +184,22 @@ def evaluate_backward(
 @compiled
 def follow_backward(
     indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
-    reward: FloatArray, unknown: FloatArray, actions: IntArray, q: FloatArray, v: FloatArray,
+    reward: FloatArray, actions: IntArray, v: FloatArray,
 ) -> None:  # fmt: skip
-    """Values of a deterministic policy."""
-    sweep(indptr, successors, probabilities, stride, reward, unknown, taken, actions, q, v)
+    """Values `v [H+1, S]` of the `actions [H, S]`, -1 where each is as likely as any other; no other row is read."""
+    horizon, n_states, n_actions = reward.shape
+    for h in range(horizon - 1, -1, -1):
+        later = v[h + 1]
+        for s in range(n_states):
+            action, mean = actions[h, s], 0.0
+            first, last = (0, n_actions) if action < 0 else (action, action + 1)
+            for a in range(first, last):
+                row, total = h * stride + s * n_actions + a, 0.0
+                for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                    total += probabilities[k] * later[np.uint32(successors[k])]
+                total += reward[h, s, a]
+                mean += total if action >= 0 else (1.0 / n_actions) * total
+            v[h, s] = mean
 
 
 @compiled
@@ -290,31 +296,30 @@ def frequencies(indptr: IntArray, places: IntArray, counts: IntArray, also: IntA
 
 
 @compiled
-def largest_finite(values: FloatArray) -> float:
-    """The largest size of those `values [H, S, A]` that are finite; zero if none is."""
-    largest = 0.0
-    for value in values.flat:
-        if abs(value) > largest and abs(value) < np.inf:
-            largest = abs(value)
-    return largest
+def argmax_with_ties(q: FloatArray, allowed: BoolArray, draws: FloatArray, rounding: float, actions: IntArray) -> None:
+    """The best of the `allowed [H, S, A]` actions of each `(h, s)`, of all if that is empty.
 
-
-@compiled
-def argmax_with_ties(q: FloatArray, draws: FloatArray, tolerance: float, actions: IntArray) -> None:
-    """The best action of each `(h, s)`; among those within the tolerance, the one that `draws [H, S]` selects."""
+    Among those that are as good up to rounding, a share of the largest size of a value that is finite, it is the one
+    that `draws [H, S]` selects.
+    """
     horizon, n_states, n_actions = q.shape
+    every, largest = allowed.size == 0, 0.0
     for h in range(horizon):
         for s in range(n_states):
-            best = -np.inf
             for a in range(n_actions):
-                best = max(best, q[h, s, a])
-            ties = 0
+                size = abs(q[h, s, a]) if every or allowed[h, s, a] else 0.0
+                largest = size if largest < size < np.inf else largest
+    tolerance = rounding * largest
+    for h in range(horizon):
+        for s in range(n_states):
+            best, ties, passed = -np.inf, 0, 0
             for a in range(n_actions):
-                ties += q[h, s, a] >= best - tolerance
+                value = q[h, s, a] if every or allowed[h, s, a] else -np.inf
+                best = value if value > best else best
+            for a in range(n_actions):
+                ties += (every or allowed[h, s, a]) and q[h, s, a] >= best - tolerance
             chosen = min(int(draws[h, s] * ties), ties - 1)
             for a in range(n_actions):
-                if q[h, s, a] >= best - tolerance:
-                    if chosen == 0:
-                        actions[h, s] = a
-                        break
-                    chosen -= 1
+                tied = (every or allowed[h, s, a]) and q[h, s, a] >= best - tolerance
+                actions[h, s] = a if tied and passed == chosen else actions[h, s]
+                passed += tied

@@ -291,6 +291,8 @@ class MDP:
         start = self.initial
         if start.shape != (self.n_states,):
             raise InputError(f"initial must have shape [{self.n_states}], got {list(start.shape)}")
+        if are_distributions(np.array([0, len(start)]), start, SUM_TOLERANCE):
+            return
         if not np.isfinite(start).all() or (start < 0).any():
             k = int(np.argmax(~np.isfinite(start) | (start < 0)))
             raise InputError(f"initial[{k}] is {start[k]}, not a probability")

@@ -19,13 +19,23 @@ class Truth:
         self.reward = check_reward(reward, mdp.shape)
         self.best = float(mdp.initial @ optimal_values(mdp, self.reward)[1][0])
         self.worst = -float(mdp.initial @ optimal_values(mdp, -self.reward)[1][0])
+        self._last: tuple[FloatArray | IntArray, float] | None = None
 
     def value(self, policy: FloatArray | IntArray) -> float:
-        """The expected return of a policy `[H, S, A]` or of actions `[H, S]`."""
+        """The expected return of a policy `[H, S, A]` or of actions `[H, S]`, -1 where each is as likely as any other.
+
+        The same policy is not evaluated twice in a row.
+        """
+        last = self._last
+        if last is None or last[0].dtype != policy.dtype or not np.array_equal(last[0], policy):
+            last = self._last = policy.copy(), self._evaluated(policy)
+        return last[1]
+
+    def _evaluated(self, policy: FloatArray | IntArray) -> float:
         horizon, n_states, n_actions = self.mdp.shape
         given = policy.shape == (horizon, n_states) and policy.dtype == np.int64
-        if given and policy.min() >= 0 and policy.max() < n_actions:
-            values = follow(self.mdp, self.reward, np.asarray(policy, dtype=np.int64))[1]
+        if given and policy.min() >= -1 and policy.max() < n_actions:
+            values = follow(self.mdp, self.reward, np.asarray(policy, dtype=np.int64))
         else:
             values = evaluate(self.mdp, self.reward, check_policy(policy, self.mdp.shape))[1]
         return float(self.mdp.initial @ values[0])

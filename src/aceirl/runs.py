@@ -11,7 +11,7 @@ from dataclasses import fields
 from dataclasses import replace as changed
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -223,6 +223,7 @@ class Run:
                 return
             self._write(records)
             about, last, saved, due = task or Task(environment, expert), None, None, 0.0
+            file: TextIO | None = None
             try:
                 for turn in learn(environment, expert, self.settings, state=state, reconsider=anew, **options):
                     if last is None:
@@ -230,13 +231,15 @@ class Run:
                     if last is None and anew:
                         self._write([*records[:-1], turn.record])
                     else:
-                        self._append(turn.record)
+                        file = self._append(turn.record, file)
                     last = turn
                     if saved is None or turn.stopped or time.monotonic() >= due:
                         self._save(turn)
                         saved, due = turn, time.monotonic() + SAVE_EVERY
                     yield turn
             finally:
+                if file is not None:
+                    file.close()
                 if last is not None and last is not saved:
                     self._save(last)
                 if last is not None:
@@ -267,9 +270,13 @@ class Run:
         with disk(self.path, KEPT):
             replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
 
-    def _append(self, record: Record) -> None:
-        with disk(self.path, KEPT), (self.path / RECORDS).open("a") as file:
+    def _append(self, record: Record, file: TextIO | None) -> TextIO:
+        """Add a record to the open file, or open it; whoever reads it meanwhile, or after a kill, finds the record."""
+        with disk(self.path, KEPT):
+            file = file or (self.path / RECORDS).open("a")
             file.write(json.dumps(record.to_json()) + "\n")
+            file.flush()
+        return file
 
     def _save(self, turn: Turn) -> None:
         with disk(self.path, KEPT):

@@ -128,11 +128,13 @@ class Turn:
 
         Once something was wagered on it, it does what is presumed of the expert elsewhere: the promise rests on that.
         """
+        presumed = self.belief.presumed_actions if self.belief.standing is not None else None
+        if presumed is not None and presumed.min() >= 0:
+            return presumed.copy()
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams.of(self.settings.seed, max(0, self.iteration - 1)).ties
-        best = greedy_actions(np.where(estimate.allowed, q, -np.inf), ties)
-        presumed = self.belief.presumed_actions if self.belief.standing is not None else None
+        best = greedy_actions(q, ties, estimate.allowed)
         return best if presumed is None else np.where(presumed < 0, best, presumed)
 
     @cached_property
@@ -259,7 +261,7 @@ class Turn:
         """The turn in numbers."""
         belief, counts, asked = self.belief, self.counts, self.settings.certify
         kinds = belief.certificates if self.stopped and asked else [asked.name] if asked else []
-        certificates = {kind: belief.certificates[kind].value(belief) for kind in kinds}
+        certificates = {kind: belief.certified_value(kind) for kind in kinds}
         return Record(
             iteration=self.iteration,
             samples=counts.samples,

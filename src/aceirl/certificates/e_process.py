@@ -64,43 +64,34 @@ def forecast(
     can be one, and else anywhere. Before any start was seen, nothing is expected to be known.
     """
     mdp, counts = estimate.mdp, estimate.counts
-    deviations = np.zeros(watched.shape)
+    deviations, law = np.zeros(watched.shape), np.zeros(mdp.horizon + 1)
     if not mdp.initial.any():
-        return Forecast(deviations, np.eye(1, mdp.horizon + 1)[0], target.losses(mdp.horizon))
-    doubt = np.zeros(watched.shape) if doubt is None else doubt
-    losses = wagered_losses(target, estimate, np.where(doubt > 0, -1, watched))
-    watched, doubt = watched.copy(), np.where(doubt > 0, doubt, _contradicted(estimate))
-    watched[:, estimate.over], doubt[:, estimate.over] = 0, 0.0  # nobody deviates any more
-    rows = mdp.transitions
-    row = counts.move_keys // mdp.n_states
-    once = np.bincount(row, weights=counts.move_counts == 1, minlength=rows.n_rows)
-    visits = np.bincount(row, weights=counts.move_counts, minlength=rows.n_rows)
-    novelty = np.where(rows.filled, once / np.maximum(1, visits), 1.0)
+        law[0] = 1.0
+        return Forecast(deviations, law, target.losses(mdp.horizon))
+    doubt = NOTHING if doubt is None else doubt
     new_start = 0.0 if estimate.start_known else float((counts.starts == 1).sum() / counts.starts.sum())
-    unmet = np.zeros(mdp.horizon + 1)
-    all_met = estimate.possible_states <= mdp.n_states
-    always = np.ones(watched.shape) if taken is None else taken
     stays = _follow(
-        *rows.rows,
+        *mdp.transitions.rows,
         mdp.n_actions,
         mdp.initial,
         new_start,
         watched,
-        always,
+        NOTHING if taken is None else taken,
         doubt,
-        novelty,
-        all_met,
+        counts.repeats,
+        estimate.over,
+        estimate.move_rows,
+        counts.move_counts,
+        estimate.possible_states <= mdp.n_states,
         deviations,
-        unmet,
+        law,
     )
-    law = np.append(deviations.sum(axis=1) + unmet[:-1], stays + unmet[-1])
-    return Forecast(deviations, law, losses)
+    law[:-1] += deviations.sum(axis=1)
+    law[-1] += stays
+    return Forecast(deviations, law, wagered_losses(target, estimate, watched, doubt))
 
 
-def _contradicted(estimate: Estimate) -> FloatArray:
-    """`[S]`: how often the expert, asked again, said something else."""
-    repeats = estimate.counts.repeats
-    return np.asarray(repeats[:, 1] / np.maximum(1, repeats.sum(axis=1)))
+NOTHING: FloatArray = np.zeros((0, 0))
 
 
 def doubts(belief: Belief) -> FloatArray:
@@ -109,17 +100,41 @@ def doubts(belief: Belief) -> FloatArray:
     In a state with answers: as many of them are others than presumed, and as many in all such states, the latter with
     the weight of one answer. In a state without any: as many states with answers have others than are presumed there.
     """
-    known, presumed = belief.known_actions, belief.presumed
+    known = belief.known_actions
     assert known is not None
-    heard, other = known >= 0, (known >= 0) & (known != presumed[:-1])
-    answers, wrong = heard.sum(axis=0), other.sum(axis=0)
-    # Of the answers of a state one is no trial: by it the action is presumed.
-    trials = np.maximum(answers - 1, wrong)
-    overall = (wrong.sum() + 1) / (trials.sum() + 2)
-    met, common = answers > 0, belief.estimate.common_answers[:-1]
-    unmet = ((met & (common != presumed[-1])).sum() + 1) / (met.sum() + 2)
-    of_state = np.where(met, (wrong + overall) / (trials + 1), unmet)
-    return np.where(heard | (presumed[:-1] < 0), 0.0, of_state)
+    doubt = np.zeros(known.shape)
+    _doubt(known, belief.presumed, belief.estimate.common_answers, doubt)
+    return doubt
+
+
+@compiled
+def _doubt(known: IntArray, presumed: IntArray, common: IntArray, doubt: FloatArray) -> None:
+    horizon, n_states = known.shape
+    answers, wrong = np.zeros(n_states), np.zeros(n_states)
+    for h in range(horizon):
+        for s in range(n_states):
+            if known[h, s] >= 0:
+                answers[s] += 1
+                wrong[s] += known[h, s] != presumed[s]
+    tried, met, others = 0.0, 0.0, 0.0
+    for s in range(n_states):
+        # Of the answers of a state one is no trial: by it the action is presumed.
+        tried += max(answers[s] - 1, wrong[s])
+        met += answers[s] > 0
+        others += answers[s] > 0 and common[s] != presumed[n_states]
+    overall, unmet = (wrong.sum() + 1) / (tried + 2), (others + 1) / (met + 2)
+    of_state = answers
+    for s in range(n_states):
+        if presumed[s] < 0:
+            of_state[s] = 0.0
+        elif answers[s] > 0:
+            of_state[s] = (wrong[s] + overall) / (max(answers[s] - 1, wrong[s]) + 1)
+        else:
+            of_state[s] = unmet
+    for h in range(horizon):
+        for s in range(n_states):
+            if known[h, s] < 0:
+                doubt[h, s] = of_state[s]
 
 
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
@@ -135,31 +150,52 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     return taken
 
 
-def possible_losses(target: Target, estimate: Estimate, known_actions: IntArray) -> FloatArray:
+def possible_losses(
+    target: Target, estimate: Estimate, known_actions: IntArray, doubt: FloatArray = NOTHING
+) -> FloatArray:
     """`[H+1]`: the share that can be lost by deviating at each step, by what the expert is known to do.
 
-    No episode deviates before the first step at which it can be in a state without an action in `known_actions [H, S]`;
-    unless the expert may say something else than it did.
+    No episode deviates before the first step at which it can be in a state without an action in `known_actions [H, S]`,
+    or with one in `doubt [H, S]`; unless the expert may say something else than it did.
     """
-    losses, initial, n_states = target.losses(len(known_actions)), estimate.initial, known_actions.shape[1]
-    if estimate.kind.asked_everywhere:
+    losses, initial = target.losses(len(known_actions)), estimate.initial
+    all_met = estimate.possible_states <= known_actions.shape[1]
+    if estimate.kind.asked_everywhere or (initial is None and not all_met):
         return losses
-    known = known_actions >= 0
-    known[:, estimate.over] = True
-    complete = np.append(known.all(axis=1) & (estimate.possible_states <= n_states), False)
-    if initial is not None:
-        complete[0] = known[0, : len(initial)][initial > 0].all()
-    return np.asarray(np.minimum(losses, losses[int(complete.argmin())]))
+    first = _first_unknown(known_actions, doubt, estimate.over, losses[:0] if initial is None else initial, all_met)
+    return np.asarray(np.minimum(losses, losses[first]))
 
 
-def wagered_losses(target: Target, estimate: Estimate, known_actions: IntArray) -> FloatArray:
+@compiled
+def _first_unknown(known: IntArray, doubt: FloatArray, over: IntArray, initial: FloatArray, all_met: bool) -> int:
+    """The first step at which an episode can be in a state where nothing is known; `initial [S]` is empty if unknown.
+
+    After the first step that is any state, and one that was never met where there can be one.
+    """
+    horizon, n_states = known.shape
+    ended = np.zeros(n_states, dtype=np.bool_)
+    ended[over] = True
+    for h in range(horizon):
+        told = h == 0 and initial.size > 0
+        if not (told or all_met):
+            return h
+        for s in range(initial.size if told else n_states):
+            unknown = known[h, s] < 0 or (doubt.size > 0 and doubt[h, s] > 0.0)
+            if unknown and not ended[s] and (not told or initial[s] > 0.0):
+                return h
+    return int(horizon)
+
+
+def wagered_losses(
+    target: Target, estimate: Estimate, known_actions: IntArray, doubt: FloatArray = NOTHING
+) -> FloatArray:
     """`[H+1]`: the same, for a wager; of an expert who may take an answer back, as if nothing were known.
 
     What was known when an episode began is then told in hindsight, and must not make what it lost look smaller.
     """
     if not estimate.kind.presumed:
         return target.losses(len(known_actions))
-    return possible_losses(target, estimate, known_actions)
+    return possible_losses(target, estimate, known_actions, doubt)
 
 
 @compiled
@@ -174,17 +210,31 @@ def _follow(
     watched: IntArray,
     taken: FloatArray,
     doubt: FloatArray,
-    novelty: FloatArray,
+    repeats: IntArray,
+    over: IntArray,
+    move_rows: IntArray,
+    move_counts: IntArray,
     all_met: bool,
     deviations: FloatArray,
     unmet: FloatArray,
 ) -> float:
     """Push the start along the watched actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
 
-    Where one is watched the share `doubt [H, S]` leaves. What takes another action, or goes to states never met before,
-    is written to `unmet [H+1]`, by the step after.
+    Where one is watched the share `doubt [H, S]` leaves or, where there is none, as often as the expert took an answer
+    back by its `repeats [S, 2]`; from the states that are `over` nobody does. An empty `doubt` is none, and an empty
+    `taken` means always. What takes another action, or goes to states never met before, is written to `unmet [H+1]`, by
+    the step after. That goes by the share of the observations of a row that were seen only once: the `move_counts` of
+    each of the `move_rows`.
     """
     horizon, n_states = watched.shape
+    ended, back = np.zeros(n_states, dtype=np.bool_), np.zeros(n_states)
+    ended[over] = True
+    for s in range(n_states):
+        back[s] = repeats[s, 1] / max(1, repeats[s, 0] + repeats[s, 1])
+    once, visits = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
+    for i in range(move_rows.size):
+        once[move_rows[i]] += move_counts[i] == 1
+        visits[move_rows[i]] += move_counts[i]
     here = start * (1.0 - new_start)
     if all_met:
         here += new_start / n_states
@@ -196,17 +246,22 @@ def _follow(
         for s in range(n_states):
             if here[s] == 0.0:
                 continue
-            if watched[h, s] < 0:
+            action, leaving = 0, 0.0
+            if not ended[s]:
+                action = watched[h, s]
+                leaving = doubt[h, s] if doubt.size > 0 and doubt[h, s] > 0.0 else back[s]
+            if action < 0:
                 deviations[h, s] = here[s]
                 continue
-            deviations[h, s] = here[s] * doubt[h, s]
+            deviations[h, s] = here[s] * leaving
             here[s] -= deviations[h, s]
-            row = h * stride + s * n_actions + watched[h, s]
-            mass = here[s] * taken[h, s]
+            row = h * stride + s * n_actions + action
+            mass = here[s] * taken[h, s] if taken.size > 0 else here[s]
             unmet[h + 1] += here[s] - mass
-            anywhere += mass * novelty[row]
+            novelty = once[row] / max(1.0, visits[row]) if indptr[row] < indptr[row + 1] else 1.0
+            anywhere += mass * novelty
             for k in range(indptr[row], indptr[row + 1]):
-                after[successors[k]] += mass * (1.0 - novelty[row]) * probabilities[k]
+                after[successors[k]] += mass * (1.0 - novelty) * probabilities[k]
         if all_met:
             here = after + anywhere / n_states
         else:

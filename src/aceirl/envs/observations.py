@@ -6,6 +6,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class StateIndex:
         self._numbers: dict[tuple[Hashable, bool], int] = {}
         self._observations: list[Any] = [None]
         self._names = [NOWHERE_NAME]
+        self._written: tuple[str, ...] = ()
         self._terminal = frozenset({NOWHERE})
         for name in names[1:]:
             written = json.loads(name.removeprefix(TERMINAL))
@@ -59,14 +61,16 @@ class StateIndex:
     @property
     def names(self) -> tuple[str, ...]:
         """The states as text, in order: enough to number them alike again."""
-        return tuple(self._names)
+        if len(self._written) != len(self._names):
+            self._written = tuple(self._names)
+        return self._written
 
     @property
     def terminal(self) -> frozenset[int]:
         """The states in which episodes are over, with nowhere."""
         return self._terminal
 
-    @property
+    @cached_property
     def possible(self) -> int | None:
         """How many states there can be, terminal ones and nowhere included; None if nobody can say."""
         count = getattr(self.discretise, "count", None) if self.discretise else count_of(self.space)

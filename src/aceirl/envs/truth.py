@@ -18,7 +18,6 @@ from aceirl.envs.observations import StateIndex
 from aceirl.envs.problem import from_moves
 from aceirl.envs.search import Row, searched
 from aceirl.errors import InputError
-from aceirl.kernels import compiled
 from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
@@ -52,33 +51,31 @@ class Renumbered:
 
     def __init__(self, model: ExactModel, states: StateIndex) -> None:
         self.model, self.states = model, states
-        self._pairs: list[tuple[int, int]] = []
+        self._pairs = np.zeros((0, 2), dtype=np.int64)
         self._names: tuple[str, ...] = ()
+        self._unmet = np.full(model.mdp.shape[:2], -1)
+        self._unmet[:, list(model.states.terminal)] = 0
 
-    def __call__(self, policy: IntArray) -> FloatArray:
-        """`[H, S, A]` from actions `[H, S']`; uniform in states that were not met."""
-        known, names = len(self._names), self.states.names
+    def __call__(self, policy: IntArray) -> IntArray:
+        """Actions `[H, S]` from actions `[H, S']`; -1, which is any, in states that were not met.
+
+        After the end all actions are the same.
+        """
+        if self.states.names is not self._names:
+            self._renumber(self.states.names)
+        actions = self._unmet.copy()
+        actions[:, self._pairs[:, 1]] = policy[:, self._pairs[:, 0]]
+        return actions
+
+    def _renumber(self, names: tuple[str, ...]) -> None:
+        known, pairs = len(self._names), self._pairs.tolist()
         if names[:known] != self._names:  # they were numbered anew
-            known, self._pairs = 0, []
+            known, pairs = 0, []
         for number in range(known, len(names)):
             here = None if number in self.states.terminal else self.model.states.find(self.states.observation(number))
             if here is not None:
-                self._pairs.append((number, here))
-        self._names = names
-        probabilities = np.full(self.model.mdp.shape, 1.0 / self.model.mdp.n_actions)
-        _choose(policy, np.array(self._pairs, dtype=np.int64).reshape(-1, 2), probabilities)
-        probabilities.flags.writeable = False
-        return probabilities
-
-
-@compiled
-def _choose(policy: IntArray, pairs: IntArray, probabilities: FloatArray) -> None:
-    """Make `probabilities [H, S, A]` those of a policy `[H, S']` where `pairs [n, 2]` say which states are the same."""
-    for h in range(len(policy)):
-        for k in range(len(pairs)):
-            number, here = pairs[k]
-            probabilities[h, here] = 0.0
-            probabilities[h, here, policy[h, number]] = 1.0
+                pairs.append([number, here])
+        self._names, self._pairs = names, np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def stationary_policy(mdp: MDP, reward: FloatArray) -> IntArray:

@@ -88,9 +88,10 @@ class Likelihood:
         return np.cumsum(answers, axis=0) if self.estimate.mdp.stationary else answers[:0]
 
     @cached_property
-    def _asked(self) -> BoolArray:
-        """`[H, S]`: where there are answers."""
-        return np.asarray(self._answers.any(axis=2))
+    def _asked(self) -> tuple[IntArray, IntArray]:
+        """Where there are answers: at step `h` in the states `second[first[h]:first[h + 1]]`, in order."""
+        steps, states = np.nonzero(self._answers.any(axis=2))
+        return np.searchsorted(steps, np.arange(self.estimate.mdp.horizon + 1)), states
 
     @cached_property
     def _visits(self) -> FloatArray:
@@ -98,10 +99,22 @@ class Likelihood:
         visits = self.estimate.row_visits
         return np.ascontiguousarray(visits[:1] if self.estimate.mdp.stationary else visits, dtype=np.float64)
 
+    @cached_property
+    def _leading(self) -> tuple[IntArray, IntArray]:
+        """The states with an action that may lead to `s` are `second[first[s]:first[s + 1]]`; both are empty if rows
+        differ by step."""
+        mdp = self.estimate.mdp
+        if not mdp.stationary:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        states = np.repeat(np.arange(mdp.transitions.n_rows) // mdp.n_actions, np.diff(mdp.transitions.indptr))
+        pairs = np.unique(mdp.transitions.successors.astype(np.int64) * mdp.n_states + states)
+        return np.searchsorted(pairs, np.arange(mdp.n_states + 1) * mdp.n_states), pairs % mdp.n_states
+
     def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
         """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
-        sums = np.zeros((n, len(rates)))
-        _sweep(*self._rows, reward, self._answers, self._earlier, self._asked, self._visits, rates, sums, lag, np.inf)
+        sums, all_states = np.zeros((n, len(rates))), np.arange(self.estimate.mdp.n_states)
+        answers = self._answers, self._earlier, *self._asked
+        _sweep(*self._rows, reward, all_states, *answers, self._visits, rates, sums, lag, np.inf)
         return sums
 
     def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
@@ -124,8 +137,12 @@ class Likelihood:
         What is sure to be above the limit is not worked out to the end.
         """
         found = prices.reshape(len(rewards), -1) + ERROR_PRICE
-        answers = self._answers, self._earlier, self._asked
-        _sweep_all(*self._rows, rewards, *answers, self._visits, ERROR_RATES, found, limit)
+        (asked_first, asked), (leading_first, leading) = self._asked, self._leading
+        answers, earlier, visits = self._answers, self._earlier, self._visits
+        _sweep_all(
+            *self._rows, rewards, leading_first, leading, answers, earlier, asked_first, asked, visits, ERROR_RATES,
+            found, limit,
+        )  # fmt: skip
         return np.asarray(found.min(axis=1))
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
@@ -156,9 +173,11 @@ def _sweep(
     probabilities: FloatArray,
     stride: int,
     reward: FloatArray,
+    paid_from: IntArray,
     answers: FloatArray,
     earlier: FloatArray,
-    asked: BoolArray,
+    asked_first: IntArray,
+    asked: IntArray,
     visits: FloatArray,
     rates: FloatArray,
     sums: FloatArray,
@@ -167,6 +186,8 @@ def _sweep(
 ) -> None:
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
+    From all states but those of `paid_from`, in order, nothing is ever paid: every action is as good as any other. So
+    only these are looked at, and those that were `asked` about: see `Likelihood._asked`.
     `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above
     the `limit`: they only ever grow. And where reward and rows are the same at every step, it ends once the values of
     all states grow by the same amount from step to step: they then do so for ever, so the step before stands for all
@@ -174,9 +195,10 @@ def _sweep(
     """
     horizon, n_states, n_actions = answers.shape
     v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
-    settled, paid = False, 0.0
+    settled, paid, nothing = False, 0.0, len(paid_from) < n_states
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     luck, logs = np.ones(n_actions + 1), np.full((len(rates), n_actions + 1, 2, 2), np.nan)
+    unpaid, all_states = np.full((len(rates), n_actions + 1), np.nan), np.arange(n_states)
     for tried in range(3, n_actions + 1):
         luck[tried] = 1.0 + np.log(tried - 1.0)
     for h in range(horizon - 1, -1, -1):
@@ -187,10 +209,20 @@ def _sweep(
         counted = earlier[h] if settled else answers[h]
         if h == horizon - 1 or not alike:
             paid = _span(reward[step].ravel())
-        span = max(_span(later), paid)
-        for s in range(n_states):
+        span = max(_span_of(later, paid_from, nothing), paid)
+        judging = all_states if settled else asked[asked_first[h] : asked_first[h + 1]]
+        to_pay, to_judge = 0, 0
+        while to_pay < len(paid_from) or to_judge < len(judging):
+            next_paid = paid_from[to_pay] if to_pay < len(paid_from) else n_states
+            next_judged = judging[to_judge] if to_judge < len(judging) else n_states
+            s, judged = min(next_paid, next_judged), next_judged <= next_paid
+            to_judge += judged
+            if next_judged < next_paid:
+                _add_unpaid(indptr, h * stride + s * n_actions, counted, s, rates, unpaid, sums)
+                continue
+            to_pay += 1
             best, tried, given = -np.inf, 0, 0.0
-            mean, square, judged = 0.0, 0.0, settled or asked[h, s]
+            mean, square = 0.0, 0.0
             last = np.uint64(indptr[h * stride + s * n_actions])
             for a in range(n_actions):
                 # Unsigned numbers need no look at whether they count from the end.
@@ -244,10 +276,10 @@ def _sweep(
                         continue
                     likely = (1.0 - rates[e]) * share[a] / total + rates[e] / tried
                     # Most states have one clear best action or none: then the logarithm is that of the state before.
-                    memo = logs[e, tried, int(share[a] == 1.0)]
-                    if memo[0] != likely:
-                        memo[0], memo[1] = likely, -np.log(max(likely, 1e-300))
-                    loss = memo[1]
+                    best_one = int(share[a] == 1.0)
+                    if logs[e, tried, best_one, 0] != likely:
+                        logs[e, tried, best_one, 0], logs[e, tried, best_one, 1] = likely, -np.log(max(likely, 1e-300))
+                    loss = logs[e, tried, best_one, 1]
                     mean += likely * loss
                     square += likely * loss * loss
                     sums[0, e] += counted[s, a] * loss
@@ -262,7 +294,7 @@ def _sweep(
                             lag[at, s] = behind
         if settled:
             return
-        settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later)
+        settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later, paid_from, nothing)
 
 
 @inlined
@@ -275,11 +307,41 @@ def _span(values: FloatArray) -> float:
 
 
 @inlined
-def _grow_alike(here: FloatArray, later: FloatArray) -> bool:
-    """Whether the values of all states have grown by the same amount, up to rounding."""
-    least, most = np.inf, -np.inf
+def _span_of(values: FloatArray, states: IntArray, nothing: bool) -> float:
+    """The largest value of these states less the smallest; with `nothing`, there are others, which have none."""
+    least, most = (0.0, 0.0) if nothing else (values[states[0]], values[states[0]])
+    for s in states:
+        least, most = min(least, values[s]), max(most, values[s])
+    return float(most - least)
+
+
+@inlined
+def _add_unpaid(
+    indptr: IntArray, row: int, counted: FloatArray, s: int, rates: FloatArray, unpaid: FloatArray, sums: FloatArray
+) -> None:
+    """Add the answers `counted[s]` of a state whose rows begin at `row`, where every action is as good as any other.
+
+    `unpaid [E, A+1]` keeps what an answer costs by the number of actions that were tried.
+    """
+    tried, n_actions = 0, counted.shape[1]
+    for a in range(n_actions):
+        tried += indptr[row + a] < indptr[row + a + 1]
+    if tried >= 2:
+        for a in range(n_actions):
+            if counted[s, a] != 0.0 and indptr[row + a] < indptr[row + a + 1]:
+                for e in range(len(rates)):
+                    if np.isnan(unpaid[e, tried]):
+                        likely = (1.0 - rates[e]) * 1.0 / tried + rates[e] / tried
+                        unpaid[e, tried] = -np.log(max(likely, 1e-300))
+                    sums[0, e] += counted[s, a] * unpaid[e, tried]
+
+
+@inlined
+def _grow_alike(here: FloatArray, later: FloatArray, states: IntArray, nothing: bool) -> bool:
+    """Whether the values of all states have grown by the same amount, up to rounding; see `_span_of`."""
+    least, most = (0.0, 0.0) if nothing else (np.inf, -np.inf)
     largest = 0.0
-    for s in range(len(here)):
+    for s in states:
         least, most = min(least, here[s] - later[s]), max(most, here[s] - later[s])
         largest = max(largest, abs(here[s]))
     return most - least <= SETTLED * largest
@@ -292,25 +354,33 @@ def _sweep_all(
     probabilities: FloatArray,
     stride: int,
     rewards: FloatArray,
+    leading_first: IntArray,
+    leading: IntArray,
     answers: FloatArray,
     earlier: FloatArray,
-    asked: BoolArray,
+    asked_first: IntArray,
+    asked: IntArray,
     visits: FloatArray,
     rates: FloatArray,
     found: FloatArray,
     limit: float,
 ) -> None:
     """Add to each of the prices `found [N, E]` the loss of its reward at each error rate."""
-    lag = np.empty((0, 0))
+    lag, n_states = np.empty((0, 0)), answers.shape[1]
+    paid_from = np.arange(n_states)
     for n in range(len(rewards)):
+        if leading_first.size and rewards.shape[1] == 1:
+            paid_from = _paid_from(rewards[n, 0], leading_first, leading)
         _sweep(
             indptr,
             successors,
             probabilities,
             stride,
             rewards[n],
+            paid_from,
             answers,
             earlier,
+            asked_first,
             asked,
             visits,
             rates,
@@ -318,6 +388,24 @@ def _sweep_all(
             lag,
             limit,
         )
+
+
+@compiled
+def _paid_from(reward: FloatArray, leading_first: IntArray, leading: IntArray) -> IntArray:
+    """The states, in order, from which something may be paid by `reward [S, A]`: see `Likelihood._leading`."""
+    n_states, n_actions = reward.shape
+    found, waiting, left = np.zeros(n_states, dtype=np.bool_), np.empty(n_states, dtype=np.int64), 0
+    for s in range(n_states):
+        for a in range(n_actions):
+            if reward[s, a] != 0.0 and not found[s]:
+                found[s], waiting[left], left = True, s, left + 1
+    while left:
+        left -= 1
+        reached = waiting[left]
+        for k in range(leading_first[reached], leading_first[reached + 1]):
+            if not found[leading[k]]:
+                found[leading[k]], waiting[left], left = True, leading[k], left + 1
+    return np.flatnonzero(found)
 
 
 @compiled
