@@ -32,6 +32,8 @@ DOUBLINGS_BELOW = 4
 STAKES = np.concatenate((np.arange(0.0, 0.95, 0.05), [0.93, 0.96, 0.98]))
 """The shares that may be staked. Never all: one surprise costs at most a factor of fifty."""
 
+NOTHING: FloatArray = np.zeros((0, 0))
+
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
@@ -125,13 +127,24 @@ def doubts(belief: Belief) -> FloatArray:
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     """`[H, S]`: how likely a plan takes the known action; an imposed first action is always taken."""
     assert plan.policy is not None
-    follow = np.zeros(watched.shape) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
-    if follow.min() >= 1:
+    if plan.follow is not None and plan.follow.min() >= 1:
         return np.ones(watched.shape)
-    own = np.take_along_axis(plan.policy, np.maximum(watched, 0)[:, :, None], axis=2)[:, :, 0]
-    taken = follow + (1 - follow) * own
+    follow = NOTHING if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    taken = _chances(plan.policy, follow, watched)
     if plan.first_action is not None:
         taken[0] = 1.0
+    return taken
+
+
+@compiled
+def _chances(policy: FloatArray, follow: FloatArray, watched: IntArray) -> FloatArray:
+    """`[H, S]`: how likely the watched action is by the policy, or by the expert where it is followed, if it is."""
+    taken = np.empty(watched.shape)
+    for h in range(watched.shape[0]):
+        for s in range(watched.shape[1]):
+            taken[h, s] = policy[h, s, max(watched[h, s], 0)]
+            if follow.size > 0:
+                taken[h, s] = follow[h, s] + (1 - follow[h, s]) * taken[h, s]
     return taken
 
 
@@ -289,6 +302,8 @@ class EProcess:
 
     def after(self, wager: Wager, seen: Watched) -> EProcess:
         """The process after a batch of episodes."""
+        if wager.stake == 0 and self.levels[-1] < seen.losses[0]:
+            return self
         open_claims = self.levels < seen.losses[0]
         gained = np.full(len(self.levels), np.inf)
         gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, seen.losses, self.levels[open_claims])
