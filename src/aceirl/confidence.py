@@ -128,7 +128,7 @@ def _radii(
     """
     shape, horizon = estimate.mdp.shape, estimate.mdp.horizon
     tv_radius, unseen_mass, divergence = (
-        np.broadcast_to(bound.reshape(-1, *shape[1:]), shape) for bound in (tv_radius, unseen_mass, divergence)
+        _at_every_step(bound, shape) for bound in (tv_radius, unseen_mass, divergence)
     )
     ceiling = trivial_bound(horizon, rmax)
     reach = rmax * steps_after(horizon)
@@ -144,6 +144,16 @@ def _radii(
     )
 
 
+def _at_every_step(bound: FloatArray, shape: tuple[int, int, int]) -> FloatArray:
+    """A `bound [rows]` as `[H, S, A]`; that of stationary rows is not copied, and read-only."""
+    if bound.size == math.prod(shape):
+        return bound.reshape(shape)
+    strides = 0, shape[2] * bound.itemsize, bound.itemsize
+    spread = np.ndarray(shape, bound.dtype, np.ascontiguousarray(bound), strides=strides)  # quicker than broadcast_to
+    spread.flags.writeable = False
+    return spread
+
+
 def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
     """`[rows]` each: how often a row was observed, how many successors it showed, and the share of the commonest."""
     mdp = estimate.mdp
@@ -155,8 +165,8 @@ def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
 
 def _row_visits(estimate: Estimate) -> FloatArray:
     """`[rows]`: how often each row was observed."""
-    visits = estimate.row_visits[0] if estimate.mdp.stationary else estimate.row_visits
-    return visits.ravel().astype(np.float64)
+    visits = estimate.step_visits
+    return (visits.sum(axis=0) if estimate.mdp.stationary else visits).ravel().astype(np.float64)
 
 
 HALVINGS = 60

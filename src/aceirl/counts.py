@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.kernels import frequencies
+from aceirl.kernels import compiled, frequencies
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
 from aceirl.preferences import Preference
 from aceirl.protocols import Moves
@@ -210,11 +210,26 @@ def with_states(array: NDArray[Any], n_states: int) -> NDArray[Any]:
 
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
+    highest = int(keys.max(initial=0))
+    if highest < max(FEW_KEYS, 16 * len(keys)):
+        return _tallied(keys, counts, np.zeros(highest + 1, dtype=np.int64))
     keys, counts = keys[counts != 0], counts[counts != 0]
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
     return keys[first], np.add.reduceat(counts, first) if len(first) else counts
+
+
+FEW_KEYS = 10_000
+"""Up to so many keys, or a few times as many as there are to merge, a table of all is quicker than sorting."""
+
+
+@compiled
+def _tallied(keys: IntArray, counts: IntArray, table: IntArray) -> tuple[IntArray, IntArray]:
+    for i in range(keys.size):
+        table[keys[i]] += counts[i]
+    found = np.flatnonzero(table)
+    return found, table[found]
 
 
 @dataclass(frozen=True)

@@ -136,18 +136,6 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     return taken
 
 
-@compiled
-def _chances(policy: FloatArray, follow: FloatArray, watched: IntArray) -> FloatArray:
-    """`[H, S]`: how likely the watched action is by the policy, or by the expert where it is followed, if it is."""
-    taken = np.empty(watched.shape)
-    for h in range(watched.shape[0]):
-        for s in range(watched.shape[1]):
-            taken[h, s] = policy[h, s, max(watched[h, s], 0)]
-            if follow.size > 0:
-                taken[h, s] = follow[h, s] + (1 - follow[h, s]) * taken[h, s]
-    return taken
-
-
 def possible_losses(target: Target, estimate: Estimate, known_actions: IntArray) -> FloatArray:
     """`[H+1]`: the share that can be lost by deviating at each step, by what the expert is known to do.
 
@@ -302,9 +290,9 @@ class EProcess:
 
     def after(self, wager: Wager, seen: Watched) -> EProcess:
         """The process after a batch of episodes."""
-        if wager.stake == 0 and self.levels[-1] < seen.losses[0]:
-            return self
         open_claims = self.levels < seen.losses[0]
+        if wager.stake == 0 and (open_claims | (self.now == np.inf)).all():
+            return self
         gained = np.full(len(self.levels), np.inf)
         gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, seen.losses, self.levels[open_claims])
         now = self.now + gained
@@ -331,3 +319,15 @@ def kept_evidence(memory: Memory, share: float) -> Memory:
     """
     lowest = [array[0] for name, array in memory.items() if name.endswith("levels")]
     return memory if all(level <= share * (1 + 1e-9) for level in lowest) else {}
+
+
+@compiled
+def _chances(policy: FloatArray, follow: FloatArray, watched: IntArray) -> FloatArray:
+    """`[H, S]`: how likely the watched action is by the policy, or by the expert where it is followed, if it is."""
+    taken = np.empty(watched.shape)
+    for h in range(watched.shape[0]):
+        for s in range(watched.shape[1]):
+            taken[h, s] = policy[h, s, max(watched[h, s], 0)]
+            if follow.size > 0:
+                taken[h, s] = follow[h, s] + (1 - follow[h, s]) * taken[h, s]
+    return taken
