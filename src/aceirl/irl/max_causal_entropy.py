@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy, soft_values
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.kernels import compiled, inlined
+from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray, steps_after
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import AnyReward, RewardSpace
@@ -163,24 +163,32 @@ def loss(problem: Problem, regularisation: float, parameters: FloatArray, gradie
     Backward, the gradient holds the soft policy; forward, mass flows by it and what is left is the gradient.
     """
     indptr, successors, probabilities, stride = problem.rows
-    first, states, expert = problem.first, problem.states, problem.expert
+    first, states, unknown, expert = problem.first, problem.states, problem.unknown, problem.expert.reshape(-1)
     horizon, n_states, n_actions = first.size - 1, problem.initial.size, parameters.shape[1]
+    point, slope = parameters.reshape(-1), gradient.reshape(-1)
     v = np.zeros((2, n_states))
     for h in range(horizon - 1, -1, -1):
         here, later = v[h % 2], v[(h + 1) % 2]
         for i in range(first[h], first[h + 1]):
-            row, best = h * stride + states[i] * n_actions, -np.inf
+            row, entry, best, mass = h * stride + states[i] * n_actions, i * n_actions, -np.inf, 0.0
             last = np.uint64(indptr[row])
             for a in range(n_actions):
                 begin, last = last, np.uint64(indptr[row + a + 1])
-                total = problem.unknown[h] if begin == last else 0.0
+                total = unknown[h] if begin == last else 0.0
                 for k in range(begin, last):
                     total += probabilities[k] * later[np.uint32(successors[k])]
-                total += parameters[i, a]
-                gradient[i, a] = total
+                total += point[entry + a]
+                slope[entry + a] = total
                 if total > best:
                     best = total
-            here[states[i]] = softened(gradient[i], best)
+            for a in range(n_actions):
+                lag = slope[entry + a] - best
+                weight = 1.0 if lag == 0.0 else np.exp(lag)
+                slope[entry + a] = weight
+                mass += weight
+            for a in range(n_actions):
+                slope[entry + a] /= mass
+            here[states[i]] = best + np.log(mass)
     here, after = problem.initial.copy(), np.empty(n_states)
     value, earned, squares = 0.0, 0.0, 0.0
     for i in range(first[1]):
@@ -188,30 +196,17 @@ def loss(problem: Problem, regularisation: float, parameters: FloatArray, gradie
     for h in range(horizon):
         after[:] = 0.0
         for i in range(first[h], first[h + 1]):
-            mass, row = here[states[i]], h * stride + states[i] * n_actions
+            mass, row, entry = here[states[i]], h * stride + states[i] * n_actions, i * n_actions
             for a in range(n_actions):
-                flow = mass * gradient[i, a]
+                flow, theta, wanted = mass * slope[entry + a], point[entry + a], expert[entry + a]
                 if flow > 0.0:
                     for k in range(np.uint64(indptr[row + a]), np.uint64(indptr[row + a + 1])):
                         after[np.uint32(successors[k])] += flow * probabilities[k]
-                gradient[i, a] = flow + (regularisation * parameters[i, a] - expert[i, a])
-                earned += expert[i, a] * parameters[i, a]
-                squares += parameters[i, a] * parameters[i, a]
+                slope[entry + a] = flow + (regularisation * theta - wanted)
+                earned += wanted * theta
+                squares += theta * theta
         here, after = after, here
     return value - earned + regularisation / 2 * squares
-
-
-@inlined
-def softened(q: FloatArray, best: float) -> float:
-    """`log Σ_a exp q` of `q [A]`, whose largest is `best`; the row becomes the policy `exp(q - log Σ_a exp q)`."""
-    mass = 0.0
-    for a in range(q.size):
-        lag = q[a] - best
-        q[a] = 1.0 if lag == 0.0 else np.exp(lag)
-        mass += q[a]
-    for a in range(q.size):
-        q[a] /= mass
-    return float(best + np.log(mass))
 
 
 @compiled
