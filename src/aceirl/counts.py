@@ -210,10 +210,10 @@ def with_states(array: NDArray[Any], n_states: int) -> NDArray[Any]:
 
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
+    keys, counts = keys[counts != 0], counts[counts != 0]
     highest = int(keys.max(initial=0))
     if highest < max(FEW_KEYS, 16 * len(keys)):
         return _tallied(keys, counts, np.zeros(highest + 1, dtype=np.int64))
-    keys, counts = keys[counts != 0], counts[counts != 0]
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -226,6 +226,7 @@ FEW_KEYS = 10_000
 
 @compiled
 def _tallied(keys: IntArray, counts: IntArray, table: IntArray) -> tuple[IntArray, IntArray]:
+    """The keys that occur, in order, and how often each does; `table [keys]` begins with zeros."""
     for i in range(keys.size):
         table[keys[i]] += counts[i]
     found = np.flatnonzero(table)

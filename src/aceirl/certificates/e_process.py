@@ -32,8 +32,6 @@ DOUBLINGS_BELOW = 4
 STAKES = np.concatenate((np.arange(0.0, 0.95, 0.05), [0.93, 0.96, 0.98]))
 """The shares that may be staked. Never all: one surprise costs at most a factor of fifty."""
 
-NOTHING: FloatArray = np.zeros((0, 0))
-
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
@@ -129,7 +127,7 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     assert plan.policy is not None
     if plan.follow is not None and plan.follow.min() >= 1:
         return np.ones(watched.shape)
-    follow = NOTHING if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    follow = np.zeros((0, 0)) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
     taken = _chances(plan.policy, follow, watched)
     if plan.first_action is not None:
         taken[0] = 1.0
