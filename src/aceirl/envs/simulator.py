@@ -136,8 +136,9 @@ class Simulator:
         cumulative = indptr, successors, self._cumulative, stride
         known = starts[:0].reshape(0, 0) if watched is None else watched
         _walk(*cumulative, np.cumsum(mdp.initial), policy, draws, known, path, starts, deviations)
+        step, state, action, successor = path
         times = np.ones(path.shape[1], dtype=np.int64)
-        return Moves(*path, times, starts, None if watched is None else deviations)
+        return Moves(step, state, action, successor, times, starts, None if watched is None else deviations)
 
 
 @compiled
