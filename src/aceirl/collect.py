@@ -229,7 +229,7 @@ def _first_questions(visits: IntArray, answers: IntArray, stationary: bool) -> I
     horizon, n_states = visits.shape
     asked = np.zeros(visits.shape, np.int64)
     for s in range(n_states):
-        known = stationary and answers[:, s].any()
+        known = bool(stationary and answers[:, s].any())
         for h in range(horizon):
             if visits[h, s] > 0 and not known and (stationary or not answers[h, s].any()):
                 asked[h, s], known = 1, stationary
