@@ -133,6 +133,17 @@ def test_a_wager_against_a_true_claim_gains_nothing_on_average(
     assert (gains[:, 1] >= gains[:, 0] - 1e-12).all()
 
 
+def test_without_a_stake_nothing_is_won_or_lost_but_claims_that_cannot_hold_any_more_are_refuted() -> None:
+    process, nobody = EProcess.started(0.1), np.array([3, 0, 5])
+    for largest in (1.0, 1.0, 0.3):  # what can be lost only falls
+        losses = np.array([largest, largest / 2, 0.0])
+        after = process.after(Wager(0.0), Watched(nobody, losses))
+        refuted = process.levels >= largest
+        np.testing.assert_array_equal(after.now, np.where(refuted, np.inf, 0.0))
+        np.testing.assert_array_equal(after.peak, after.now)
+        process = after
+
+
 def test_episodes_that_lose_nothing_certify_after_as_many_as_the_logarithm_says() -> None:
     process, wager = EProcess.started(0.1), Wager(0.98)
     assert process.certified(0.1) == 1.0

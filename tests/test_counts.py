@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from strategies import SEEDS, counts, random_mdp, random_moves, shapes
 
-from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.counts import Counts, Estimate, ExpertKind, _merge
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray
@@ -320,3 +320,18 @@ def test_a_settled_expert_hides_no_action_it_uses(used: FloatArray) -> None:
     limit = binom.isf(1e-7, runs, delta)
     assert missed(needed) <= limit
     assert missed(needed // 2) > limit  # half the answers would not do: the test can fail
+
+
+@pytest.mark.parametrize("highest", [40, 10**12])
+def test_equal_keys_are_counted_together_whether_a_table_of_them_is_small_or_not(highest: int) -> None:
+    rng = np.random.default_rng(0)
+    keys, counts = rng.integers(highest, size=200), rng.integers(3, size=200)
+    keys[100:] = keys[:100]
+    expected: dict[int, int] = {}
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        expected[key] = expected.get(key, 0) + count
+    expected = {key: count for key, count in sorted(expected.items()) if count}
+    found, often = _merge(keys, counts)
+    assert dict(zip(found.tolist(), often.tolist(), strict=True)) == expected
+    assert found.tolist() == list(expected)
+    assert [array.size for array in _merge(keys, np.zeros_like(counts))] == [0, 0]

@@ -19,7 +19,7 @@ from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, PosteriorMean, SparseLikelihood, reproducing_answers
 from aceirl.irl.feasible_point import MARGIN
-from aceirl.irl.max_causal_entropy import RESIDUAL, _problem, loss
+from aceirl.irl.max_causal_entropy import RESIDUAL, gathered, loss, problem_of
 from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after
 from aceirl.metrics import Truth
 from aceirl.named import read
@@ -67,23 +67,30 @@ def twin_objective(estimate: Estimate, flat: FloatArray) -> tuple[float, FloatAr
     return float(loss), (difference + REGULARISATION * reward).ravel()
 
 
-@given(estimates(), SEEDS)
-def test_the_gradient_is_the_slope_of_the_objective(estimate: Estimate, seed: int) -> None:
-    fixed = _problem(estimate.mdp, occupancy(estimate.mdp, estimate.expert_policy))
-    shape = estimate.mdp.shape
+@given(estimates(), SEEDS, st.booleans())
+def test_the_gradient_is_the_slope_of_the_objective(estimate: Estimate, seed: int, sparse: bool) -> None:
+    mdp, rng = estimate.mdp, np.random.default_rng(seed)
+    shape, after = mdp.shape, np.log(mdp.n_actions) * steps_after(mdp.horizon)
+    start = rng.normal(size=shape) * (rng.random((*shape[:2], 1)) < 0.2 if sparse else 1)
+    fixed = problem_of(mdp.transitions.rows, mdp.initial, after, occupancy(mdp, estimate.expert_policy), start)
+    inside = np.zeros(shape, dtype=np.bool_)  # where there can be a gradient, or are parameters
+    for h in range(mdp.horizon):
+        inside[h, fixed.states[fixed.first[h] : fixed.first[h + 1]]] = True
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
-        gradient = np.full(shape, np.nan)
-        return loss(*fixed, REGULARISATION, point.reshape(shape), gradient), gradient.ravel()
+        inner, gradient = gathered(fixed.first, fixed.states, point.reshape(shape)), np.zeros(shape)
+        slope = np.full(inner.shape, np.nan)
+        value = loss(fixed, REGULARISATION, inner, slope)
+        gradient[inside] = slope.ravel()
+        return value, gradient.ravel()
 
-    rng = np.random.default_rng(seed)
-    point = rng.normal(size=int(np.prod(shape)))
+    point = start.ravel()
     value, gradient = objective(point)
     expected_value, expected_gradient = twin_objective(estimate, point)
     assert value == pytest.approx(expected_value, rel=1e-10)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-12)
     for _ in range(3):
-        direction = rng.normal(size=point.size)
+        direction = rng.normal(size=point.size) * inside.ravel()
         step = 1e-5 * direction
         slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-5
         assert slope == pytest.approx(float(gradient @ direction), rel=1e-5, abs=1e-7)

@@ -57,7 +57,8 @@ def plausible_policies(
     """
     mdp = estimate.mdp
     after = unknown_step_reward * steps_after(mdp.horizon)
-    earned = np.where(mdp.known, reward, reward + after[:, None, None])
+    known = mdp.transitions.filled.reshape(-1, mdp.n_states, mdp.n_actions)
+    earned = np.where(known, reward, reward + after[:, None, None])
     floor = float(mdp.initial @ optimal_values(mdp, earned)[1][0]) - 10 * accuracy
     return PolicySet(earned, floor) if floor > ROUNDING * float(earned.max(axis=(1, 2)).sum()) else None
 

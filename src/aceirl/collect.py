@@ -15,7 +15,8 @@ import numpy as np
 from aceirl.belief import Plan
 from aceirl.counts import Counts, ExpertKind
 from aceirl.errors import InputError
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.kernels import compiled
+from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Access, Move, Moves, Question
 
 
@@ -211,20 +212,30 @@ def _table_answers(
     """`[H, S, A]`: the answers to `asked [H, S]` questions, less those a deterministic expert has answered before."""
     answers = np.zeros(so_far.shape, dtype=np.int64)
     if kind.deterministic:
-        asked = _first_questions(asked > 0, so_far, kind)
+        asked = _first_questions(asked, so_far.answers, kind.stationary)
     steps, states = np.nonzero(asked)
+    if not len(steps):
+        return answers
     chances = table[steps, states]
     # numpy's multinomial wants distributions that sum to one as closely as floats allow.
     answers[steps, states] = rng.multinomial(asked[steps, states], chances / chances.sum(axis=1, keepdims=True))
     return answers
 
 
-def _first_questions(visited: BoolArray, so_far: Counts, kind: ExpertKind) -> IntArray:
-    """`[H, S]`: one question for each visited state not known yet; at its first step, if the expert is stationary."""
-    new = visited & (kind.pooled(so_far.answers).sum(axis=2) == 0)
-    if kind.stationary:
-        new &= np.cumsum(new, axis=0) == 1
-    return np.asarray(new, dtype=np.int64)
+@compiled
+def _first_questions(visits: IntArray, answers: IntArray, stationary: bool) -> IntArray:
+    """`[H, S]`: one question for each visited state not known yet; at its first step, if the expert is stationary.
+
+    `visits [H, S]` are those of a batch, `answers [H, S, A]` those given before.
+    """
+    horizon, n_states = visits.shape
+    asked = np.zeros(visits.shape, np.int64)
+    for s in range(n_states):
+        known = bool(stationary and answers[:, s].any())
+        for h in range(horizon):
+            if visits[h, s] > 0 and not known and (stationary or not answers[h, s].any()):
+                asked[h, s], known = 1, stationary
+    return asked
 
 
 class _Questions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Radii:
     divergence: FloatArray
     guaranteed: bool
 
-    @property
+    @cached_property
     def total(self) -> FloatArray:
         """`C [H, S, A]`, at most the trivial bound `(H - h)·Rmax`."""
         return np.minimum(self.ceiling[:, None, None], self.transition + self.expert[:, :, None])
@@ -81,12 +81,11 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     """
     possible = _possible_states(estimate)
     n_rows = estimate.mdp.transitions.n_rows // estimate.mdp.n_states * possible
-    tv_radius = total_variation(estimate.row_visits, possible, n_rows, delta / 3)
+    tv_radius = total_variation(_row_visits(estimate), possible, n_rows, delta / 3)
     # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
     divergence = np.where(tv_radius < 1, 2 * tv_radius**2, np.inf)
-    return _radii(
-        estimate, rmax, tv_radius, -np.expm1(-divergence), divergence, _start_radius(estimate, rmax, delta / 3)
-    )
+    start = _start_radius(estimate, rmax, delta / 3)
+    return _radii(estimate, rmax, tv_radius, -np.expm1(-divergence), divergence, start)
 
 
 def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
@@ -111,13 +110,8 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         resets = np.maximum(1, begun.sum(axis=1))
         shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
         start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
-    rows = (-1, *mdp.shape[1:])
     divergence = mixture_divergence(mdp.transitions, _row_visits(estimate), possible, n_rows, part)
-    radius, unseen, diverging = (
-        np.broadcast_to(bound.reshape(rows), mdp.shape)
-        for bound in (np.maximum(tv_radius, unseen_mass), unseen_mass, divergence)
-    )
-    return _radii(estimate, rmax, radius, unseen, diverging, start)
+    return _radii(estimate, rmax, np.maximum(tv_radius, unseen_mass), unseen_mass, divergence, start)
 
 
 def _radii(
@@ -128,8 +122,14 @@ def _radii(
     divergence: FloatArray,
     start: float,
 ) -> Radii:
-    """Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything."""
-    horizon = estimate.mdp.horizon
+    """Radii from bounds `[rows]`.
+
+    Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything.
+    """
+    shape, horizon = estimate.mdp.shape, estimate.mdp.horizon
+    tv_radius, unseen_mass, divergence = (
+        _at_every_step(bound, shape) for bound in (tv_radius, unseen_mass, divergence)
+    )
     ceiling = trivial_bound(horizon, rmax)
     reach = rmax * steps_after(horizon)
     return Radii(
@@ -144,6 +144,16 @@ def _radii(
     )
 
 
+def _at_every_step(bound: FloatArray, shape: tuple[int, int, int]) -> FloatArray:
+    """A `bound [rows]` as `[H, S, A]`; that of stationary rows is not copied, and read-only."""
+    if bound.size == math.prod(shape):
+        return bound.reshape(shape)
+    strides = 0, shape[2] * bound.itemsize, bound.itemsize
+    spread = np.ndarray(shape, bound.dtype, np.ascontiguousarray(bound), strides=strides)  # quicker than broadcast_to
+    spread.flags.writeable = False
+    return spread
+
+
 def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
     """`[rows]` each: how often a row was observed, how many successors it showed, and the share of the commonest."""
     mdp = estimate.mdp
@@ -155,8 +165,8 @@ def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
 
 def _row_visits(estimate: Estimate) -> FloatArray:
     """`[rows]`: how often each row was observed."""
-    visits = estimate.row_visits[0] if estimate.mdp.stationary else estimate.row_visits
-    return visits.ravel().astype(np.float64)
+    visits = estimate.step_visits
+    return (visits.sum(axis=0) if estimate.mdp.stationary else visits).ravel().astype(np.float64)
 
 
 HALVINGS = 60

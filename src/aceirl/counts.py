@@ -259,10 +259,26 @@ def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     if len(keys) == 1 and counts[0]:
         return keys, counts
     keys, counts = keys[counts != 0], counts[counts != 0]
+    highest = int(keys.max(initial=0))
+    if highest < max(FEW_KEYS, 16 * len(keys)):
+        return _tallied(keys, counts, np.zeros(highest + 1, dtype=np.int64))
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
     return keys[first], np.add.reduceat(counts, first) if len(first) else counts
+
+
+FEW_KEYS = 10_000
+"""Up to so many keys, or a few times as many as there are to merge, a table of all is quicker than sorting."""
+
+
+@compiled
+def _tallied(keys: IntArray, counts: IntArray, table: IntArray) -> tuple[IntArray, IntArray]:
+    """The keys that occur, in order, and how often each does; `table [keys]` begins with zeros."""
+    for i in range(keys.size):
+        table[keys[i]] += counts[i]
+    found = np.flatnonzero(table)
+    return found, table[found]
 
 
 @dataclass(frozen=True)

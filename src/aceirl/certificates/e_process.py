@@ -140,11 +140,10 @@ def _doubt(known: IntArray, presumed: IntArray, common: IntArray, doubt: FloatAr
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     """`[H, S]`: how likely a plan takes the known action; an imposed first action is always taken."""
     assert plan.policy is not None
-    follow = np.zeros(watched.shape) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
-    if follow.min() >= 1:
+    if plan.follow is not None and plan.follow.min() >= 1:
         return np.ones(watched.shape)
-    own = np.take_along_axis(plan.policy, np.maximum(watched, 0)[:, :, None], axis=2)[:, :, 0]
-    taken = follow + (1 - follow) * own
+    follow = np.zeros((0, 0)) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    taken = _chances(plan.policy, follow, watched)
     if plan.first_action is not None:
         taken[0] = 1.0
     return taken
@@ -345,6 +344,8 @@ class EProcess:
     def after(self, wager: Wager, seen: Watched) -> EProcess:
         """The process after a batch of episodes."""
         open_claims = self.levels < seen.losses[0]
+        if wager.stake == 0 and (open_claims | (self.now == np.inf)).all():
+            return self
         gained = np.full(len(self.levels), np.inf)
         gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, seen.losses, self.levels[open_claims])
         now = self.now + gained
@@ -371,3 +372,15 @@ def kept_evidence(memory: Memory, share: float) -> Memory:
     """
     lowest = [array[0] for name, array in memory.items() if name.endswith("levels")]
     return memory if all(level <= share * (1 + 1e-9) for level in lowest) else {}
+
+
+@compiled
+def _chances(policy: FloatArray, follow: FloatArray, watched: IntArray) -> FloatArray:
+    """`[H, S]`: how likely the watched action is by the policy, or by the expert where it is followed, if it is."""
+    taken = np.empty(watched.shape)
+    for h in range(watched.shape[0]):
+        for s in range(watched.shape[1]):
+            taken[h, s] = policy[h, s, max(watched[h, s], 0)]
+            if follow.size > 0:
+                taken[h, s] = follow[h, s] + (1 - follow[h, s]) * taken[h, s]
+    return taken

@@ -130,16 +130,15 @@ class Simulator:
         mdp = self._mdp
         path = np.empty((4, episodes * mdp.horizon), dtype=np.int64)
         starts = np.zeros(mdp.n_states, dtype=np.int64)
+        deviations = np.zeros(0 if watched is None else mdp.horizon + 1, dtype=np.int64)
         draws = rng.random((episodes, 2 * mdp.horizon + 1))
         indptr, successors, _, stride = self._rows.rows
         cumulative = indptr, successors, self._cumulative, stride
-        _walk(*cumulative, np.cumsum(mdp.initial), np.cumsum(policy, axis=2), draws, path, starts)
+        known = starts[:0].reshape(0, 0) if watched is None else watched
+        _walk(*cumulative, np.cumsum(mdp.initial), policy, draws, known, path, starts, deviations)
         step, state, action, successor = path
-        first_deviations = None
-        if watched is not None:
-            steps = _first_deviations(watched, path.reshape(4, episodes, mdp.horizon))
-            first_deviations = np.bincount(steps, minlength=mdp.horizon + 1)
-        return Moves(step, state, action, successor, np.ones(path.shape[1], dtype=np.int64), starts, first_deviations)
+        times = np.ones(path.shape[1], dtype=np.int64)
+        return Moves(step, state, action, successor, times, starts, None if watched is None else deviations)
 
 
 @compiled
@@ -151,10 +150,15 @@ def _walk(
     start: FloatArray,
     policy: FloatArray,
     draws: FloatArray,
+    watched: IntArray,
     path: IntArray,
     starts: IntArray,
+    deviations: IntArray,
 ) -> None:
-    """Episodes by inversion: `draws [episodes, 2H+1]` are uniform, `start [S]` and `policy [H, S, A]` cumulative."""
+    """Episodes by inversion: `draws [episodes, 2H+1]` are uniform, `cumulative` and `start [S]` are cumulative.
+
+    Unless of size zero, `deviations [H+1]` counts when episodes first deviate from `watched [H, S]`: see `Moves`.
+    """
     horizon, n_states, n_actions = policy.shape
     i = 0
     for e in range(draws.shape[0]):
@@ -162,10 +166,15 @@ def _walk(
         while state < n_states - 1 and draws[e, 2 * horizon] >= start[state]:
             state += 1
         starts[state] += 1
+        following = deviations.size > 0
         for h in range(horizon):
-            action = 0
-            while action < n_actions - 1 and draws[e, 2 * h] >= policy[h, state, action]:
+            action, total = 0, policy[h, state, 0]
+            while action < n_actions - 1 and draws[e, 2 * h] >= total:
                 action += 1
+                total += policy[h, state, action]
+            if following and watched[h, state] != action:
+                deviations[h + (watched[h, state] >= 0)] += 1
+                following = False
             row = h * stride + state * n_actions + action
             k, last = indptr[row], indptr[row + 1] - 1
             while k < last and draws[e, 2 * h + 1] >= cumulative[k]:
@@ -173,17 +182,8 @@ def _walk(
             path[0, i], path[1, i], path[2, i], path[3, i] = h, state, action, successors[k]
             state = successors[k]
             i += 1
-
-
-def _first_deviations(watched: IntArray, path: IntArray) -> IntArray:
-    """The step at which each episode of `path [4, episodes, H]` first deviates from `watched [H, S]`; H if never."""
-    step, state, action, _ = path
-    meant = watched[step, state]
-    unknown, other = meant < 0, meant != action
-    deviates = np.column_stack((unknown, np.ones(len(step), dtype=np.bool_)))
-    deviates[:, 1:] |= other
-    first: IntArray = deviates.argmax(axis=1)
-    return first
+        if following:
+            deviations[horizon] += 1
 
 
 def _padded(rows: Transitions, row: IntArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -126,11 +127,16 @@ def bootstrap(values: FloatArray, statistic: Callable[[FloatArray], FloatArray])
     `statistic` reduces `[draws, n]` (or `[draws, n, 2]`, less its last axis) to `[draws]`. The numbers are those of
     `scipy.stats.bootstrap`, which refuses a single value.
     """
-    rng = np.random.default_rng(0)
-    draws = values[rng.integers(len(values), size=(RESAMPLES, len(values)))]
+    draws = values[_resamples(len(values))]
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(statistic(draws), [tail, 1 - tail])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=1)
+def _resamples(n: int) -> IntArray:
+    """`[RESAMPLES, n]`: which of `n` values are drawn."""
+    return np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
 
 
 @dataclass(frozen=True)
@@ -213,10 +219,14 @@ def sign_flip_test(differences: FloatArray) -> float:
     if n <= EXACT_UP_TO:
         signs = 1 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
         return float((signs @ differences >= observed).mean())
-    rng = np.random.default_rng(0)
-    random_signs = 1.0 - 2 * rng.integers(0, 2, size=(RANDOM_SIGNS, n), dtype=np.int8)
-    reached = (random_signs @ differences >= observed).sum()
+    reached = (_random_signs(n) @ differences >= observed).sum()
     return float((reached + 1) / (RANDOM_SIGNS + 1))
+
+
+@lru_cache(maxsize=1)
+def _random_signs(n: int) -> FloatArray:
+    """`[RANDOM_SIGNS, n]`: the signs of `n` pairs, at random."""
+    return np.asarray(1.0 - 2 * np.random.default_rng(0).integers(0, 2, size=(RANDOM_SIGNS, n), dtype=np.int8))
 
 
 @dataclass(frozen=True)

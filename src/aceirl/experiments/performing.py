@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from aceirl.collect import Streams
 from aceirl.counts import Counts
 from aceirl.dynamic_programming import greedy_actions
-from aceirl.envs import ENVIRONMENTS, make
+from aceirl.envs import ENVIRONMENTS, Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import cause
 from aceirl.experiments.specs import RESULTS_VERSION, Cell
@@ -168,7 +168,8 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
     if cell.environment not in ENVIRONMENTS:
         yield from _gym_turns(cell)
         return
-    problem = make(cell.environment, cell.seed, **cell.parameters)
+    parameters = cell.parameters
+    problem = make(cell.environment, cell.seed, **parameters) if parameters else _made(cell.environment, cell.seed)
     environment = Simulator(problem.mdp)
     expert = PolicyExpert(problem.expert, problem.mdp.shape)
     truth = Truth(problem.mdp, problem.reward)
@@ -179,6 +180,12 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
         return
     for turn in learn(environment, expert, cell.settings):
         yield turn, truth.regret(_planned(turn, truth))
+
+
+@lru_cache(maxsize=8)
+def _made(environment: str, seed: int) -> Problem:
+    """A problem; the runs of all strategies in it follow each other."""
+    return make(environment, seed)
 
 
 def _gym_turns(cell: Cell) -> Iterator[tuple[Turn, float]]:

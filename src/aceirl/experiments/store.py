@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from aceirl.experiments.performing import Failed, Outcome, Work
 from aceirl.experiments.specs import Cell
 from aceirl.files import DRAFT, disk, replace
 from aceirl.mdp import FloatArray, IntArray
+
+COLUMNS = ("samples", "regret", "answers", "visits")
 
 ABANDONED = 3600.0  # seconds after which a draft is nobody's any more
 
@@ -81,17 +84,19 @@ class Store:
             self._write(self.folder / f"{outcome.key}.parquet", outcome.file)
             error.unlink(missing_ok=True)
 
-    def table(self, cell: Work) -> tuple[pa.Table, dict[str, float]] | None:
-        """The run's rows as they were written, and how long it took; None if it is not finished."""
+    def table(self, cell: Work, columns: Sequence[str] | None = None) -> tuple[pa.Table, dict[str, float]] | None:
+        """The run's rows as they were written, all columns or these, and how long it took; None if not finished."""
         found = self._whole(cell)
         if found is None:
             return None
         file, beside = found
-        return pq.read_table(pa.BufferReader(file), use_threads=False), beside["seconds"]
+        # `read_table` would set up a scan of many files for each of them, which takes longer than to read it.
+        opened = pq.ParquetFile(pa.BufferReader(file))
+        return opened.read(None if columns is None else [*columns], use_threads=False), beside["seconds"]
 
     def read(self, cell: Cell) -> RunResult | None:
         """The rows of an experiment's run; None if it is not finished."""
-        found = self.table(cell)
+        found = self.table(cell, (*COLUMNS, "plan", "target") if cell.transfer else COLUMNS)
         if found is None:
             return None
         table, seconds = found
@@ -116,9 +121,10 @@ class Store:
 
     def _whole(self, cell: Work) -> tuple[bytes, dict[str, Any]] | None:
         """The file and what lies beside it, if the one is what the other says."""
+        path = self.path(cell)
         try:
-            file = self.path(cell).read_bytes()
-            beside = json.loads((self.folder / f"{cell.key}.json").read_text())
+            file = path.read_bytes()
+            beside = json.loads(path.with_suffix(".json").read_text())
             return (file, beside) if hashlib.sha256(file).hexdigest() == beside["sha256"] else None
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from aceirl.counts import Estimate
-from aceirl.kernels import compiled
-from aceirl.mdp import BoolArray, FloatArray
-from aceirl.rewards.recovered import Recovered, action_values, infeasibility
+from aceirl.kernels import Successors, compiled
+from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.recovered import Recovered, infeasibility
 from aceirl.rewards.spaces import RewardSpace, require_any
 
 
@@ -38,12 +37,14 @@ class FeasiblePoint:
 
 def plain_reward(estimate: Estimate, rmax: float) -> FloatArray:
     """`[H, S, A]`: all for the known answers and wherever there is none, nothing for the rest."""
-    uses = estimate.expert_uses
-    return np.where(uses | ~uses.any(axis=2, keepdims=True), rmax, 0.0)
+    return np.where(estimate.allowed, rmax, 0.0)
 
 
 # How far a known answer must be ahead of every other action, in units of Rmax, to count as greedy.
 MARGIN = 1e-6
+
+BLENDS = np.array((0.0, *(2.0**-k for k in range(12, -1, -1))))
+"""The shares of the plain feasible point that are tried."""
 
 
 def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -> Recovered:
@@ -53,32 +54,72 @@ def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -
     always holds, and `blend` says what it took. A step of its own after any algorithm, for whoever wants a reward whose
     greedy policy repeats the answers.
     """
-    uses, point = estimate.expert_uses, plain_reward(estimate, rmax)
-    blends = (0.0, *(2.0**-k for k in range(12, -1, -1)))
-
-    def mixed(blend: float) -> tuple[FloatArray, float]:
-        reward = (1 - blend) * recovered.reward + blend * point
-        return reward, (1 - blend) * recovered.unknown_step_reward + blend * rmax
-
-    def suffices(blend: float) -> bool:
-        return _least_lead(action_values(estimate, *mixed(blend)), uses) >= MARGIN * rmax
-
-    blend = blends[bisect_left(blends, True, hi=len(blends) - 1, key=suffices)]
-    reward, unknown = mixed(blend)
-    return replace(recovered, reward=reward, unknown_step_reward=unknown, blend=blend)
+    point, before = plain_reward(estimate, rmax), recovered.unknown_step_reward
+    blend = _least_blend(
+        estimate.mdp.transitions.rows, recovered.reward, point, before, rmax, estimate.expert_uses, MARGIN * rmax
+    )
+    reward = (1 - blend) * recovered.reward + blend * point
+    return replace(
+        recovered, reward=reward, unknown_step_reward=(1 - blend) * before + blend * rmax, blend=float(blend)
+    )
 
 
 @compiled
-def _least_lead(q: FloatArray, uses: BoolArray) -> float:
-    """How far the worst used action is ahead of the best unused one, in the state where that is least."""
-    lead = np.inf
-    for h in range(q.shape[0]):
-        for s in range(q.shape[1]):
-            used, unused = np.inf, -np.inf
-            for a in range(q.shape[2]):
+def _least_blend(
+    rows: tuple[IntArray, Successors, FloatArray, int],
+    reward: FloatArray,
+    point: FloatArray,
+    unknown: float,
+    unknown_point: float,
+    uses: BoolArray,
+    margin: float,
+) -> float:
+    """The first of the `BLENDS`, by bisection, with which used actions are ahead of all others by the margin."""
+    low, high = 0, BLENDS.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        blend = BLENDS[middle]
+        step_reward = (1 - blend) * unknown + blend * unknown_point
+        if _least_lead(rows, reward, point, blend, step_reward, uses) >= margin:
+            high = middle
+        else:
+            low = middle + 1
+    return float(BLENDS[low])
+
+
+@compiled
+def _least_lead(
+    rows: tuple[IntArray, Successors, FloatArray, int],
+    reward: FloatArray,
+    point: FloatArray,
+    blend: float,
+    step_reward: float,
+    uses: BoolArray,
+) -> float:
+    """How far the worst used action is ahead of the best unused one, in the state where that is least.
+
+    By the values of the best policy for `(1 - blend)·reward + blend·point`, where a step after an unknown row earns
+    `step_reward`.
+    """
+    indptr, successors, probabilities, stride = rows
+    horizon, n_states, n_actions = reward.shape
+    lead, v = np.inf, np.zeros((2, n_states))
+    for h in range(horizon - 1, -1, -1):
+        here, later = v[h % 2], v[(h + 1) % 2]
+        last = np.uint64(indptr[h * stride])
+        for s in range(n_states):
+            best, used, unused = -np.inf, np.inf, -np.inf
+            for a in range(n_actions):
+                first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
+                q = step_reward * (horizon - 1 - h) if first == last else 0.0
+                for k in range(first, last):
+                    q += probabilities[k] * later[np.uint32(successors[k])]
+                q += (1 - blend) * reward[h, s, a] + blend * point[h, s, a]
+                best = max(best, q)
                 if uses[h, s, a]:
-                    used = min(used, q[h, s, a])
+                    used = min(used, q)
                 else:
-                    unused = max(unused, q[h, s, a])
+                    unused = max(unused, q)
+            here[s] = best
             lead = min(lead, used - unused)
     return lead

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy, soft_values
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.kernels import compiled, push_forward, soft_backward
-from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
+from aceirl.kernels import compiled
+from aceirl.mdp import FloatArray, IntArray, steps_after
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import AnyReward, RewardSpace
 
@@ -87,7 +88,10 @@ class MaxCausalEntropy:
             theta[:, : warm.shape[1]] = warm
         if scale == 0:
             return Recovered(np.zeros(mdp.shape), 0.0, 0.0, {"theta": theta})
-        iterations, norm = descend(*_problem(mdp, expert), self.regularisation, theta, RESIDUAL * scale)
+        after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+        iterations, norm = descend(
+            mdp.transitions.rows, mdp.initial, after, expert, self.regularisation, theta, RESIDUAL * scale
+        )
         reward, unknown_step_reward = scaled(theta)
         return Recovered(
             reward=reward,
@@ -99,40 +103,110 @@ class MaxCausalEntropy:
         )
 
 
-Problem = tuple[IntArray, NDArray[np.int32], FloatArray, int, FloatArray, FloatArray, FloatArray]
+class Problem(NamedTuple):
+    """What the objective depends on besides the parameters, at the states `states[first[h]:first[h+1]]` of each step.
 
+    These are all that can be reached or have parameters: elsewhere parameters and gradient stay zero. `rows` are
+    `Transitions.rows`; `initial [S]`, `unknown [H]`, `first [H+1]`, `states [n]`, and `expert [n, A]`, its occupancy.
+    """
 
-def _problem(mdp: MDP, expert: FloatArray) -> Problem:
-    """What the objective depends on besides the parameters."""
-    after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
-    return (*mdp.transitions.rows, mdp.initial, after, expert)
+    rows: tuple[IntArray, NDArray[np.int32], FloatArray, int]
+    initial: FloatArray
+    unknown: FloatArray
+    first: IntArray
+    states: IntArray
+    expert: FloatArray
 
 
 @compiled
-def loss(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
+def problem_of(
+    rows: tuple[IntArray, NDArray[np.int32], FloatArray, int],
     initial: FloatArray,
     unknown: FloatArray,
     expert: FloatArray,
-    regularisation: float,
     parameters: FloatArray,
-    gradient: FloatArray,
-) -> float:
-    """Minus the objective at `parameters [H, S, A]`; its gradient `[H, S, A]` is written."""
-    horizon, n_states, _ = expert.shape
-    policy, v = np.empty_like(expert), np.zeros((horizon + 1, n_states))
-    soft_backward(indptr, successors, probabilities, stride, parameters, unknown, policy, v)
-    push_forward(indptr, successors, probabilities, stride, initial, policy, gradient)
-    slope, point, target = gradient.ravel(), parameters.ravel(), expert.ravel()
-    earned, squares = 0.0, 0.0
-    for i in range(point.size):
-        slope[i] += regularisation * point[i] - target[i]
-        earned += target[i] * point[i]
-        squares += point[i] * point[i]
-    return dot(initial, v[0]) - earned + regularisation / 2 * squares
+) -> Problem:
+    """The problem of an expert with this occupancy `[H, S, A]`, to be solved from `parameters [H, S, A]` on."""
+    indptr, successors, _, stride = rows
+    horizon, n_states, n_actions = expert.shape
+    first, states = np.zeros(horizon + 1, np.int64), np.empty(horizon * n_states, np.int64)
+    here, count = initial > 0.0, 0
+    for h in range(horizon):
+        after = np.zeros(n_states, np.bool_)
+        for s in range(n_states):
+            if here[s] or parameters[h, s].any():
+                states[count] = s
+                count += 1
+                row = h * stride + s * n_actions
+                for k in range(indptr[row], indptr[row + n_actions]):
+                    after[successors[k]] = True
+        first[h + 1] = count
+        here = after
+    states = states[:count].copy()
+    return Problem(rows, initial, unknown, first, states, gathered(first, states, expert))
+
+
+@compiled
+def gathered(first: IntArray, states: IntArray, whole: FloatArray) -> FloatArray:
+    """`[n, A]`: the rows of `whole [H, S, A]` that belong to these states of each step."""
+    found = np.empty((states.size, whole.shape[2]))
+    for h in range(whole.shape[0]):
+        for i in range(first[h], first[h + 1]):
+            found[i] = whole[h, states[i]]
+    return found
+
+
+@compiled
+def loss(problem: Problem, regularisation: float, parameters: FloatArray, gradient: FloatArray) -> float:
+    """Minus the objective at `parameters [n, A]`; its gradient `[n, A]` is written.
+
+    Backward, the gradient holds the soft policy; forward, mass flows by it and what is left is the gradient.
+    """
+    indptr, successors, probabilities, stride = problem.rows
+    first, states, unknown, expert = problem.first, problem.states, problem.unknown, problem.expert.reshape(-1)
+    horizon, n_states, n_actions = first.size - 1, problem.initial.size, parameters.shape[1]
+    point, slope = parameters.reshape(-1), gradient.reshape(-1)
+    v = np.zeros((2, n_states))
+    for h in range(horizon - 1, -1, -1):
+        here, later = v[h % 2], v[(h + 1) % 2]
+        for i in range(first[h], first[h + 1]):
+            row, entry, best, mass = h * stride + states[i] * n_actions, i * n_actions, -np.inf, 0.0
+            last = np.uint64(indptr[row])
+            for a in range(n_actions):
+                begin, last = last, np.uint64(indptr[row + a + 1])
+                total = unknown[h] if begin == last else 0.0
+                for k in range(begin, last):
+                    total += probabilities[k] * later[np.uint32(successors[k])]
+                total += point[entry + a]
+                slope[entry + a] = total
+                if total > best:
+                    best = total
+            for a in range(n_actions):
+                lag = slope[entry + a] - best
+                weight = 1.0 if lag == 0.0 else np.exp(lag)
+                slope[entry + a] = weight
+                mass += weight
+            for a in range(n_actions):
+                slope[entry + a] /= mass
+            here[states[i]] = best + np.log(mass)
+    here, after = problem.initial.copy(), np.empty(n_states)
+    value, earned, squares = 0.0, 0.0, 0.0
+    for i in range(first[1]):
+        value += here[states[i]] * v[0, states[i]]
+    for h in range(horizon):
+        after[:] = 0.0
+        for i in range(first[h], first[h + 1]):
+            mass, row, entry = here[states[i]], h * stride + states[i] * n_actions, i * n_actions
+            for a in range(n_actions):
+                flow, theta, wanted = mass * slope[entry + a], point[entry + a], expert[entry + a]
+                if flow > 0.0:
+                    for k in range(np.uint64(indptr[row + a]), np.uint64(indptr[row + a + 1])):
+                        after[np.uint32(successors[k])] += flow * probabilities[k]
+                slope[entry + a] = flow + (regularisation * theta - wanted)
+                earned += wanted * theta
+                squares += theta * theta
+        here, after = after, here
+    return value - earned + regularisation / 2 * squares
 
 
 @compiled
@@ -146,10 +220,7 @@ def dot(a: FloatArray, b: FloatArray) -> float:
 
 @compiled
 def descend(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
+    rows: tuple[IntArray, NDArray[np.int32], FloatArray, int],
     initial: FloatArray,
     unknown: FloatArray,
     expert: FloatArray,
@@ -157,20 +228,35 @@ def descend(
     parameters: FloatArray,
     tolerance: float,
 ) -> tuple[int, float]:
-    """Minimise the loss from `parameters` on, in place, by L-BFGS; returns the iterations and the gradient's norm.
+    """Minimise the loss from `parameters [H, S, A]` on, in place; returns the iterations and the gradient's norm."""
+    problem = problem_of(rows, initial, unknown, expert, parameters)
+    first, states = problem.first, problem.states
+    point = gathered(first, states, parameters)
+    iterations, norm = minimise(problem, regularisation, point, tolerance)
+    for h in range(parameters.shape[0]):
+        for i in range(first[h], first[h + 1]):
+            parameters[h, states[i]] = point[i]
+    return iterations, norm
+
+
+@compiled
+def minimise(problem: Problem, regularisation: float, parameters: FloatArray, tolerance: float) -> tuple[int, float]:
+    """Minimise the loss from `parameters [n, A]` on, in place, by L-BFGS; returns the iterations and the slope's norm.
 
     Nocedal & Wright, Algorithm 7.5, with halved steps until the loss falls enough. The loss curves at least `λ` in
     every direction, so every step taken is one to learn the curvature from. A start that will do is kept: a step from
     there would follow rounding errors, and scaling would magnify them.
     """
     point, size = parameters.reshape(-1), parameters.size
-    gradient, trial, trial_gradient = np.empty_like(expert), np.empty_like(expert), np.empty_like(expert)
+    gradient, trial, trial_gradient = (
+        np.empty_like(parameters),
+        np.empty_like(parameters),
+        np.empty_like(parameters),
+    )
     slope, ahead, slope_ahead = gradient.reshape(-1), trial.reshape(-1), trial_gradient.reshape(-1)
     steps, turns, direction = np.empty((MEMORY, size)), np.empty((MEMORY, size)), np.empty(size)
     inverse, squares = np.empty(MEMORY), np.empty(MEMORY)
-    value = loss(
-        indptr, successors, probabilities, stride, initial, unknown, expert, regularisation, parameters, gradient
-    )
+    value = loss(problem, regularisation, parameters, gradient)
     norm = np.sqrt(dot(slope, slope))
     for iteration in range(MAX_ITERATIONS):
         if norm <= tolerance:
@@ -178,19 +264,9 @@ def descend(
         fall = find_direction(iteration, slope, norm, steps, turns, inverse, squares, direction)
         length = 1.0
         while True:
-            ahead[:] = point + length * direction
-            after = loss(
-                indptr,
-                successors,
-                probabilities,
-                stride,
-                initial,
-                unknown,
-                expert,
-                regularisation,
-                trial,
-                trial_gradient,
-            )
+            for j in range(size):
+                ahead[j] = point[j] + length * direction[j]
+            after = loss(problem, regularisation, trial, trial_gradient)
             if after <= value + 1e-4 * length * fall:
                 break
             length /= 2

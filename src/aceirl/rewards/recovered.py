@@ -10,7 +10,8 @@ import numpy as np
 
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import optimal_values
-from aceirl.mdp import FloatArray, steps_after
+from aceirl.kernels import compiled
+from aceirl.mdp import BoolArray, FloatArray, steps_after
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardSpace
 
@@ -83,8 +84,19 @@ def infeasibility(estimate: Estimate, reward: FloatArray, unknown_step_reward: f
     Paper, Lemma "Feasible Reward Set Implicit": zero exactly if the expert, as far as it is known, is optimal.
     """
     q = action_values(estimate, reward, unknown_step_reward)
-    loss = (q.max(axis=2, keepdims=True) - q)[estimate.expert_uses]
-    return float(loss.max(initial=0.0))
+    return _largest_loss(q, estimate.expert_uses)
+
+
+@compiled
+def _largest_loss(q: FloatArray, uses: BoolArray) -> float:
+    """The most by which a used action lags behind the best one, zero if none is used; both are `[H, S, A]`."""
+    loss = 0.0
+    for h in range(q.shape[0]):
+        for s in range(q.shape[1]):
+            for a in range(q.shape[2]):
+                if uses[h, s, a]:
+                    loss = max(loss, q[h, s].max() - q[h, s, a])
+    return loss
 
 
 def scaled(parameters: FloatArray) -> tuple[FloatArray, float]:

@@ -164,12 +164,13 @@ def visit_map(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> F
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.axis("off")
+    # As artists: as patches they would be measured one by one, to find limits that are set already.
     for s, (x, y) in enumerate(layout.positions):
         step = int(np.clip(np.round((np.log10(max(share[s], 1e-9)) + 3.5) / 3 * 8), 0, 8))
         colour = RAMP[step] if share[s] > 0 else "none"
-        axes.add_patch(_blob(layout, x, y, facecolor=colour, edgecolor=RULE, linewidth=0.5))
+        axes.add_artist(_blob(layout, x, y, facecolor=colour, edgecolor=RULE, linewidth=0.5))
         if s in goals:
-            axes.add_patch(_blob(layout, x, y, facecolor="none", edgecolor=MARK, linewidth=1.4))
+            axes.add_artist(_blob(layout, x, y, facecolor="none", edgecolor=MARK, linewidth=1.4))
     return figure
 
 
