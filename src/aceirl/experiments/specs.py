@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +17,7 @@ from aceirl.experiments.published import TABLE1, Published
 from aceirl.settings import Settings
 
 # Part of every run's name. Raise it when a change of the software changes what runs with the same settings give.
-RESULTS_VERSION = 3
+RESULTS_VERSION = 4
 
 # No run of an experiment ends because something is certain: the curves shall have one length.
 UNCERTIFIED: dict[str, Any] = {"certify": None}
@@ -36,6 +37,10 @@ class Frozen(BaseModel):
     """A value that cannot change and knows no fields but its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other fields, checked; nothing that was worked out from the old ones is kept."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update or {}))
 
 
 class Cell(Frozen):
@@ -64,7 +69,7 @@ class Cell(Frozen):
         """The seed of problem and run."""
         return self.settings.seed
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A name that two runs share if, and only if, all that determines them is equal."""
         return key_of(self.model_dump(exclude=set() if self.source else {"source"}))
