@@ -137,14 +137,16 @@ def test_guided_probes_first_then_follows_and_probes_now_and_then_until_it_is_ce
     assert {(False, "probe"), (True, "probe"), (True, "advice"), (True, "ace")} == set(made)
 
 
-def test_guided_probes_a_stochastic_expert_in_every_other_iteration() -> None:
+def test_guided_probes_a_stochastic_expert_for_longer_and_then_in_every_other_iteration() -> None:
     problem = make("four-paths", 0, **SMALL)
     expert = PolicyExpert(0.9 * problem.expert + 0.1 / 4, problem.mdp.shape)
     made = []
-    for turn in learn(Simulator(problem.mdp), expert, Settings(certify=None, max_samples=180)):
-        plan = Guided().plan(turn.belief, np.random.default_rng(0))
+    assert Guided().stochastic_episodes == 100
+    guided = Guided(stochastic_episodes=24)
+    for turn in learn(Simulator(problem.mdp), expert, Settings(strategy=guided, certify=None, max_samples=180)):
+        plan = guided.plan(turn.belief, np.random.default_rng(0))
         made.append((turn.belief.iteration, which(plan, turn.belief)))
-    assert all(found == ("probe" if k < 20 or k % 2 == 0 else "ace") for k, found in made)
+    assert all(found == ("probe" if k < 24 or k % 2 == 0 else "ace") for k, found in made)
     assert {found for _, found in made} == {"probe", "ace"}
 
 

@@ -21,11 +21,13 @@ class Guided:
     the policy certificate takes at the very least; later every so many episodes, `probe_every`, see more. The
     certificate `policy` is about the states the expert meets, and only episodes that do what the expert does bear on
     it, so until it holds at the accuracy asked for all others follow the expert. All other certificates are about the
-    dynamics and about states off that way, where (ACE) plans best. A stochastic expert has no such certificate: in
-    every other iteration it is probed, and else ACE plans.
+    dynamics and about states off that way, where (ACE) plans best. A stochastic expert has no such certificate, and
+    each of its answers says less: the first `stochastic_episodes` probe, and every other iteration after that; else
+    ACE plans.
     """
 
     probing_episodes: int = 20
+    stochastic_episodes: int = 100
     probe_every: int = 6
     tolerance: float = 0.01
 
@@ -34,9 +36,11 @@ class Guided:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The next of the three."""
-        if belief.iteration * belief.episodes < self.probing_episodes:
+        deterministic = belief.estimate.kind.deterministic
+        probing = self.probing_episodes if deterministic else self.stochastic_episodes
+        if belief.iteration * belief.episodes < probing:
             return Probe().plan(belief, rng)
-        if not belief.estimate.kind.deterministic:
+        if not deterministic:
             return Probe().plan(belief, rng) if belief.iteration % 2 == 0 else planned(belief, self.tolerance)
         if belief.certified("policy"):
             return planned(belief, self.tolerance)
