@@ -92,6 +92,7 @@ def forecast(
 
 
 NOTHING: FloatArray = np.zeros((0, 0))
+"""Stands for an array that is not there, where compiled passes take one."""
 
 
 def doubts(belief: Belief) -> FloatArray:
@@ -142,7 +143,7 @@ def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
     assert plan.policy is not None
     if plan.follow is not None and plan.follow.min() >= 1:
         return np.ones(watched.shape)
-    follow = np.zeros((0, 0)) if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
+    follow = NOTHING if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
     taken = _chances(plan.policy, follow, watched)
     if plan.first_action is not None:
         taken[0] = 1.0
