@@ -127,14 +127,24 @@ def test_the_loss_is_what_the_formulas_say(estimate: Estimate, seed: int) -> Non
 
 @given(estimates(), SEEDS)
 def test_states_from_which_nothing_is_paid_need_no_look(estimate: Estimate, seed: int) -> None:
-    """Rewards that pay in one place, the same at every step: alone and among all others."""
+    """Rewards that pay in one place, the same at every step: by the formulas, alone, and below a limit."""
     shape = estimate.mdp.shape
-    place = np.random.default_rng(seed).integers(shape[1])
-    reward = np.zeros((1, *shape[1:]))
-    reward[0, place] = 1.0
-    likelihood = Likelihood(estimate)
-    found = likelihood.losses(reward[None], np.zeros(1), np.inf)[0]
-    assert found == pytest.approx(likelihood.loss(reward), rel=1e-12)
+    rewards = np.zeros((shape[1], 1, *shape[1:]))
+    rewards[np.arange(shape[1]), 0, np.arange(shape[1])] = 1.0
+    likelihood, none = Likelihood(estimate), np.zeros(shape[1])
+    whole = likelihood.losses(rewards, none, np.inf)
+    alone = [likelihood.loss(reward) for reward in rewards]
+    np.testing.assert_allclose(whole, alone, rtol=1e-12)
+    place = int(np.random.default_rng(seed).integers(shape[1]))
+    every_step = np.broadcast_to(rewards[place], shape)
+    expected = min(
+        sums(estimate, every_step, rate)[0] + price for rate, price in zip(ERROR_RATES, ERROR_PRICE, strict=True)
+    )
+    assert whole[place] == pytest.approx(expected, rel=1e-7, abs=1e-9)
+    limit = float(np.median(whole))
+    cut = likelihood.losses(rewards, none, limit)
+    np.testing.assert_array_equal(cut[whole <= limit], whole[whole <= limit])
+    assert (cut[whole > limit] > limit).all()
 
 
 @given(estimates(), SEEDS)

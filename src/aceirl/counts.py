@@ -174,9 +174,7 @@ class Counts:
             added = self.move_counts.copy()
             added[at] += counts
             return self.move_keys, added
-        merged, of_both = np.empty((2, len(self.move_keys) + len(keys)), dtype=np.int64)
-        length = _merge_sorted(self.move_keys, self.move_counts, keys, counts, merged, of_both)
-        return merged[:length].copy(), of_both[:length].copy()
+        return _merge_sorted(self.move_keys, self.move_counts, keys, counts)
 
 
 _FIELDS = tuple(one.name for one in fields(Counts))
@@ -241,9 +239,10 @@ def _tally(
 
 @compiled
 def _merge_sorted(
-    keys: IntArray, counts: IntArray, new_keys: IntArray, new_counts: IntArray, merged: IntArray, of_both: IntArray
-) -> int:
-    """Write two lists of sorted distinct keys into one, and their counts; those of equal keys add up. Its length."""
+    keys: IntArray, counts: IntArray, new_keys: IntArray, new_counts: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Two lists of sorted distinct keys in one, and their counts; those of equal keys add up."""
+    merged, of_both = np.empty(keys.size + new_keys.size, np.int64), np.empty(keys.size + new_keys.size, np.int64)
     i, j, n = 0, 0, 0
     while i < keys.size or j < new_keys.size:
         old = i < keys.size and (j == new_keys.size or keys[i] <= new_keys[j])
@@ -251,7 +250,7 @@ def _merge_sorted(
         merged[n] = keys[i] if old else new_keys[j]
         of_both[n] = (counts[i] if old else new_counts[j]) + (new_counts[j] if both else 0)
         i, j, n = i + old, j + (both or not old), n + 1
-    return n
+    return merged[:n].copy(), of_both[:n].copy()
 
 
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
@@ -262,6 +261,8 @@ def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     highest = int(keys.max(initial=0))
     if highest < max(FEW_KEYS, 16 * len(keys)):
         return _tallied(keys, counts, np.zeros(highest + 1, dtype=np.int64))
+    if len(keys) <= FEW_MOVES:
+        return _merged_few(keys, counts)
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -270,6 +271,27 @@ def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
 
 FEW_KEYS = 10_000
 """Up to so many keys, or a few times as many as there are to merge, a table of all is quicker than sorting."""
+
+
+FEW_MOVES = 64
+"""Up to so many moves, as an episode has, are put in their places one by one."""
+
+
+@compiled
+def _merged_few(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Sorted distinct keys, with the counts of equal ones added up."""
+    merged, added, n = np.empty_like(keys), np.empty_like(counts), 0
+    for i in range(keys.size):
+        at = n
+        while at > 0 and merged[at - 1] > keys[i]:
+            at -= 1
+        if at > 0 and merged[at - 1] == keys[i]:
+            added[at - 1] += counts[i]
+            continue
+        for j in range(n, at, -1):
+            merged[j], added[j] = merged[j - 1], added[j - 1]
+        merged[at], added[at], n = keys[i], counts[i], n + 1
+    return merged[:n].copy(), added[:n].copy()
 
 
 @compiled
@@ -429,7 +451,7 @@ class Estimate:
         n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
         step, over = np.arange(1 if counts.stationary else horizon)[:, None, None], self.over[:, None]
         staying = (((step * n_states + over) * n_actions + np.arange(n_actions)) * n_states + over).ravel()
-        keys = np.union1d(counts.move_keys, staying) if self.terminal else counts.move_keys
+        keys, _ = _merge_sorted(counts.move_keys, counts.move_counts, staying, np.ones_like(staying))
         row = keys // n_states
         often = np.bincount(row, minlength=n_rows)
         transitions = Transitions(

@@ -38,7 +38,11 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """A part of compiled functions, written into each of them; it is never called by the interpreter."""
+    """A part of compiled functions that is handed a function, written into each of them before they are compiled.
+
+    Others need no more than `compiled`: the compiler itself writes the small ones into those that call them. In what is
+    written in here, references to arrays are counted at each call.
+    """
     return cast(F, numba.njit(inline="always")(function))
 
 
@@ -107,13 +111,13 @@ def sweep(
             v[h, s] = backup(best, q, parameter, h, s)
 
 
-@inlined
+@compiled
 def best_action(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> float:
     """`max_a q`."""
     return best
 
 
-@inlined
+@compiled
 def soft_maximum(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> float:
     """`log Σ_a exp q`; the row becomes the policy `exp(q - v)`."""
     mass = 0.0
@@ -127,7 +131,7 @@ def soft_maximum(best: float, q: FloatArray, parameter: Any, h: int, s: int) -> 
     return float(best + np.log(mass))
 
 
-@inlined
+@compiled
 def policy_mean(best: float, q: FloatArray, policy: FloatArray, h: int, s: int) -> float:
     """`Σ_a policy·q`."""
     mean = 0.0
@@ -136,7 +140,7 @@ def policy_mean(best: float, q: FloatArray, policy: FloatArray, h: int, s: int) 
     return mean
 
 
-@inlined
+@compiled
 def clipped_best(best: float, q: FloatArray, ceiling: FloatArray, h: int, s: int) -> float:
     """`min(ceiling[h], max_a q)`; the row is clipped too."""
     for a in range(q.shape[2]):
@@ -144,7 +148,7 @@ def clipped_best(best: float, q: FloatArray, ceiling: FloatArray, h: int, s: int
     return float(min(best, ceiling[h]))
 
 
-@inlined
+@compiled
 def worst_allowed(best: float, q: FloatArray, allowed: BoolArray, h: int, s: int) -> float:
     """`min_a q` over the actions that are `allowed [H, S, A]`."""
     worst = np.inf

@@ -28,7 +28,7 @@ from scipy import sparse
 
 from aceirl.counts import Estimate
 from aceirl.irl.likelihood import ERROR_RATES, INDIFFERENCE
-from aceirl.kernels import compiled, inlined
+from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import Move
 from aceirl.rewards.spaces import RewardMap
@@ -49,6 +49,8 @@ def returns(over: RewardMap, terminal: IntArray, walks: Sequence[Walk]) -> Any:
     An episode that ends in a `terminal` state stays there until the horizon; one that is cut off before earns no more.
     """
     horizon, n_states, n_actions = over.shape
+    if not walks:
+        return sparse.csr_array((0, over.n_parameters))
     moves = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
     episode = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
     step, state, action, successor = moves.T
@@ -188,7 +190,7 @@ def _add_losses(
                 sums[n, e] -= np.log((1.0 - rates[e]) * likely + rates[e] / 3.0)
 
 
-@inlined
+@compiled
 def _plogp(p: float) -> float:
     return -p * np.log(p) if p > 0.0 else 0.0
 

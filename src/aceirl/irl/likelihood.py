@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.counts import Estimate
-from aceirl.kernels import compiled, inlined
+from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 
 INDIFFERENCE = 0.01
@@ -48,6 +48,9 @@ EXPLAINED = 1.0
 
 SETTLED = 1e-12
 """Values that grow by amounts that differ by at most this share of the largest value grow alike."""
+
+ROUNDING = 1e-9
+"""By how many nats a sum may be off that was added up in another order, and more."""
 
 _NOTHING: FloatArray = np.zeros((0, 0))
 
@@ -89,9 +92,11 @@ class Likelihood:
 
     @cached_property
     def _asked(self) -> tuple[IntArray, IntArray]:
-        """Where there are answers: at step `h` in the states `second[first[h]:first[h + 1]]`, in order."""
-        steps, states = np.nonzero(self._answers.any(axis=2))
-        return np.searchsorted(steps, np.arange(self.estimate.mdp.horizon + 1)), states
+        """Where there are answers: at step `h` in the states `second[first[h]:first[h + 1]]`, in order; those with an
+        answer at any step come last, from `first[-1]` on."""
+        asked = np.asarray(self._answers.any(axis=2))
+        steps, states = np.nonzero(np.vstack((asked, asked.any(axis=0))))
+        return np.searchsorted(steps, np.arange(len(asked) + 1)), states
 
     @cached_property
     def _visits(self) -> FloatArray:
@@ -110,11 +115,26 @@ class Likelihood:
         pairs = np.unique(mdp.transitions.successors.astype(np.int64) * mdp.n_states + states)
         return np.searchsorted(pairs, np.arange(mdp.n_states + 1) * mdp.n_states), pairs % mdp.n_states
 
+    @cached_property
+    def _unpaid(self) -> FloatArray:
+        """`[S]`: what the answers of each state cost where nothing is ever paid from there on and every action is as
+        good as any other; empty if rows differ by step."""
+        mdp = self.estimate.mdp
+        if not mdp.stationary:
+            return np.zeros(0)
+        tried = np.diff(mdp.transitions.indptr).reshape(mdp.shape[1:]) > 0
+        given = np.where(tried, self._answers.sum(axis=0), 0.0).sum(axis=1)
+        return np.asarray(given * np.log(np.maximum(1, tried.sum(axis=1))))
+
     def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
         """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
         sums, all_states = np.zeros((n, len(rates))), np.arange(self.estimate.mdp.n_states)
-        answers = self._answers, self._earlier, *self._asked
-        _sweep(*self._rows, reward, all_states, *answers, self._visits, rates, sums, lag, np.inf)
+        (asked_first, asked), (leading_first, leading) = self._asked, self._leading
+        answers, earlier, visits = self._answers, self._earlier, self._visits
+        _sweep(
+            *self._rows, reward, all_states, leading_first, leading, answers, earlier, asked_first, asked, visits,
+            rates, sums, lag, np.inf,
+        )  # fmt: skip
         return sums
 
     def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
@@ -140,8 +160,8 @@ class Likelihood:
         (asked_first, asked), (leading_first, leading) = self._asked, self._leading
         answers, earlier, visits = self._answers, self._earlier, self._visits
         _sweep_all(
-            *self._rows, rewards, leading_first, leading, answers, earlier, asked_first, asked, visits, ERROR_RATES,
-            found, limit,
+            *self._rows, rewards, leading_first, leading, self._unpaid, answers, earlier, asked_first, asked, visits,
+            ERROR_RATES, found, limit,
         )  # fmt: skip
         return np.asarray(found.min(axis=1))
 
@@ -174,6 +194,8 @@ def _sweep(
     stride: int,
     reward: FloatArray,
     paid_from: IntArray,
+    leading_first: IntArray,
+    leading: IntArray,
     answers: FloatArray,
     earlier: FloatArray,
     asked_first: IntArray,
@@ -187,7 +209,8 @@ def _sweep(
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
     From all states but those of `paid_from`, in order, nothing is ever paid: every action is as good as any other. So
-    only these are looked at, and those that were `asked` about: see `Likelihood._asked`.
+    only these are looked at, and those that were `asked` about: see `Likelihood._asked`. Where reward and rows are the
+    same at every step, the value of a state is worked out anew only if one of those it is `leading` to has changed.
     `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above
     the `limit`: they only ever grow. And where reward and rows are the same at every step, it ends once the values of
     all states grow by the same amount from step to step: they then do so for ever, so the step before stands for all
@@ -198,7 +221,7 @@ def _sweep(
     settled, paid, nothing = False, 0.0, len(paid_from) < n_states
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     luck, logs = np.ones(n_actions + 1), np.full((len(rates), n_actions + 1, 2, 2), np.nan)
-    unpaid, all_states = np.full((len(rates), n_actions + 1), np.nan), np.arange(n_states)
+    unpaid, changing = np.full((len(rates), n_actions + 1), np.nan), np.ones(n_states, dtype=np.bool_)
     for tried in range(3, n_actions + 1):
         luck[tried] = 1.0 + np.log(tried - 1.0)
     for h in range(horizon - 1, -1, -1):
@@ -209,8 +232,8 @@ def _sweep(
         counted = earlier[h] if settled else answers[h]
         if h == horizon - 1 or not alike:
             paid = _span(reward[step].ravel())
-        span = max(_span_of(later, paid_from, nothing), paid)
-        judging = all_states if settled else asked[asked_first[h] : asked_first[h + 1]]
+        judging = asked[asked_first[horizon] :] if settled else asked[asked_first[h] : asked_first[h + 1]]
+        span = max(_span_of(later, paid_from, nothing), paid) if len(judging) else 0.0
         to_pay, to_judge = 0, 0
         while to_pay < len(paid_from) or to_judge < len(judging):
             next_paid = paid_from[to_pay] if to_pay < len(paid_from) else n_states
@@ -221,6 +244,9 @@ def _sweep(
                 _add_unpaid(indptr, h * stride + s * n_actions, counted, s, rates, unpaid, sums)
                 continue
             to_pay += 1
+            if not (judged or changing[s]):
+                here[s] = later[s]
+                continue
             best, tried, given = -np.inf, 0, 0.0
             mean, square = 0.0, 0.0
             last = np.uint64(indptr[h * stride + s * n_actions])
@@ -295,9 +321,11 @@ def _sweep(
         if settled:
             return
         settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later, paid_from, nothing)
+        if alike and leading_first.size:
+            _mark_changing(here, later, paid_from, leading_first, leading, changing)
 
 
-@inlined
+@compiled
 def _span(values: FloatArray) -> float:
     """The largest of some numbers less the smallest."""
     least, most = values[0], values[0]
@@ -306,7 +334,7 @@ def _span(values: FloatArray) -> float:
     return float(most - least)
 
 
-@inlined
+@compiled
 def _span_of(values: FloatArray, states: IntArray, nothing: bool) -> float:
     """The largest value of these states less the smallest; with `nothing`, there are others, which have none."""
     least, most = (0.0, 0.0) if nothing else (values[states[0]], values[states[0]])
@@ -315,7 +343,7 @@ def _span_of(values: FloatArray, states: IntArray, nothing: bool) -> float:
     return float(most - least)
 
 
-@inlined
+@compiled
 def _add_unpaid(
     indptr: IntArray, row: int, counted: FloatArray, s: int, rates: FloatArray, unpaid: FloatArray, sums: FloatArray
 ) -> None:
@@ -336,7 +364,7 @@ def _add_unpaid(
                     sums[0, e] += counted[s, a] * unpaid[e, tried]
 
 
-@inlined
+@compiled
 def _grow_alike(here: FloatArray, later: FloatArray, states: IntArray, nothing: bool) -> bool:
     """Whether the values of all states have grown by the same amount, up to rounding; see `_span_of`."""
     least, most = (0.0, 0.0) if nothing else (np.inf, -np.inf)
@@ -348,6 +376,24 @@ def _grow_alike(here: FloatArray, later: FloatArray, states: IntArray, nothing: 
 
 
 @compiled
+def _mark_changing(
+    here: FloatArray,
+    later: FloatArray,
+    states: IntArray,
+    leading_first: IntArray,
+    leading: IntArray,
+    changing: BoolArray,
+) -> None:
+    """Which of the states lead to one of them that has changed, and so may change at the step before."""
+    for s in states:
+        changing[s] = False
+    for s in states:
+        if here[s] != later[s]:
+            for k in range(leading_first[s], leading_first[s + 1]):
+                changing[leading[k]] = True
+
+
+@compiled
 def _sweep_all(
     indptr: IntArray,
     successors: NDArray[np.int32],
@@ -356,6 +402,7 @@ def _sweep_all(
     rewards: FloatArray,
     leading_first: IntArray,
     leading: IntArray,
+    unpaid: FloatArray,
     answers: FloatArray,
     earlier: FloatArray,
     asked_first: IntArray,
@@ -365,12 +412,20 @@ def _sweep_all(
     found: FloatArray,
     limit: float,
 ) -> None:
-    """Add to each of the prices `found [N, E]` the loss of its reward at each error rate."""
+    """Add to each of the prices `found [N, E]` the loss of its reward at each error rate.
+
+    Where the answers from which nothing is paid, with the price, are above the limit, the others are not looked at.
+    """
     lag, n_states = np.empty((0, 0)), answers.shape[1]
-    paid_from = np.arange(n_states)
+    paid_from, all_unpaid = np.arange(n_states), unpaid.sum()
     for n in range(len(rewards)):
         if leading_first.size and rewards.shape[1] == 1:
-            paid_from = _paid_from(rewards[n, 0], leading_first, leading)
+            paid_from, still_unpaid = _paid_from(rewards[n, 0], leading_first, leading), all_unpaid
+            for s in paid_from:
+                still_unpaid -= unpaid[s]
+            if found[n].min() + still_unpaid > limit + ROUNDING:
+                found[n] += still_unpaid
+                continue
         _sweep(
             indptr,
             successors,
@@ -378,6 +433,8 @@ def _sweep_all(
             stride,
             rewards[n],
             paid_from,
+            leading_first,
+            leading,
             answers,
             earlier,
             asked_first,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.kernels import compiled, config, inlined
+from aceirl.kernels import compiled, config
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.planner import constrained, saddle
 from aceirl.planner.constrained import values_of
@@ -209,7 +209,7 @@ def _entries(problem: Problem, state: State, part: int) -> tuple[Problem, State]
     return problem._replace(counts=some(problem.counts)), mine
 
 
-@inlined
+@compiled
 def _part_of(graph: Graph, first: IntArray) -> Graph:
     """The graph with the states of one part."""
     return Graph(graph.indptr, graph.successors, graph.probabilities, graph.stride, graph.initial, first, graph.states)

@@ -196,6 +196,13 @@ def _is(states: IntArray, n_states: int) -> BoolArray:
     return member
 
 
+def _rows_of(matrix: Any, kept: BoolArray) -> Any:
+    """A sparse matrix, without its zeros, in which all rows but those that are kept are empty."""
+    entries = np.repeat(kept, np.diff(matrix.indptr)) & (matrix.data != 0)
+    counted = np.concatenate(([0], np.cumsum(entries)))
+    return sparse.csr_array((matrix.data[entries], matrix.indices[entries], counted[matrix.indptr]), shape=matrix.shape)
+
+
 def _laid_over(
     name: str, mdp: MDP, terminal: IntArray, states: IntArray, actions: IntArray, payments: Any
 ) -> RewardMap:
@@ -203,13 +210,13 @@ def _laid_over(
     if not len(terminal):
         return RewardMap(name, mdp.shape, states, actions, payments, payments, hurries=False)
     over = _is(terminal, mdp.n_states)
-    acting = sparse.diags_array(np.repeat(~over, mdp.n_actions).astype(np.float64))
+    ended = np.repeat(over, mdp.n_actions)
+    steps = mdp.transitions.n_rows // len(ended)
     # How likely each row ends an episode that was not over yet, in each terminal state.
-    steps = mdp.transitions.n_rows // acting.shape[0]
-    arriving = sparse.kron(sparse.eye_array(steps), acting, format="csr") @ mdp.transitions.matrix
-    ends = sparse.diags_array(over.astype(np.float64)) @ payments[:: mdp.n_actions]
-    paid = sparse.vstack([acting @ payments] * steps) + arriving @ ends
-    after = sparse.csr_array(np.tile(np.repeat(over, mdp.n_actions), steps)[:, None].astype(np.float64))
+    arriving = _rows_of(mdp.transitions.matrix, np.tile(~ended, steps))
+    acting, ends = _rows_of(payments, ~ended), _rows_of(payments[:: mdp.n_actions], over)
+    paid = (acting if steps == 1 else sparse.vstack([acting] * steps)) + arriving @ ends
+    after = sparse.csr_array(np.tile(ended, steps)[:, None].astype(np.float64))
     return RewardMap(
         name,
         mdp.shape,
