@@ -225,6 +225,20 @@ def test_stopping_early_keeps_what_was_finished(undisturbed: dict[str, bytes], t
     assert not list(tmp_path.glob(f".*{DRAFT}"))
 
 
+def test_an_interrupt_before_the_first_run_stops_the_processes_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aceirl.experiments.sweep.compile_once", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(Processes(2).outcomes(SMALL.cells()))
+    assert [outcome.key for outcome in Processes(2).outcomes(SMALL.cells()[:1])] == [SMALL.cells()[0].key]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "occupied").write_text("a file")
     with pytest.raises(InputError, match=r"cannot write to .*occupied/runs: Not a directory"):

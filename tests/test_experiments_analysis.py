@@ -48,7 +48,7 @@ def run(
 ) -> RunResult:
     none = np.zeros(len(samples), dtype=np.int64)
     return RunResult(
-        SCENARIOS[scenario].cell(strategy, seed), np.array(samples), np.array(regret), none, none, {"total": 1.0}
+        SCENARIOS[scenario].cell(strategy, seed), np.array(samples), np.array(regret), none, {"total": 1.0}
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.collections import PatchCollection
+from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 from aceirl.cli import app
-from aceirl.cli.watching import Remaining, status
+from aceirl.cli.watching import LiveDisplay, Remaining, status
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experiments.performing import Failed, Finished
@@ -198,9 +201,13 @@ def test_colours_of_the_page_replace_those_of_the_figure() -> None:
 def test_maps_show_shares_and_refuse_other_shapes() -> None:
     problem = make("gridworld", 0)
     figure = maps.visit_map(problem.layout, [0, 1, 9, 90, 900, 9000, 0, 0, 0], goals=[7])
-    faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
-    assert len(faces) == 10
-    assert len(set(faces)) == 6
+    cells, rings = figure.artists
+    assert isinstance(cells, PatchCollection)
+    assert isinstance(rings, PatchCollection)
+    assert (len(cells.get_paths()), len(rings.get_paths())) == (9, 1)
+    assert len(np.unique(cells.get_facecolor(), axis=0)) == 6
+    ringed = rings.get_paths()[0].vertices
+    assert_array_equal(ringed, cells.get_paths()[7].vertices)
     with pytest.raises(InputError, match=r"visits must have shape \[9\], got \[4\]"):
         maps.visit_map(problem.layout, [1, 2, 3, 4])
 
@@ -259,3 +266,18 @@ def test_the_expected_end_comes_from_runs_of_the_same_kind() -> None:
     assert re.fullmatch(
         r"2 of 6 runs · 2 running · 0 failed · about 11 s left, until \d\d:\d\d", status(progress, remaining)
     )
+
+
+def test_a_terminal_shows_four_pictures_a_second_and_always_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = Scenario(name="room", title="Room", environment="gridworld", choices={"max_samples": 20})
+    display = LiveDisplay(Remaining([scenario.cell("random", 0)]))
+    clock = itertools.count(100.0, 0.0625)  # sixteen runs a second
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    drawn: list[bool] = []
+    monkeypatch.setattr(display.live, "update", lambda _, refresh: drawn.append(refresh))
+    pictures = []
+    for done in range(11):
+        display.show(Progress(total=10, kept=0, finished=done))
+        pictures.append(len(drawn))
+    assert pictures == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4]
+    assert all(drawn)

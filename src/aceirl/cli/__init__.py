@@ -1,5 +1,8 @@
 """Parse, call, show. Heavy parts are loaded by the command that needs them, so that help comes at once."""
 
+import atexit
+import gc
+
 from aceirl.cli import advising as advising
 from aceirl.cli import arena as arena
 from aceirl.cli import experiments as experiments
@@ -13,4 +16,5 @@ from aceirl.cli.app import app as app
 
 def main() -> None:
     """The `aceirl` command."""
+    atexit.register(gc.freeze)  # else every object is freed before the end, which takes up to half a second
     app()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from aceirl.experiments.sweep import Progress
 
 LINE_EVERY = 10.0  # seconds
+PICTURE_EVERY = 0.25
 ROWS = 24  # the display stays on one screen
 
 
@@ -87,8 +88,8 @@ class LiveDisplay:
         from rich.console import Console
         from rich.live import Live
 
-        self.remaining = remaining
-        self.live = Live(console=Console(stderr=True), refresh_per_second=4, transient=True)
+        self.remaining, self.last_picture = remaining, 0.0
+        self.live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def __enter__(self) -> LiveDisplay:
         self.live.start()
@@ -98,8 +99,11 @@ class LiveDisplay:
         self.live.stop()
 
     def show(self, progress: Progress) -> None:
-        """Draw the display anew."""
-        self.live.update(self._picture(progress))
+        """Draw the display anew, if it is time."""
+        now = time.perf_counter()
+        if now - self.last_picture >= PICTURE_EVERY or progress.left == 0:
+            self.last_picture = now
+            self.live.update(self._picture(progress), refresh=True)
 
     def _picture(self, progress: Progress) -> Any:
         from rich.console import Group

@@ -33,16 +33,13 @@ class Results:
         """What the store has of an experiment."""
         runs: dict[tuple[str, str], list[RunResult]] = {}
         errors = []
-        for scenario in spec.scenarios:
-            for strategy in spec.strategies:
-                found = runs.setdefault((scenario.name, strategy), [])
-                for seed in spec.seeds:
-                    cell = scenario.cell(strategy, seed)
-                    run = store.read(cell)
-                    if run is not None:
-                        found.append(run)
-                    elif (error := store.error(cell)) is not None:
-                        errors.append((scenario, strategy, seed, error))
+        for scenario, strategy, cell in spec.placed:
+            found = runs.setdefault((scenario.name, strategy), [])
+            run = store.read(cell)
+            if run is not None:
+                found.append(run)
+            elif (error := store.error(cell)) is not None:
+                errors.append((scenario, strategy, cell.seed, error))
         return cls(spec, runs, errors)
 
     def of(self, scenario: str, strategy: str) -> Sequence[RunResult]:
@@ -127,7 +124,7 @@ def bootstrap(values: FloatArray, statistic: Callable[[FloatArray], FloatArray])
     `statistic` reduces `[draws, n]` (or `[draws, n, 2]`, less its last axis) to `[draws]`. The numbers are those of
     `scipy.stats.bootstrap`, which refuses a single value.
     """
-    draws = values[_resamples(len(values))]
+    draws = values.take(_resamples(len(values)), axis=0)  # `values[…]` takes ten times as long for pairs
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(statistic(draws), [tail, 1 - tail])
     return float(low), float(high)

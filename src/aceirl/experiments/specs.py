@@ -155,8 +155,13 @@ class Spec(Frozen):
 
     def cells(self) -> list[Cell]:
         """All runs, seed by seed: whatever is finished early says something about every scenario."""
+        return [cell for _, _, cell in self.placed]
+
+    @cached_property
+    def placed(self) -> list[tuple[Scenario, str, Cell]]:
+        """The same, each with its scenario and strategy; made once, as the names of the runs take time."""
         return [
-            scenario.cell(strategy, seed)
+            (scenario, strategy, scenario.cell(strategy, seed))
             for seed in self.seeds
             for scenario in self.scenarios
             for strategy in self.strategies

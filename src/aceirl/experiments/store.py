@@ -21,7 +21,7 @@ from aceirl.experiments.specs import Cell
 from aceirl.files import DRAFT, disk, replace
 from aceirl.mdp import FloatArray, IntArray
 
-COLUMNS = ("samples", "regret", "answers", "visits")
+COLUMNS = ("samples", "regret", "visits")
 
 ABANDONED = 3600.0  # seconds after which a draft is nobody's any more
 
@@ -36,7 +36,6 @@ class RunResult:
     cell: Cell
     samples: IntArray
     regret: FloatArray
-    answers: IntArray
     visits: IntArray
     seconds: dict[str, float]
     labels: tuple[tuple[str, str], ...] = ()
@@ -104,7 +103,6 @@ class Store:
             cell=cell,
             samples=_column(table, "samples"),
             regret=_column(table, "regret"),
-            answers=_column(table, "answers"),
             visits=np.asarray(table["visits"][-1].as_py(), dtype=np.int64),
             seconds=seconds,
             labels=tuple(zip(table["plan"].to_pylist(), table["target"].to_pylist(), strict=True))

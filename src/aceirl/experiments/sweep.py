@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from aceirl.experiments.performing import Failed, Outcome, Work, perform, warm_up
+from aceirl.experiments.performing import Failed, Outcome, Work, get_ready, perform, warm_up
 from aceirl.experiments.store import Store
 
 
@@ -88,13 +88,15 @@ class Processes:
         self.busy = jobs
 
     def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
-        """Runs come back as they finish. A process that dies takes its run with it, and the run is done again."""
-        compile_once(cells)
+        """Runs come back as they finish, short ones a few at a time. What a process had when it died is done again."""
+        with suppress(BrokenProcessPool), self._at_work(get_ready, range(self.busy)) as ready:
+            compile_once(cells)  # while the processes load what they need
+            list(ready)
         left = {cell.key: cell for cell in cells}
         while left:
             before = len(left)
-            with suppress(BrokenProcessPool):
-                for outcome in self._pool(list(left.values())):
+            with suppress(BrokenProcessPool), self._at_work(perform, list(left.values())) as outcomes:
+                for outcome in outcomes:
                     del left[outcome.key]
                     yield outcome
             if len(left) == before:
@@ -102,27 +104,29 @@ class Processes:
         # Nothing came back before a process died again: one of these runs kills whoever does it. Each goes alone.
         for cell in left.values():
             try:
-                yield from self._pool([cell])
+                with self._at_work(perform, [cell]) as outcomes:
+                    [outcome] = outcomes
             except BrokenProcessPool:
-                yield Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
+                outcome = Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
+            yield outcome
 
-    def _pool(self, cells: Sequence[Work]) -> Iterator[Outcome]:
+    @contextmanager
+    def _at_work(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Iterator[Any]]:
+        """The values of a function, in any order. The processes begin at once, and give up what is not awaited."""
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
-            pool = Parallel(return_as="generator_unordered", batch_size=1)
-            outcomes = pool(delayed(perform)(cell) for cell in cells)
+            values = Parallel(return_as="generator_unordered")(delayed(function)(argument) for argument in arguments)
             try:
-                for outcome in outcomes:  # noqa: UP028 - `yield from` would close the pool itself, and aloud
-                    yield outcome
+                yield values
             finally:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # runs under way are given up: that is meant
-                    outcomes.close()
+                    values.close()
 
 
 def compile_once(cells: Sequence[Work]) -> None:
-    """Compile what these runs need before any process starts, so that none of them has to."""
+    """Compile what these runs need before any process does one, so that none of them has to."""
     kinds: dict[tuple[object, ...], Work] = {}
     for cell in cells:
         kinds.setdefault(cell.compiled, cell)

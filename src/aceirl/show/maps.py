@@ -5,14 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PatchCollection
 from matplotlib.colors import LogNorm, Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Patch, Polygon, Rectangle
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
+from matplotlib.transforms import Affine2D
 from numpy.typing import ArrayLike
 
 from aceirl.envs import Layout
@@ -161,16 +164,15 @@ def visit_map(layout: Layout, visits: ArrayLike, goals: Sequence[int] = ()) -> F
     columns, rows = high - low
     inch = min(0.42, 3.2 / columns, 2.0 / rows)
     figure = Figure(figsize=(columns * inch, rows * inch), facecolor="none")
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    axes.axis("off")
-    # As artists: as patches they would be measured one by one, to find limits that are set already.
-    for s, (x, y) in enumerate(layout.positions):
-        step = int(np.clip(np.round((np.log10(max(share[s], 1e-9)) + 3.5) / 3 * 8), 0, 8))
-        colour = RAMP[step] if share[s] > 0 else "none"
-        axes.add_artist(_blob(layout, x, y, facecolor=colour, edgecolor=RULE, linewidth=0.5))
-        if s in goals:
-            axes.add_artist(_blob(layout, x, y, facecolor="none", edgecolor=MARK, linewidth=1.4))
+    step = np.clip(np.round((np.log10(np.maximum(share, 1e-9)) + 3.5) / 3 * 8), 0, 8).astype(np.int64)
+    colours = [RAMP[step[s]] if share[s] > 0 else "none" for s in range(layout.n_states)]
+    blobs = [_blob(layout, x, y) for x, y in layout.positions]
+    # No axes, and all cells as one thing: a report has dozens of these maps, drawn in less than half the time.
+    place = Affine2D().translate(*-low).scale(inch) + figure.dpi_scale_trans
+    style: dict[str, Any] = {"joinstyle": "miter", "transform": place}
+    figure.add_artist(PatchCollection(blobs, facecolor=colours, edgecolor=RULE, linewidth=0.5, **style))
+    rings = [blobs[s] for s in goals]
+    figure.add_artist(PatchCollection(rings, facecolor="none", edgecolor=MARK, linewidth=1.4, **style))
     return figure
 
 
@@ -336,11 +338,11 @@ def _bounds(layout: Layout) -> tuple[FloatArray, FloatArray]:
     return np.array([left.min(), bottom.min()]), np.array([right.max(), top.max() + above])
 
 
-def _blob(layout: Layout, x: float, y: float, **style: object) -> Patch:
+def _blob(layout: Layout, x: float, y: float) -> Patch:
     """A small cell: a disc where states have no place of their own, else a square."""
     if layout.kind == "ring":
-        return Circle((x, y), CELL / 2, **style)
-    return Rectangle((x - CELL / 2, y - CELL / 2), CELL, CELL, **style)  # type: ignore[arg-type]
+        return Circle((x, y), CELL / 2)
+    return Rectangle((x - CELL / 2, y - CELL / 2), CELL, CELL)
 
 
 def _states(layout: Layout, chosen: ArrayLike | None, name: str) -> BoolArray:
