@@ -18,6 +18,7 @@ from pathlib import Path
 
 import _frame as frame
 
+from aceirl.files import replace
 from studies.observed import HIDDEN, hidden_run
 from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies
 
@@ -60,10 +61,10 @@ def tallies_of(name: str, options: argparse.Namespace) -> Iterator[Tally]:
             yield Tally(case, Promise(*promise), *counts)
         return
     found = list(tallies({name: ALL_RUNS[name]}, options.runs, options.workers))
-    yield from found
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps([astuple(tally) for tally in found]), encoding="utf-8")
+        replace(kept, json.dumps([astuple(tally) for tally in found]).encode())
+    yield from found
 
 
 def by_promise(found: list[Tally], report: frame.Report) -> None:
