@@ -176,7 +176,10 @@ def _foretold(turn: Turn) -> int | None:
 
 
 def least_episodes(settings: Settings, environment: Environment | None = None, *, horizon: int = 1) -> int:
-    """How many episodes the `policy` certificate takes if none of them ever leaves what is known."""
+    """How many episodes the `policy` certificate takes if none of them ever leaves what is known.
+
+    Once the expert is known in all the states there are, it holds whatever the number.
+    """
     steps = horizon if environment is None else environment.horizon
     target = settings.target(steps)
     losses = target.losses(steps)
