@@ -317,7 +317,7 @@ def cost_in_words(cost: Cost) -> list[str]:
     """A cost in a sentence or two, with where it comes from."""
     if cost.least_episodes is None:
         return [f"Without a certificate a run ends with its budget, {Settings().max_samples:,} samples by default."]
-    least = f"The certificate takes at least {cost.least_episodes} episodes, unless the expert is known everywhere before."
+    least = f"The certificate takes at least {cost.least_episodes} episodes, unless the expert is known everywhere."
     if cost.samples is None:
         return [least, f"How many more cannot be said yet, by {cost.source}."]
     assert cost.seconds is not None
