@@ -89,9 +89,12 @@ class Processes:
 
     def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """Runs come back as they finish, short ones a few at a time. What a process had when it died is done again."""
-        with suppress(BrokenProcessPool), self._at_work(get_ready, range(self.busy)) as ready:
-            compile_once(cells)  # while the processes load what they need
-            list(ready)
+        with self._at_work(get_ready, range(self.busy)) as ready:
+            try:
+                compile_once(cells)  # while the processes load what they need
+            finally:  # joblib fails in a thread of its own, aloud, if it is given up before it has begun
+                with suppress(BrokenProcessPool):
+                    list(ready)
         left = {cell.key: cell for cell in cells}
         while left:
             before = len(left)
