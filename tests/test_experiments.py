@@ -7,6 +7,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -237,6 +239,17 @@ def test_an_interrupt_before_the_first_run_stops_the_processes_without_a_word(
             next(Processes(2).outcomes(SMALL.cells()))
     assert [outcome.key for outcome in Processes(2).outcomes(SMALL.cells()[:1])] == [SMALL.cells()[0].key]
     assert capfd.readouterr() == ("", "")
+
+
+def test_processes_leave_an_interrupt_to_the_one_that_started_them() -> None:
+    """A terminal sends it to all; they would end with words of their own."""
+    script = (
+        "import signal; from aceirl.experiments.sweep import Processes, deaf_to_interrupts\n"
+        "with Processes(2)._at_work(signal.getsignal, [signal.SIGINT] * 2, deaf_to_interrupts()) as handlers:\n"
+        "    assert list(handlers) == [signal.SIG_IGN] * 2\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:

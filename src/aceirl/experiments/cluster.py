@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import signal
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ from typing import Any
 
 from aceirl.errors import InputError
 from aceirl.experiments.performing import Failed, Outcome, Work, perform
-from aceirl.experiments.sweep import compile_once
+from aceirl.experiments.sweep import compile_once, deaf_to_interrupts
 
 LOOK_AGAIN = 0.5  # seconds between two looks at whether the scheduler is still there
 
@@ -101,23 +99,10 @@ class LocalCluster:
 
         compile_once(cells)
         quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        with _deaf_to_interrupts():
+        with deaf_to_interrupts():
             local = distributed.LocalCluster(self.busy, threads_per_worker=1, **quiet)  # type: ignore[no-untyped-call]
         with local as cluster:
             yield from Cluster(cluster.scheduler_address).outcomes(cells)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started in here ignore Ctrl-C, which a terminal sends to all: this one ends them, in good order."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _outcome(future: Any, cell: Work) -> Outcome:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -89,7 +91,7 @@ class Processes:
 
     def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """Runs come back as they finish, short ones a few at a time. What a process had when it died is done again."""
-        with self._at_work(get_ready, range(self.busy)) as ready:
+        with self._at_work(get_ready, range(self.busy), deaf_to_interrupts()) as ready:
             try:
                 compile_once(cells)  # while the processes load what they need
             finally:  # joblib fails in a thread of its own, aloud, if it is given up before it has begun
@@ -114,18 +116,38 @@ class Processes:
             yield outcome
 
     @contextmanager
-    def _at_work(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Iterator[Any]]:
+    def _at_work(
+        self,
+        function: Callable[[Any], Any],
+        arguments: Iterable[Any],
+        beginning: AbstractContextManager[None] | None = None,
+    ) -> Iterator[Iterator[Any]]:
         """The values of a function, in any order. The processes begin at once, and give up what is not awaited."""
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
-            values = Parallel(return_as="generator_unordered")(delayed(function)(argument) for argument in arguments)
+            pool = Parallel(return_as="generator_unordered")
+            with beginning or nullcontext():
+                values = pool(delayed(function)(argument) for argument in arguments)
             try:
                 yield values
             finally:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # runs under way are given up: that is meant
                     values.close()
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in here ignore Ctrl-C, which a terminal sends to all: this one ends them, in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def compile_once(cells: Sequence[Work]) -> None:
