@@ -122,7 +122,8 @@ class Processes:
         arguments: Iterable[Any],
         beginning: AbstractContextManager[None] | None = None,
     ) -> Iterator[Iterator[Any]]:
-        """The values of a function, in any order. The processes begin at once, and give up what is not awaited."""
+        """The values of a function, in any order. The processes begin at once, within `beginning`, and give up what
+        nobody waits for."""
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", n_jobs=self.busy, inner_max_num_threads=1):
