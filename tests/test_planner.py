@@ -26,6 +26,7 @@ from aceirl.planner import (
     solve_constrained,
     solve_saddle,
 )
+from aceirl.planner.saddle import softness_of
 from aceirl.planner.threads import available
 from studies.saddle import best_value, conic_saddle, lower_bound, upper_bound, visits
 
@@ -374,3 +375,11 @@ def test_threads_are_as_many_as_cores_unless_less_is_asked_for(
     if omp is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", omp)
     assert available() == expected
+
+
+def test_answers_begin_softer_in_large_problems_and_the_more_so_the_more_actions_there_are() -> None:
+    assert softness_of((20, 50, 4), 0.05) == 1
+    few, some, many = (softness_of((20, 10**6, actions), 0.05) for actions in (2, 4, 10))
+    assert 1 < few < some < many == softness_of((20, 10**6, 100), 0.05)
+    assert softness_of((20, 10**6, 1), 0.05) == 1
+    assert softness_of((20, 10**6, 10), 0.01) < many

@@ -387,7 +387,7 @@ def solve_on_gpu(
         if lean
         else _whole_problem(mdp, weight, counts, explorer, fixed, policies)
     )
-    play = Play(mdp, problem, softness_of(math.prod(mdp.shape), tolerance), whole=not lean)
+    play = Play(mdp, problem, softness_of(mdp.shape, tolerance), whole=not lean)
     if policies is not None:
         play.problem = problem._replace(floor=attainable_floor(policies, play.rewards[0], problem.slack))
     if start is None:

@@ -76,6 +76,9 @@ LARGE, SOFTNESS_OF_LARGE = 1_000_000, 4.0
 COARSE, SOFTNESS_OF_COARSE = 0.04, 6.0
 """Softer still if the gap asked for is no smaller than this: that finds a rough plan sooner, and a fine one later."""
 
+SOFTNESS_OF_ACTIONS = 3.0
+"""Never softer than this times the logarithm of the number of actions: fewer need less, and get on worse with more."""
+
 FIRST_CHECK, PROGRESS = 16, 1.4
 """From this iteration on, at every power of two, the gap must have shrunk by this factor or softness is halved."""
 
@@ -492,11 +495,12 @@ def _check_start(start: SaddleStart | None, mdp: MDP, explorer: Episodes | Sampl
         raise InputError(f"start.explorer must have shape {list(mdp.shape)}, got {list(start.explorer.shape)}")
 
 
-def softness_of(size: int, tolerance: float) -> float:
-    """How soft the answers begin in a problem with so many entries, planned to that gap."""
-    if size < LARGE:
+def softness_of(shape: tuple[int, int, int], tolerance: float) -> float:
+    """How soft the answers begin in a problem of `shape` `(H, S, A)`, planned to that gap."""
+    if math.prod(shape) < LARGE:
         return 1.0
-    return SOFTNESS_OF_COARSE if tolerance >= COARSE else SOFTNESS_OF_LARGE
+    softest = SOFTNESS_OF_COARSE if tolerance >= COARSE else SOFTNESS_OF_LARGE
+    return max(1.0, min(softest, SOFTNESS_OF_ACTIONS * math.log(shape[2])))
 
 
 def checked_problem(
@@ -569,7 +573,7 @@ def _empty_state(graph: Graph, problem: Problem, mdp: MDP, tolerance: float) -> 
         totals=np.zeros(TOTALS),
     )
     state.totals[UPPER] = state.totals[CHECKED] = 1.0
-    state.totals[SOFTNESS] = softness_of(math.prod(shape), tolerance)
+    state.totals[SOFTNESS] = softness_of(shape, tolerance)
     if np.isfinite(problem.floor):
         state.rewards[0] = reward_ceiling(graph, problem.reward, state.pair[0], state.mass)
     return state
