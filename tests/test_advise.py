@@ -172,9 +172,8 @@ def test_with_bins_and_an_expert_cart_pole_is_rehearsed() -> None:
     assert advice.facts.binned
     assert advice.facts.states == 4
     assert not advice.facts.exact
-    assert any(
-        re.search(r"\bbins?\b", note) for note in advice.notes
-    )  # how many it is said of depends on the rehearsal
+    # Of how many bins it is said depends on how far the rehearsal got.
+    assert any(re.search(r"\bbins?\b", note) for note in advice.notes)
     assert advice.cost is not None
     assert "rehearsal" in advice.cost.source
     assert runs(advice.command, "--max-samples", "100")["samples"] >= 100
