@@ -40,7 +40,7 @@ def curve(environment: str, seed: int, pooled: bool) -> FloatArray:
         settings,
         regret=Truth(problem.mdp, problem.reward).regret,
     )
-    return np.array([(turn.record.samples, turn.record.regret) for turn in turns])
+    return np.array([(turn.record.samples, turn.regret) for turn in turns])
 
 
 def crossing(samples: FloatArray, regret: ArrayLike) -> float:

@@ -10,6 +10,7 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from strategies import SEEDS, counts, shapes
 
 from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
@@ -20,6 +21,7 @@ from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERE
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray
 from aceirl.protocols import Moves
+from aceirl.rewards import RewardMap
 from aceirl.settings import Settings
 
 SHAPES = shapes(max_horizon=4, max_states=4, max_actions=4)
@@ -36,6 +38,27 @@ def estimates(draw: st.DrawFn) -> Estimate:
 def drawn_reward(rng: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:
     """Numbers of any sign, or a few ones among zeros, which make for ties."""
     return rng.normal(size=shape) if rng.random() < 0.5 else (rng.random(shape) < 0.3).astype(np.float64)
+
+
+def tables(shape: tuple[int, ...]) -> RewardMap:
+    """Rewards `[H or 1, S, A]` as their own parameters."""
+    none, identity = np.zeros(0, dtype=np.int64), sparse.eye_array(math.prod(shape), format="csr")
+    horizon, n_states, n_actions = shape
+    return RewardMap("table", (horizon, n_states, n_actions), none, none, identity, None, hurries=False)
+
+
+def losses(
+    likelihood: Likelihood,
+    rewards: FloatArray,
+    prices: FloatArray,
+    limit: float = np.inf,
+    common: FloatArray | float = 0.0,
+) -> FloatArray:
+    """The losses of rewards `[N, H or 1, S, A]` that are said to have a reward `[H or 1, S, A]` in common."""
+    over = tables(rewards.shape[1:])
+    shared = likelihood.common(over, np.broadcast_to(common, rewards.shape[1:]).ravel())
+    by_rate = np.repeat(prices[:, None], len(ERROR_RATES), axis=1)
+    return likelihood.losses(over, rewards.reshape(len(rewards), -1), by_rate, limit, shared)
 
 
 class Place(NamedTuple):
@@ -111,18 +134,18 @@ def test_the_loss_is_what_the_formulas_say(estimate: Estimate, seed: int) -> Non
     rewards = np.stack([drawn_reward(rng, shape) for _ in range(3)])
     by_rate = np.array([[sums(estimate, reward, rate) for rate in ERROR_RATES] for reward in rewards])
     for k, reward in enumerate(rewards):
-        losses = by_rate[k, :, 0] + ERROR_PRICE
-        assert likelihood.loss(reward) == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        lost = by_rate[k, :, 0] + ERROR_PRICE
+        assert likelihood.loss(reward) == pytest.approx(lost.min(), rel=1e-7, abs=1e-9)
         judged = likelihood.judged(reward)
-        assert judged.loss == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        assert judged.loss == pytest.approx(lost.min(), rel=1e-7, abs=1e-9)
         best = int(np.flatnonzero(judged.error_rate == ERROR_RATES)[0])
-        assert losses[best] == pytest.approx(losses.min(), rel=1e-7, abs=1e-9)
+        assert lost[best] == pytest.approx(lost.min(), rel=1e-7, abs=1e-9)
         assert judged.expected == pytest.approx(by_rate[k, best, 1], rel=1e-6, abs=1e-8)
         assert judged.variance == pytest.approx(by_rate[k, best, 2], rel=1e-6, abs=1e-8)
         assert judged.variance >= 0
     prices = rng.random(3)
     expected = (by_rate[:, :, 0] + ERROR_PRICE).min(axis=1) + prices
-    np.testing.assert_allclose(likelihood.losses(rewards, prices, np.inf), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(losses(likelihood, rewards, prices), expected, rtol=1e-7, atol=1e-9)
 
 
 @given(estimates(), SEEDS)
@@ -132,7 +155,7 @@ def test_states_from_which_nothing_is_paid_need_no_look(estimate: Estimate, seed
     rewards = np.zeros((shape[1], 1, *shape[1:]))
     rewards[np.arange(shape[1]), 0, np.arange(shape[1])] = 1.0
     likelihood, none = Likelihood(estimate), np.zeros(shape[1])
-    whole = likelihood.losses(rewards, none, np.inf)
+    whole = losses(likelihood, rewards, none)
     alone = [likelihood.loss(reward) for reward in rewards]
     np.testing.assert_allclose(whole, alone, rtol=1e-12, atol=1e-12)
     place = int(np.random.default_rng(seed).integers(shape[1]))
@@ -142,9 +165,43 @@ def test_states_from_which_nothing_is_paid_need_no_look(estimate: Estimate, seed
     )
     assert whole[place] == pytest.approx(expected, rel=1e-7, abs=1e-9)
     limit = float(np.median(whole))
-    cut = likelihood.losses(rewards, none, limit)
+    cut = losses(likelihood, rewards, none, limit)
     np.testing.assert_array_equal(cut[whole <= limit], whole[whole <= limit])
     assert (cut[whole > limit] > limit).all()
+
+
+@given(estimates(), SEEDS)
+def test_it_is_all_the_same_what_rewards_are_said_to_have_in_common(estimate: Estimate, seed: int) -> None:
+    """By the formulas, whatever the limit; the reward in common may pay anything, all of theirs or nothing of it."""
+    rng, (_, n_states, n_actions) = np.random.default_rng(seed), estimate.mdp.shape
+    shared = drawn_reward(rng, (1, n_states, n_actions))
+    changed = np.array([drawn_reward(rng, shared.shape) * (rng.random((n_states, 1)) < 0.4) for _ in range(5)])
+    rewards, prices = np.concatenate((shared[None], shared + changed, changed)), rng.random(11)
+    likelihood = Likelihood(estimate)
+    expected = prices + [likelihood.loss(reward) for reward in rewards]
+    for common in (shared, rng.normal() * shared, 0.0, np.full_like(shared, rng.normal())):
+        np.testing.assert_allclose(losses(likelihood, rewards, prices, np.inf, common), expected, rtol=1e-9, atol=1e-9)
+        for limit in np.quantile(expected, [0.1, 0.5, 0.9]) + 1e-6:
+            cut = losses(likelihood, rewards, prices, float(limit), common)
+            np.testing.assert_allclose(cut[expected <= limit], expected[expected <= limit], rtol=1e-9, atol=1e-9)
+            assert (cut[expected > limit + 1e-8] > limit).all()
+            assert (cut <= expected + 1e-8).all()
+
+
+@pytest.mark.parametrize("name", ["gridworld", "four-paths", "double-chain", "random-mdp"])
+def test_what_is_common_is_right_long_after_its_values_grow_alike(name: str) -> None:
+    """Many steps, rewards that are paid for at every one, and others that differ from them in one or two places."""
+    estimate = long_estimate(name)
+    likelihood, rng = Likelihood(estimate), np.random.default_rng(1)
+    shared = np.zeros((1, *estimate.mdp.shape[1:]))
+    shared[0, rng.integers(shared.shape[1], size=2)] = 1.0
+    rewards = np.repeat(shared[None], 12, axis=0)
+    for reward in rewards:
+        reward[0, rng.integers(shared.shape[1])] += rng.choice([1.0, -1.0, 0.5])
+    expected = [likelihood.loss(np.repeat(reward, estimate.mdp.horizon, axis=0)) for reward in rewards]
+    found = losses(likelihood, rewards, np.zeros(len(rewards)), np.inf, shared)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+    assert 0 < likelihood.common(tables(shared.shape), shared.ravel()).steps <= estimate.mdp.horizon
 
 
 @given(estimates(), SEEDS)
@@ -152,9 +209,9 @@ def test_a_limit_saves_work_and_changes_nothing_below_it(estimate: Estimate, see
     rng = np.random.default_rng(seed)
     rewards, prices = np.stack([drawn_reward(rng, estimate.mdp.shape) for _ in range(4)]), rng.random(4)
     likelihood = Likelihood(estimate)
-    whole = likelihood.losses(rewards, prices, np.inf)
+    whole = losses(likelihood, rewards, prices)
     limit = float(np.median(whole))
-    cut = likelihood.losses(rewards, prices, limit)
+    cut = losses(likelihood, rewards, prices, limit)
     below = whole <= limit
     np.testing.assert_array_equal(cut[below], whole[below])
     assert (cut[~below] > limit).all()
@@ -282,13 +339,18 @@ def test_answers_of_one_state_count_as_many_only_up_to_a_point() -> None:
         assert Likelihood(many).loss(paid_in(1)) == pytest.approx(weight * Likelihood(few).loss(paid_in(1)))
 
 
-@pytest.mark.parametrize("name", ["gridworld", "four-paths", "double-chain", "random-mdp"])
-def test_a_reward_for_all_steps_is_judged_as_the_same_reward_written_out_step_by_step(name: str) -> None:
-    """Written out, no step is left out; in one piece, the sweep ends once all values grow alike."""
+def long_estimate(name: str) -> Estimate:
+    """What a thousand samples say of an environment in which episodes are long."""
     problem = make(name, seed=1, horizon=40)
     settings = Settings(max_samples=1_000, certify=None, infer_after_growth=10.0)
     *_, turn = learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings)
-    estimate = turn.belief.estimate
+    return turn.belief.estimate
+
+
+@pytest.mark.parametrize("name", ["gridworld", "four-paths", "double-chain", "random-mdp"])
+def test_a_reward_for_all_steps_is_judged_as_the_same_reward_written_out_step_by_step(name: str) -> None:
+    """Written out, no step is left out; in one piece, the sweep ends once all values grow alike."""
+    estimate = long_estimate(name)
     likelihood, rng = Likelihood(estimate), np.random.default_rng(0)
     for _ in range(20):
         reward = np.zeros((1, *estimate.mdp.shape[1:]))

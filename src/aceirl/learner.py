@@ -55,7 +55,7 @@ from aceirl.sources import (
 )
 from aceirl.support import Support, support_of
 from aceirl.transfer import KnownProcess, Transfer, named_process, process_of_env, transfer
-from aceirl.turns import Record, Turn
+from aceirl.turns import Record, Turn, last_measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,8 +103,12 @@ class Result:
 
     @property
     def regret(self) -> float | None:
-        """What the policy loses by the truth, as a share of the range of returns; None if no truth is known."""
-        return self.records[-1].regret
+        """What the policy loses by the truth, as a share of the range of returns; None if no truth is known.
+
+        Of a run that was interrupted it is the last that was measured: see `Record`.
+        """
+        measured = last_measured(self.records)
+        return None if measured is None else measured.regret
 
     @property
     def explanation(self) -> Explanation | None:
@@ -146,7 +150,7 @@ class Result:
         last = self.records[-1]
         return (
             f"<Result: {last.samples:,} steps, {last.answers:,} answers, stopped by {self.stopped}"
-            f"{'' if last.regret is None else f', regret {last.regret:.3f}'}>"
+            f"{'' if self.regret is None else f', regret {self.regret:.3f}'}>"
         )
 
     @cached_property
@@ -510,7 +514,7 @@ def _result(
             last = turn
             advance(turn.record)
             if callback and callback(turn) is True:
-                records[-1] = replace(turn.record, stopped=turn.record.stopped or "callback")
+                records[-1] = replace(turn.record, stopped=turn.record.stopped or "callback", regret=turn.regret)
                 break
     assert last is not None
     return Result(last.policy, _promise(last), records, last, task, folder)
@@ -589,25 +593,31 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
     text = TextColumn("{task.description}", table_column=Column(overflow="fold", no_wrap=False))
     with Progress(BarColumn(20), text, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting; the first run on a machine compiles for a minute", total=settings.max_samples)
-        yield lambda record: bar.update(task, completed=record.samples, description=_status(record, goal))
+        status = _Status(goal)
+        yield lambda record: bar.update(task, completed=record.samples, description=status.of(record))
 
 
 class _Lines:
     """Where there is no terminal: a line every ten seconds."""
 
     def __init__(self, goal: float) -> None:
-        self.goal, self.last = goal, time.monotonic()
+        self.status, self.last = _Status(goal), time.monotonic()
 
     def advance(self, record: Record) -> None:
+        text = self.status.of(record)
         if time.monotonic() - self.last >= LINE_EVERY:
             self.last = time.monotonic()
-            print(_status(record, self.goal), file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
 
-def _status(record: Record, goal: float) -> str:
-    regret = "" if record.regret is None else f" · regret {record.regret:.3f}"
-    return f"{record.samples:,} samples · {record.answers:,} answers · {_certificates(record, goal)}{regret}"
+class _Status:
+    """A record in a line, beside what is asked for; with the regret that was measured last."""
 
+    def __init__(self, goal: float) -> None:
+        self.goal, self.regret = goal, ""
 
-def _certificates(record: Record, goal: float) -> str:
-    return " · ".join(f"{kind} {value:.3g}/{goal:.3g}" for kind, value in record.certificates.items())
+    def of(self, record: Record) -> str:
+        if record.regret is not None:
+            self.regret = f" · regret {record.regret:.3f}"
+        certified = " · ".join(f"{kind} {value:.3g}/{self.goal:.3g}" for kind, value in record.certificates.items())
+        return f"{record.samples:,} samples · {record.answers:,} answers · {certified}{self.regret}"

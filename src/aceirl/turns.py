@@ -30,9 +30,11 @@ from aceirl.settings import Settings
 
 @dataclass(frozen=True)
 class Record:
-    """One iteration, in numbers. `regret` is None where no truth is known; `stopped` is None while the run goes on.
+    """One iteration, in numbers. `stopped` is None while the run goes on.
 
-    `certificates` has the value of the kind that the run shall stop on and, in the last record, of all kinds.
+    `regret` is None where no truth is known or it was not measured: it is whenever a reward is inferred, at the end,
+    and after every iteration of a run that shall stop on it. `certificates` has the value of the kind that the run
+    shall stop on and, in the last record, of all kinds.
     """
 
     iteration: int
@@ -58,6 +60,11 @@ class Record:
         certified = "".join(f" · {kind} {value:.3g}" for kind, value in self.certificates.items())
         regret = "" if self.regret is None else f" · regret {self.regret:.3f}"
         return f"{self.samples:,} samples · {self.answers:,} answers{certified}{regret}"
+
+
+def last_measured(records: Sequence[Record]) -> Record | None:
+    """The last record that has a regret; None if no truth is known."""
+    return next((record for record in reversed(records) if record.regret is not None), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +263,12 @@ class Turn:
         assert isinstance(found, CertificateKind)
         return found.explain(self.belief)
 
+    @property
+    def _is_measured(self) -> bool:
+        """Whether the record has the regret: to work out a policy takes as long as the rest of a short episode."""
+        asked = self.settings.until_regret is not None
+        return asked or self.stopped is not None or self.inferred_at == self.counts.samples
+
     @cached_property
     def record(self) -> Record:
         """The turn in numbers."""
@@ -269,7 +282,7 @@ class Turn:
             answers=belief.estimate.kind.given(counts),
             bound=belief.accuracy,
             certificates=certificates,
-            regret=self.regret,
+            regret=self.regret if self._is_measured else None,
             infeasibility=belief.recovered.infeasibility,
             planner_gap=self.planner_evidence.get("gap"),
             planning_seconds=self.planning_seconds,

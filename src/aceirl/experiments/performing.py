@@ -181,8 +181,8 @@ def _turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
     truth = Truth(problem.mdp, problem.reward)
     if not cell.reward_free:
         for turn in learn(environment, expert, cell.settings, regret=truth.regret):
-            assert turn.record.regret is not None
-            yield turn, turn.record.regret
+            assert turn.regret is not None
+            yield turn, turn.regret
         return
     for turn in learn(environment, expert, cell.settings):
         yield turn, truth.regret(_planned(turn, truth))
@@ -201,8 +201,8 @@ def _gym_turns(cell: Cell) -> Iterator[tuple[Turn, float]]:
         regret = task.regret or own_regret(task)
         settings = settings_for(task, cell.settings)
         for turn in learn(task.environment, task.expert, settings, regret=regret):
-            assert turn.record.regret is not None
-            yield turn, turn.record.regret
+            assert turn.regret is not None
+            yield turn, turn.regret
 
 
 def _planned(turn: Turn, truth: Truth) -> IntArray:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.spaces import Entries, RewardMap
 
 INDIFFERENCE = 0.01
 """`ρ`: the share of the range of values that an expert takes no notice of."""
@@ -52,7 +54,56 @@ SETTLED = 1e-12
 ROUNDING = 1e-9
 """By how many nats a sum may be off that was added up in another order, and more."""
 
+
+class _Data(NamedTuple):
+    """What compiled sweeps are told of an estimate.
+
+    `answers [H, S, A]` is what each answer counts for and `earlier [H, S, A]` what those of a step and of all before it
+    do; the latter is empty if rows differ by step. `asked [H+1, S]` is whether there are answers at a step or, in the
+    last row, at any. `visits` is `[1, S, A]`, or `[H, S, A]` if rows differ by step. The states with an action that may
+    lead to `s` are `leading[leading_first[s]:leading_first[s + 1]]`; both are empty if rows differ by step.
+    """
+
+    indptr: IntArray
+    successors: NDArray[np.int32]
+    probabilities: FloatArray
+    stride: int
+    answers: FloatArray
+    earlier: FloatArray
+    asked: BoolArray
+    visits: FloatArray
+    leading_first: IntArray
+    leading: IntArray
+
+
+class Common(NamedTuple):
+    """A reward that others have in common, worked out: from where they pay nothing else, all is as it says.
+
+    Its parameters are `theta [n]`. With `k + 1` steps left `v[k]` are the values `[S]` of `reward [S, A]`, `q[k]` those
+    of the actions `[S, A]`, -inf where one was not tried, and `noise[k]` is what the errors of the rows `[S]` add to
+    the square of the unit of a lag. That is for `steps` steps; with each one more all values rise by `growth`. With
+    `still` steps left or more the values do not change any more.
+
+    The answers of a state cost `least [S, E]` or more, at each error rate, in whatever range the values of other states
+    lie; and just that, unless the state is one of those that are `unsettled`, in order.
+    """
+
+    theta: FloatArray
+    reward: FloatArray
+    v: FloatArray
+    q: FloatArray
+    noise: FloatArray
+    least: FloatArray
+    unsettled: IntArray
+    steps: int
+    growth: float
+    still: int
+
+
 _NOTHING: FloatArray = np.zeros((0, 0))
+_NO_COMMON = Common(
+    np.zeros(0), _NOTHING, _NOTHING, np.zeros((0, 0, 0)), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0, 0.0, 0
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +123,28 @@ class Likelihood:
     estimate: Estimate
 
     @cached_property
-    def _rows(self) -> tuple[IntArray, NDArray[np.int32], FloatArray, int]:
-        return self.estimate.mdp.transitions.rows
+    def _data(self) -> _Data:
+        mdp, answers, visits = self.estimate.mdp, self._answers, self.estimate.row_visits
+        asked, leading = np.asarray(answers.any(axis=2)), self._leading
+        return _Data(
+            *mdp.transitions.rows,
+            answers=answers,
+            earlier=np.cumsum(answers, axis=0) if mdp.stationary else answers[:0],
+            asked=np.vstack((asked, asked.any(axis=0))),
+            visits=np.ascontiguousarray(visits[:1] if mdp.stationary else visits, dtype=np.float64),
+            leading_first=leading[0],
+            leading=leading[1],
+        )
+
+    @property
+    def _leading(self) -> tuple[IntArray, IntArray]:
+        """`leading_first` and `leading`: see `_Data`."""
+        mdp = self.estimate.mdp
+        if not mdp.stationary:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        states = np.repeat(np.arange(mdp.transitions.n_rows) // mdp.n_actions, np.diff(mdp.transitions.indptr))
+        pairs = np.unique(mdp.transitions.successors.astype(np.int64) * mdp.n_states + states)
+        return np.searchsorted(pairs, np.arange(mdp.n_states + 1) * mdp.n_states), pairs % mdp.n_states
 
     @cached_property
     def _answers(self) -> FloatArray:
@@ -84,57 +155,27 @@ class Likelihood:
         given = np.maximum(1.0, answers.sum(axis=(0, 2)))
         return np.asarray(answers * (np.minimum(1 + np.log(given), MOST_WEIGHT) / given)[None, :, None])
 
-    @cached_property
-    def _earlier(self) -> FloatArray:
-        """`[H, S, A]`: what the answers of a step and of all before it count for; empty if rows differ by step."""
-        answers = self._answers
-        return np.cumsum(answers, axis=0) if self.estimate.mdp.stationary else answers[:0]
+    def common(self, over: RewardMap, theta: FloatArray) -> Common:
+        """What the reward of parameters `[n]` makes of the answers, for `losses` of others that differ a little.
 
-    @cached_property
-    def _asked(self) -> tuple[IntArray, IntArray]:
-        """Where there are answers: at step `h` in the states `second[first[h]:first[h + 1]]`, in order; those with an
-        answer at any step come last, from `first[-1]` on."""
-        asked = np.asarray(self._answers.any(axis=2))
-        steps, states = np.nonzero(np.vstack((asked, asked.any(axis=0))))
-        return np.searchsorted(steps, np.arange(len(asked) + 1)), states
-
-    @cached_property
-    def _visits(self) -> FloatArray:
-        """`[1, S, A]`, or `[H, S, A]` if rows differ from step to step."""
-        visits = self.estimate.row_visits
-        return np.ascontiguousarray(visits[:1] if self.estimate.mdp.stationary else visits, dtype=np.float64)
-
-    @cached_property
-    def _leading(self) -> tuple[IntArray, IntArray]:
-        """The states with an action that may lead to `s` are `second[first[s]:first[s + 1]]`; both are empty if rows
-        differ by step."""
-        mdp = self.estimate.mdp
-        if not mdp.stationary:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        states = np.repeat(np.arange(mdp.transitions.n_rows) // mdp.n_actions, np.diff(mdp.transitions.indptr))
-        pairs = np.unique(mdp.transitions.successors.astype(np.int64) * mdp.n_states + states)
-        return np.searchsorted(pairs, np.arange(mdp.n_states + 1) * mdp.n_states), pairs % mdp.n_states
-
-    @cached_property
-    def _unpaid(self) -> FloatArray:
-        """`[S]`: what the answers of each state cost where nothing is ever paid from there on and every action is as
-        good as any other; empty if rows differ by step."""
-        mdp = self.estimate.mdp
-        if not mdp.stationary:
-            return np.zeros(0)
-        tried = np.diff(mdp.transitions.indptr).reshape(mdp.shape[1:]) > 0
-        given = np.where(tried, self._answers.sum(axis=0), 0.0).sum(axis=1)
-        return np.asarray(given * np.log(np.maximum(1, tried.sum(axis=1))))
+        Where it, or the rows, are not the same at every step, there is nothing to be gained.
+        """
+        mdp, reward = self.estimate.mdp, over.steps(theta)
+        if not mdp.stationary or len(reward) != 1:
+            return _NO_COMMON
+        v, q, noise, none = (np.empty(shape) for shape in (mdp.shape[:2], mdp.shape, mdp.shape[:2], (1, 0)))
+        kept = _NO_COMMON._replace(theta=theta, reward=reward[0], v=v, q=q, noise=noise)
+        all_states, sums = np.arange(mdp.n_states), none
+        steps, growth = _sweep(self._data, reward, all_states, kept, True, none[0], sums, _NOTHING, np.inf)
+        least = np.zeros((mdp.n_states, len(ERROR_RATES)))
+        unsettled = _add_least(self._data, v, q, noise, steps, ERROR_RATES, least)
+        still = (mdp.horizon + 1 if growth else steps) if reward.any() else 0
+        return kept._replace(least=least, unsettled=unsettled, steps=steps, growth=growth, still=still)
 
     def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
         """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
         sums, all_states = np.zeros((n, len(rates))), np.arange(self.estimate.mdp.n_states)
-        (asked_first, asked), (leading_first, leading) = self._asked, self._leading
-        answers, earlier, visits = self._answers, self._earlier, self._visits
-        _sweep(
-            *self._rows, reward, all_states, leading_first, leading, answers, earlier, asked_first, asked, visits,
-            rates, sums, lag, np.inf,
-        )  # fmt: skip
+        _sweep(self._data, reward, all_states, _NO_COMMON, False, rates, sums, lag, np.inf)
         return sums
 
     def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
@@ -151,18 +192,17 @@ class Likelihood:
         """Minus the log-likelihood of all answers at the likeliest error rate, with its price."""
         return float((self._sums(reward, ERROR_RATES, 1)[0] + ERROR_PRICE).min())
 
-    def losses(self, rewards: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
-        """`[N]`: the loss of each of many `rewards [N, H or 1, S, A]`, plus its price `[N]`, or `[N, E]` by error rate.
+    def losses(
+        self, over: RewardMap, thetas: FloatArray, prices: FloatArray, limit: float, common: Common
+    ) -> FloatArray:
+        """`[N]`: the loss of each reward of parameters `thetas [N, n]`, plus its prices `[N, E]` by error rate.
 
-        What is sure to be above the limit is not worked out to the end.
+        What is sure to be above the limit is not worked out to the end. It is all the same which reward they are said
+        to have in `common`, but for the time it takes.
         """
-        found = prices.reshape(len(rewards), -1) + ERROR_PRICE
-        (asked_first, asked), (leading_first, leading) = self._asked, self._leading
-        answers, earlier, visits = self._answers, self._earlier, self._visits
-        _sweep_all(
-            *self._rows, rewards, leading_first, leading, self._unpaid, answers, earlier, asked_first, asked, visits,
-            ERROR_RATES, found, limit,
-        )  # fmt: skip
+        found = prices + ERROR_PRICE
+        table = np.empty((over.matrix.shape[0] // (over.shape[1] * over.shape[2]), *over.shape[1:]))
+        _sweep_all(self._data, *over.entries, thetas, table, common, ERROR_RATES, found, limit)
         return np.asarray(found.min(axis=1))
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
@@ -182,115 +222,123 @@ class Likelihood:
         anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
         given = self._answers * known
         flow = given - given.sum(axis=2)[:, :, None] * anything
-        _push(*self._rows, anything, flow)
+        _push(*self.estimate.mdp.transitions.rows, anything, flow)
         return np.asarray(flow)
 
 
 @compiled
 def _sweep(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
+    data: _Data,
     reward: FloatArray,
-    paid_from: IntArray,
-    leading_first: IntArray,
-    leading: IntArray,
-    answers: FloatArray,
-    earlier: FloatArray,
-    asked_first: IntArray,
-    asked: IntArray,
-    visits: FloatArray,
+    affected: IntArray,
+    common: Common,
+    keeping: bool,
     rates: FloatArray,
     sums: FloatArray,
     lag: FloatArray,
     limit: float,
-) -> None:
+) -> tuple[int, float]:
     """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
 
-    From all states but those of `paid_from`, in order, nothing is ever paid: every action is as good as any other. So
-    only these are looked at, and those that were `asked` about: see `Likelihood._asked`. Where reward and rows are the
-    same at every step, the value of a state is worked out anew only if one of those it is `leading` to has changed.
-    `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It ends early where all sums are above
-    the `limit`: they only ever grow. And where reward and rows are the same at every step, it ends once the values of
-    all states grow by the same amount from step to step: they then do so for ever, so the step before stands for all
-    `earlier` ones.
+    Of the states that are not `affected`, values are those of what is `common`, and only those are judged that are
+    unsettled by it. Where reward and rows are the same at every step, the value of a state is worked out anew only if
+    one of those it leads to has changed. `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It
+    ends early where all sums are above the `limit`: they only ever grow. And where reward and rows are the same at
+    every step, it ends once the values of all states grow by the same amount from step to step: they then do so for
+    ever, so the step before stands for all `earlier` ones.
+
+    With `keeping` nothing is judged, and what is worked out is written into `common`. Returned are for how many steps
+    it was, and by how much values grow with each one more.
     """
+    answers, earlier, visits, indptr, stride = data.answers, data.earlier, data.visits, data.indptr, data.stride
+    successors, probabilities, asked = data.successors, data.probabilities, data.asked
+    common_v, common_q, common_noise = common.v, common.q, common.noise
     horizon, n_states, n_actions = answers.shape
-    v, alike = np.zeros((2, n_states)), reward.shape[0] == 1
-    settled, paid, nothing = False, 0.0, len(paid_from) < n_states
+    v, alike, others = np.zeros((2, n_states)), reward.shape[0] == 1, len(affected) < n_states
+    own, looked_at = _with_own(affected, common.unsettled, n_states) if others else (affected >= 0, affected)
+    settled, paid = False, 0.0
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     luck, logs = np.ones(n_actions + 1), np.full((len(rates), n_actions + 1, 2, 2), np.nan)
-    unpaid, changing = np.full((len(rates), n_actions + 1), np.nan), np.ones(n_states, dtype=np.bool_)
+    changing = np.ones(n_states, dtype=np.bool_)
     for tried in range(3, n_actions + 1):
         luck[tried] = 1.0 + np.log(tried - 1.0)
     for h in range(horizon - 1, -1, -1):
-        if sums[0].min() > limit:
-            return
+        if len(rates) and sums[0].min() > limit:
+            break
         here, later = v[h % 2], v[(h + 1) % 2]
-        pooled, step = 0 if visits.shape[0] == 1 else h, 0 if alike else h
-        counted = earlier[h] if settled else answers[h]
+        left, pooled, step = horizon - 1 - h, 0 if visits.shape[0] == 1 else h, 0 if alike else h
+        known = min(left, common.steps - 1)
+        if others and left <= common.still:
+            for s in range(n_states):
+                here[s] = common_v[known, s] + (left - known) * common.growth
+        counted, judging = (earlier[h], asked[horizon]) if settled else (answers[h], asked[h])
         if h == horizon - 1 or not alike:
             paid = _span(reward[step].ravel())
-        judging = asked[asked_first[horizon] :] if settled else asked[asked_first[h] : asked_first[h + 1]]
-        span = max(_span_of(later, paid_from, nothing), paid) if len(judging) else 0.0
-        to_pay, to_judge = 0, 0
-        while to_pay < len(paid_from) or to_judge < len(judging):
-            next_paid = paid_from[to_pay] if to_pay < len(paid_from) else n_states
-            next_judged = judging[to_judge] if to_judge < len(judging) else n_states
-            s, judged = min(next_paid, next_judged), next_judged <= next_paid
-            to_judge += judged
-            if next_judged < next_paid:
-                _add_unpaid(indptr, h * stride + s * n_actions, counted, s, rates, unpaid, sums)
-                continue
-            to_pay += 1
-            if not (judged or changing[s]):
-                here[s] = later[s]
-                continue
-            best, tried, given = -np.inf, 0, 0.0
-            mean, square = 0.0, 0.0
-            last = np.uint64(indptr[h * stride + s * n_actions])
-            for a in range(n_actions):
-                # Unsigned numbers need no look at whether they count from the end.
-                first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
-                q[a] = -np.inf
-                if first == last:
+        span = -1.0
+        for s in looked_at:
+            judged = judging[s]
+            best, tried, given, noise = -np.inf, 0, 0.0, 0.0
+            if own[s]:
+                if not (judged or keeping or changing[s]):
+                    here[s] = later[s]
                     continue
-                value, m, m2 = reward[step, s, a], 0.0, 0.0
-                if judged:
-                    for k in range(first, last):
-                        x = later[np.uint32(successors[k])]
-                        part = probabilities[k] * x
-                        value += part
-                        m += part
-                        m2 += part * x
-                    spread[a] = max(0.0, m2 - m * m)
-                    mean += m
-                    square += m2
-                    given += counted[s, a]
-                else:
-                    for k in range(first, last):
-                        value += probabilities[k] * later[np.uint32(successors[k])]
-                q[a] = value
-                tried += 1
-                best = max(best, value)
-            if tried == 0:
+                mean, square = 0.0, 0.0
+                last = np.uint64(indptr[h * stride + s * n_actions])
                 for a in range(n_actions):
-                    best = max(best, reward[step, s, a])
-            here[s] = best
-            if tried < 2 or given == 0.0:
+                    # Unsigned numbers need no look at whether they count from the end.
+                    first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
+                    q[a] = -np.inf
+                    if first == last:
+                        continue
+                    value, m, m2 = reward[step, s, a], 0.0, 0.0
+                    if judged or keeping:
+                        for k in range(first, last):
+                            x = later[np.uint32(successors[k])]
+                            part = probabilities[k] * x
+                            value += part
+                            m += part
+                            m2 += part * x
+                        spread[a] = max(0.0, m2 - m * m)
+                        mean += m
+                        square += m2
+                        given += counted[s, a]
+                    else:
+                        for k in range(first, last):
+                            value += probabilities[k] * later[np.uint32(successors[k])]
+                    q[a] = value
+                    tried += 1
+                    best = max(best, value)
+                if tried == 0:
+                    for a in range(n_actions):
+                        best = max(best, reward[step, s, a])
+                here[s] = best
+                if tried >= 2 and (judged or keeping):
+                    # What is not known of a row is guessed from the other actions of the state, as one observation.
+                    mean, square = mean / tried, square / tried
+                    elsewhere = max(0.0, square - mean * mean)
+                    largest, total = 0.0, 0.0
+                    for a in range(n_actions):
+                        if q[a] > -np.inf:
+                            n = visits[pooled, s, a]
+                            error = (n * spread[a] + elsewhere) / ((n + 1.0) * n)
+                            total += error
+                            largest = max(largest, error)
+                    noise = luck[tried] * (largest + total / tried)
+                if keeping:
+                    common_v[left, s], common_q[left, s], common_noise[left, s] = best, q, noise
+                    continue
+            elif judged:
+                best, noise = common_v[known, s], common_noise[known, s]
+                for a in range(n_actions):
+                    q[a] = common_q[known, s, a]
+                    if q[a] > -np.inf:
+                        tried += 1
+                        given += counted[s, a]
+            if not judged or tried < 2 or given == 0.0:
                 continue
-            # What is not known of a row is guessed from the other actions of the state, as one more observation.
-            mean, square = mean / tried, square / tried
-            elsewhere = max(0.0, square - mean * mean)
-            largest, total = 0.0, 0.0
-            for a in range(n_actions):
-                if q[a] > -np.inf:
-                    n = visits[pooled, s, a]
-                    error = (n * spread[a] + elsewhere) / ((n + 1.0) * n)
-                    total += error
-                    largest = max(largest, error)
-            unit = np.sqrt((INDIFFERENCE * span) ** 2 + luck[tried] * (largest + total / tried) + 1e-300)
+            if span < 0.0:
+                span = max(_span(later), paid)
+            unit = np.sqrt((INDIFFERENCE * span) ** 2 + noise + 1e-300)
             total = 0.0
             for a in range(n_actions):
                 share[a] = 1.0 if q[a] == best else np.exp((q[a] - best) / unit) if q[a] > -np.inf else 0.0
@@ -319,10 +367,32 @@ def _sweep(
                         if answers[at, s, a] > 0.0 and q[a] > -np.inf and not lag[at, s] > behind:
                             lag[at, s] = behind
         if settled:
-            return
-        settled = alike and earlier.shape[0] > 0 and _grow_alike(here, later, paid_from, nothing)
-        if alike and leading_first.size:
-            _mark_changing(here, later, paid_from, leading_first, leading, changing)
+            break
+        if not alike or earlier.shape[0] == 0:
+            continue
+        if not others or left >= common.steps:
+            growth, spread_of_it, largest = _growth(here, later, affected)
+            if others:
+                growth, spread_of_it = common.growth, max(spread_of_it, abs(growth - common.growth))
+            settled = spread_of_it <= SETTLED * largest
+            if settled and keeping:
+                # What is due to rounding alone is no growth.
+                return left + 1, growth if abs(growth) > SETTLED * largest else 0.0
+        if others and left < common.still:
+            changing[affected] = True
+        else:
+            _mark_changing(here, later, affected, data.leading_first, data.leading, changing)
+    return horizon, 0.0
+
+
+@compiled
+def _with_own(affected: IntArray, unsettled: IntArray, n_states: int) -> tuple[BoolArray, IntArray]:
+    """Whether each state is affected, and those that are so or are unsettled, in order."""
+    own = np.zeros(n_states, dtype=np.bool_)
+    own[affected] = True
+    looked_at = own.copy()
+    looked_at[unsettled] = True
+    return own, np.flatnonzero(looked_at)
 
 
 @compiled
@@ -335,44 +405,13 @@ def _span(values: FloatArray) -> float:
 
 
 @compiled
-def _span_of(values: FloatArray, states: IntArray, nothing: bool) -> float:
-    """The largest value of these states less the smallest; with `nothing`, there are others, which have none."""
-    least, most = (0.0, 0.0) if nothing else (values[states[0]], values[states[0]])
-    for s in states:
-        least, most = min(least, values[s]), max(most, values[s])
-    return float(most - least)
-
-
-@compiled
-def _add_unpaid(
-    indptr: IntArray, row: int, counted: FloatArray, s: int, rates: FloatArray, unpaid: FloatArray, sums: FloatArray
-) -> None:
-    """Add the answers `counted[s]` of a state whose rows begin at `row`, where every action is as good as any other.
-
-    `unpaid [E, A+1]` keeps what an answer costs by the number of actions that were tried.
-    """
-    tried, n_actions = 0, counted.shape[1]
-    for a in range(n_actions):
-        tried += indptr[row + a] < indptr[row + a + 1]
-    if tried >= 2:
-        for a in range(n_actions):
-            if counted[s, a] != 0.0 and indptr[row + a] < indptr[row + a + 1]:
-                for e in range(len(rates)):
-                    if np.isnan(unpaid[e, tried]):
-                        likely = (1.0 - rates[e]) * 1.0 / tried + rates[e] / tried
-                        unpaid[e, tried] = -np.log(max(likely, 1e-300))
-                    sums[0, e] += counted[s, a] * unpaid[e, tried]
-
-
-@compiled
-def _grow_alike(here: FloatArray, later: FloatArray, states: IntArray, nothing: bool) -> bool:
-    """Whether the values of all states have grown by the same amount, up to rounding; see `_span_of`."""
-    least, most = (0.0, 0.0) if nothing else (np.inf, -np.inf)
-    largest = 0.0
+def _growth(here: FloatArray, later: FloatArray, states: IntArray) -> tuple[float, float, float]:
+    """By how much the values of states have grown: of one of them, how far the others are apart, and the largest."""
+    least, most, largest = np.inf, -np.inf, 0.0
     for s in states:
         least, most = min(least, here[s] - later[s]), max(most, here[s] - later[s])
         largest = max(largest, abs(here[s]))
-    return most - least <= SETTLED * largest
+    return (least, most - least, largest) if len(states) else (0.0, 0.0, 0.0)
 
 
 @compiled
@@ -394,68 +433,120 @@ def _mark_changing(
 
 
 @compiled
+def _add_least(
+    data: _Data, v: FloatArray, q: FloatArray, noise: FloatArray, steps: int, rates: FloatArray, least: FloatArray
+) -> IntArray:
+    """Add to `least [S, E]`: see `Common`, with which it shares `v`, `q`, `noise` and `steps`; returns the unsettled.
+
+    Where all actions are equally good, that is all there is to it. Else the unit of a lag is at least the root of the
+    noise: so the best action is at most as likely as with that unit, and another at most as likely as each of those
+    that are as good or better.
+    """
+    horizon, n_states, n_actions = data.answers.shape
+    unsettled = np.zeros(n_states, dtype=np.bool_)
+    for h in range(horizon - 1, -1, -1):
+        known, settled = min(horizon - 1 - h, steps - 1), horizon - h >= steps
+        counted, judging = (data.earlier[h], data.asked[horizon]) if settled else (data.answers[h], data.asked[h])
+        for s in np.flatnonzero(judging):
+            tried, total, unit = 0, 0.0, np.sqrt(noise[known, s] + 1e-300)
+            for a in range(n_actions):
+                tried += q[known, s, a] > -np.inf
+                total += np.exp((q[known, s, a] - v[known, s]) / unit)
+            for a in range(n_actions):
+                if q[known, s, a] == -np.inf or counted[s, a] == 0.0:
+                    continue
+                as_good = 0
+                for b in range(n_actions):
+                    as_good += q[known, s, b] >= q[known, s, a]
+                unsettled[s] |= as_good < tried or q[known, s, a] < v[known, s]
+                likely = 1.0 / total if q[known, s, a] == v[known, s] else 1.0 / as_good
+                for e in range(len(rates)):
+                    least[s, e] -= counted[s, a] * np.log((1.0 - rates[e]) * likely + rates[e] / tried)
+        if settled:
+            break
+    return np.flatnonzero(unsettled)
+
+
+@compiled
 def _sweep_all(
-    indptr: IntArray,
-    successors: NDArray[np.int32],
-    probabilities: FloatArray,
-    stride: int,
-    rewards: FloatArray,
-    leading_first: IntArray,
-    leading: IntArray,
-    unpaid: FloatArray,
-    answers: FloatArray,
-    earlier: FloatArray,
-    asked_first: IntArray,
-    asked: IntArray,
-    visits: FloatArray,
+    data: _Data,
+    by_row: Entries,
+    by_parameter: Entries,
+    thetas: FloatArray,
+    table: FloatArray,
+    common: Common,
     rates: FloatArray,
     found: FloatArray,
     limit: float,
 ) -> None:
-    """Add to each of the prices `found [N, E]` the loss of its reward at each error rate.
+    """Add to each of the prices `found [N, E]` the loss of the reward of its parameters `[N, n]`, at each error rate.
 
-    Where the answers from which nothing is paid, with the price, are above the limit, the others are not looked at.
+    `table [H or 1, S, A]` is where rewards are written. Where the answers that are judged by what is common, with the
+    price, are sure to be above the limit, the others are not looked at.
     """
-    lag, n_states = np.empty((0, 0)), answers.shape[1]
-    paid_from, all_unpaid = np.arange(n_states), unpaid.sum()
-    for n in range(len(rewards)):
-        if leading_first.size and rewards.shape[1] == 1:
-            paid_from, still_unpaid = _paid_from(rewards[n, 0], leading_first, leading), all_unpaid
-            for s in paid_from:
-                still_unpaid -= unpaid[s]
-            if found[n].min() + still_unpaid > limit + ROUNDING:
-                found[n] += still_unpaid
+    lag, least, rows, n_states = np.empty((0, 0)), common.least, table.reshape(-1), data.answers.shape[1]
+    affected, all_rows = np.arange(n_states), np.arange(rows.size)
+    in_all, still_open = np.zeros((2, len(rates))), np.empty(len(rates))
+    unsettled = np.zeros(len(least), dtype=np.bool_)
+    unsettled[common.unsettled] = True
+    for k in range(len(least)):
+        in_all[int(unsettled[k])] += least[k]
+    for n in range(len(thetas)):
+        if common.steps:
+            paid_otherwise = _rows_of_changed(thetas[n], common.theta, by_parameter)
+            affected = _reaching(paid_otherwise, table.shape[2], n_states, data.leading_first, data.leading)
+            still_open[:] = in_all[1]
+            for e in range(len(rates)):
+                found[n, e] += in_all[0, e]
+                for s in affected:
+                    if unsettled[s]:
+                        still_open[e] -= least[s, e]
+                    else:
+                        found[n, e] -= least[s, e]
+            if (found[n] + still_open).min() > limit + ROUNDING:
+                found[n] += still_open
                 continue
-        _sweep(
-            indptr,
-            successors,
-            probabilities,
-            stride,
-            rewards[n],
-            paid_from,
-            leading_first,
-            leading,
-            answers,
-            earlier,
-            asked_first,
-            asked,
-            visits,
-            rates,
-            found[n : n + 1],
-            lag,
-            limit,
-        )
+            table[0] = common.reward
+            _write(by_row, thetas[n], paid_otherwise, rows)
+        else:
+            _write(by_row, thetas[n], all_rows, rows)
+        _sweep(data, table, affected, common, False, rates, found[n : n + 1], lag, limit)
 
 
 @compiled
-def _paid_from(reward: FloatArray, leading_first: IntArray, leading: IntArray) -> IntArray:
-    """The states, in order, from which something may be paid by `reward [S, A]`: see `Likelihood._leading`."""
-    n_states, n_actions = reward.shape
+def _rows_of_changed(theta: FloatArray, common: FloatArray, by_parameter: Entries) -> IntArray:
+    """The rows, some perhaps twice, that are paid by parameters `[n]` that are not the same."""
+    first, rows, _ = by_parameter
+    n = 0
+    for k in range(len(theta)):
+        n += first[k + 1] - first[k] if theta[k] != common[k] else 0
+    found, n = np.empty(n, dtype=np.int64), 0
+    for k in range(len(theta)):
+        if theta[k] != common[k]:
+            for i in range(first[k], first[k + 1]):
+                found[n], n = rows[i], n + 1
+    return found
+
+
+@compiled
+def _write(by_row: Entries, theta: FloatArray, which: IntArray, rows: FloatArray) -> None:
+    """What `theta [n]` pays, written into some of the `rows`."""
+    first, parameters, pays = by_row
+    for row in which:
+        total = 0.0
+        for i in range(first[row], first[row + 1]):
+            total += pays[i] * theta[parameters[i]]
+        rows[row] = total
+
+
+@compiled
+def _reaching(rows: IntArray, n_actions: int, n_states: int, leading_first: IntArray, leading: IntArray) -> IntArray:
+    """The states, in order, from which one may come to one of the rows `(s, a)`: see `_Data`."""
     found, waiting, left = np.zeros(n_states, dtype=np.bool_), np.empty(n_states, dtype=np.int64), 0
-    for s in range(n_states):
-        for a in range(n_actions):
-            if reward[s, a] != 0.0 and not found[s]:
-                found[s], waiting[left], left = True, s, left + 1
+    for row in rows:
+        s = row // n_actions
+        if not found[s]:
+            found[s], waiting[left], left = True, s, left + 1
     while left:
         left -= 1
         reached = waiting[left]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy
 from aceirl.irl.comparisons import Comparisons
-from aceirl.irl.likelihood import Likelihood
+from aceirl.irl.likelihood import Common, Likelihood
+from aceirl.kernels import compiled
 from aceirl.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
@@ -41,6 +42,9 @@ LEADING = 12
 
 AT_ONCE = 48
 """How many rewards are laid over the process at once."""
+
+FEW_COMMON = 4
+"""How much that rewards have in common is kept for the next of them."""
 
 PENALTY = 4.0
 """What a parameter that is not zero costs, in nats."""
@@ -75,12 +79,13 @@ class SparseFit:
         self.comparisons = Comparisons(likelihood.estimate, over)
         self.ends = np.isin(over.states, likelihood.estimate.over)
         self.evaluations = 0
+        self._commons: dict[bytes, Common] = {}
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
         """Minus the log-likelihood of parameters `[n]`; see `costs` for the limit."""
         self.evaluations += 1
         compared = self.comparisons.losses(theta[None])
-        return float(self.likelihood.losses(self.over.steps(theta)[None], compared, limit)[0])
+        return float(self.likelihood.losses(self.over, theta[None], compared, limit, self._of_nothing)[0])
 
     def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
         """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
@@ -88,12 +93,32 @@ class SparseFit:
         Those that are sure to be above the limit are not worked out to the end.
         """
         self.evaluations += len(thetas)
-        prices = self.penalty * np.count_nonzero(thetas, axis=1)
-        if self.ends.any():
-            extra = np.where(thetas < 0, AVOIDED_END, SOUGHT_END)
-            extra = extra + np.where(thetas * self._favour < -LEAST_GAIN, AGAINST, 0.0)
-            prices = prices + np.where(self.ends & (thetas != 0), extra, 0.0).sum(axis=1)
-        return self.likelihood.losses(self.over.steps(thetas), prices[:, None] + self.comparisons.losses(thetas), limit)
+        ends = self.ends if self.ends.any() else self.ends[:0]
+        prices = _prices(thetas, self.penalty, ends, self._favour if len(ends) else thetas[0])
+        prices, found = prices[:, None] + self.comparisons.losses(thetas), np.empty(len(thetas))
+        # Hurry is paid for from everywhere; rewards with the same one have more in common.
+        for hurry in set(thetas[:, -1].tolist()):
+            alike = thetas[:, -1] == hurry
+            some = thetas[alike]
+            found[alike] = self.likelihood.losses(self.over, some, prices[alike], limit, self._common(some))
+        return found
+
+    def _common(self, thetas: FloatArray) -> Common:
+        """What the rewards of `thetas [N, n]` have in common."""
+        shared = np.where((thetas == thetas[0]).all(axis=0), thetas[0], 0.0)
+        if len(thetas) == 1 or not shared.any():
+            return self._of_nothing
+        key = shared.tobytes()
+        if key not in self._commons:
+            if len(self._commons) == FEW_COMMON:
+                self._commons.clear()
+            self._commons[key] = self.likelihood.common(self.over, shared)
+        return self._commons[key]
+
+    @cached_property
+    def _of_nothing(self) -> Common:
+        """What all rewards have in common: nothing."""
+        return self.likelihood.common(self.over, np.zeros(self.over.n_parameters))
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
         """The cost of parameters `[n]`."""
@@ -109,14 +134,18 @@ class SparseFit:
     def _first(self, fit: Fit) -> Fit:
         """The single parameter that makes answers likeliest, of either sign, or with hurry; or the fit if better."""
         n, hurry = self.over.n_parameters, self.over.n_parameters - 1
-        signs = {k: (1.0, -1.0) if n <= FEW else (1.0 if self._pull[k] >= 0 else -1.0,) for k in self.leads(FEW)}
-        singles = (sign * np.eye(1, n, k)[0] for k in signs for sign in signs[k])
-        best = self._best(fit, chain(singles, self._with_shunned_ends(np.zeros(n), SIZES[:1])))
+        leads, nothing = np.array(self.leads(FEW)), np.zeros(n)
+        if n <= FEW:
+            singles = _changed(nothing, np.repeat(leads, 2), np.tile([1.0, -1.0], len(leads)))
+        else:
+            singles = _changed(nothing, leads, np.where(self._pull[leads] >= 0, 1.0, -1.0))
+        best = self._best(fit, [singles, *self._with_shunned_ends(nothing, SIZES[:1])])
         if not self.over.hurries:
             return best
-        goals = {*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry}
-        paired = (_changed(np.eye(1, n, k)[0], hurry, size) for k in sorted(goals) for size in HURRIES)
-        return self._best(best, paired)
+        goals = sorted({*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry})
+        paired = _changed(nothing, np.repeat(goals, len(HURRIES)), 1.0)
+        paired[:, hurry] = np.tile(HURRIES, len(goals))
+        return self._best(best, [paired])
 
     def _improved(self, fit: Fit) -> Fit:
         """The best change, then the sizes, for as long as that helps.
@@ -132,36 +161,33 @@ class SparseFit:
             fit = resized if resized[1] < fit[1] - LEAST_GAIN else better
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
-        """One parameter more, less, or in the place of another."""
-        support, others = np.flatnonzero(theta).tolist(), [k for k in self.leads(LEADING) if theta[k] == 0]
+        """One parameter more, less, or in the place of another; in blocks `[N, n]`."""
+        support, leads = np.flatnonzero(theta), np.array(self.leads(LEADING))
+        others = leads[theta[leads] == 0]
         if len(support) < MOST:
             yield from self._with_shunned_ends(theta, NEW_SIZES)
-            for k in others:
-                yield from (_changed(theta, k, sign * size) for size in NEW_SIZES for sign in (1.0, -1.0))
+            sizes = [sign * size for size in NEW_SIZES for sign in (1.0, -1.0)]
+            yield _changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
         for k in support:
-            for other in others:
-                yield _changed(_changed(theta, k, 0.0), other, theta[k])
+            without = _changed(theta, [k], 0.0)
+            yield _changed(without[0], others, theta[k])
             if len(support) > 1:
-                thinner = _changed(theta, k, 0.0)
-                yield thinner / np.abs(thinner).max()
+                yield without / np.abs(without).max()
 
     def _with_shunned_ends(self, theta: FloatArray, sizes: Iterable[float]) -> Iterable[FloatArray]:
         """`theta [n]` with all ends avoided, at once, that are liked less in comparisons.
 
         Who fears two holes alike calls two episodes equal that end in either: to avoid one alone would deny that.
         """
-        shunned = np.flatnonzero(self.ends & (self.comparisons.pull < 0) & (theta == 0))
-        if 1 < len(shunned) <= MOST - np.count_nonzero(theta):
-            for size in sizes:
-                changed = theta.copy()
-                changed[shunned] = -size
-                yield changed
+        shunned = self.ends & (self.comparisons.pull < 0) & (theta == 0)
+        if 1 < np.count_nonzero(shunned) <= MOST - np.count_nonzero(theta):
+            yield np.array([np.where(shunned, -size, theta) for size in sizes])
 
     def _resized(self, fit: Fit) -> Fit:
         """The sizes of all parameters in turn: the best, and of those that are equally good the smallest."""
         for k in np.flatnonzero(fit[0]).tolist():
             for size in SIZES:
-                theta = _changed(fit[0], k, np.sign(fit[0][k]) * size)
+                theta = _changed(fit[0], [k], np.sign(fit[0][k]) * size)[0]
                 if np.abs(theta).max() < 1 or np.array_equal(theta, fit[0]):
                     continue
                 cost = self.cost(theta, fit[1] + EQUAL)
@@ -170,12 +196,12 @@ class SparseFit:
         return fit
 
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
-        """The candidate of least cost, if that is less than the fit's."""
-        waiting = iter(candidates)
-        while some := list(islice(waiting, AT_ONCE)):
-            for theta, cost in zip(some, self.costs(np.array(some), fit[1]).tolist(), strict=True):
-                if cost < fit[1] - LEAST_GAIN:
-                    fit = theta, cost
+        """The candidate of least cost, if that is less than the fit's; they come in blocks `[N, n]`."""
+        for block in candidates:
+            for some in _pieces(block):
+                for theta, cost in zip(some, self.costs(some, fit[1]).tolist(), strict=True):
+                    if cost < fit[1] - LEAST_GAIN:
+                        fit = theta, cost
         return fit
 
     @cached_property
@@ -221,15 +247,15 @@ class SparseFit:
         With either sign; so `theta` itself is there once more for each of its parameters. Those that are less likely by
         more than `UNLIKELY` nats are left out.
         """
-        others = [theta]
-        for k in np.flatnonzero(theta).tolist():
-            rest = _changed(theta, k, 0.0)
-            free = [j for j in self.leads(FEW) if rest[j] == 0]
-            others += [_changed(rest, j, sign * theta[k]) for j in free for sign in (1.0, -1.0)]
-        limit, some = self.cost(theta) + UNLIKELY + LEAST_GAIN, range(0, len(others), AT_ONCE)
-        costs = np.concatenate([self.costs(np.array(others[k : k + AT_ONCE]), limit) for k in some])
+        leads, blocks = np.array(self.leads(FEW)), [theta[None]]
+        for k in np.flatnonzero(theta):
+            rest = _changed(theta, [k], 0.0)[0]
+            free = leads[rest[leads] == 0]
+            blocks.append(_changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
+        limit = self.cost(theta) + UNLIKELY + LEAST_GAIN
+        costs = np.concatenate([self.costs(some, limit) for block in blocks for some in _pieces(block)])
         likely = np.flatnonzero(costs <= limit)
-        return np.array([others[k] for k in likely]), costs[likely]
+        return np.concatenate(blocks)[likely], costs[likely]
 
     def averaged(self, theta: FloatArray) -> FloatArray:
         """`[n]`: the mean of those in `moved`, by their likelihood; scaled so that the largest is of size one.
@@ -249,14 +275,36 @@ class SparseFit:
         """`[n]`: by how many nats the answers are less likely without each parameter."""
         found, loss = np.zeros(len(theta)), self.loss(theta)
         for k in np.flatnonzero(theta).tolist():
-            found[k] = self.loss(_changed(theta, k, 0.0)) - loss
+            found[k] = self.loss(_changed(theta, [k], 0.0)[0]) - loss
         return found
 
 
-def _changed(theta: FloatArray, k: int, value: float) -> FloatArray:
-    changed = theta.copy()
-    changed[k] = value
+def _changed(theta: FloatArray, parameters: ArrayLike, values: ArrayLike) -> FloatArray:
+    """`[N, n]`: `theta [n]` with one of the `parameters [N]` changed to one of the `values`, each in its turn."""
+    changed = np.tile(theta, (np.size(parameters), 1))
+    changed[np.arange(len(changed)), np.asarray(parameters)] = np.asarray(values)
     return changed
+
+
+def _pieces(block: FloatArray) -> Iterator[FloatArray]:
+    """A block `[N, n]` of rewards, as many of them at a time as are judged at once."""
+    return (block[k : k + AT_ONCE] for k in range(0, len(block), AT_ONCE))
+
+
+@compiled
+def _prices(thetas: FloatArray, penalty: float, ends: BoolArray, favour: FloatArray) -> FloatArray:
+    """`[N]`: the price of the parameters that are not zero; `ends [n]` is empty if there are none."""
+    prices = np.zeros(len(thetas))
+    for n in range(len(thetas)):
+        for k in range(thetas.shape[1]):
+            value = thetas[n, k]
+            if value == 0.0:
+                continue
+            prices[n] += penalty
+            if ends.size and ends[k]:
+                prices[n] += AVOIDED_END if value < 0.0 else SOUGHT_END
+                prices[n] += AGAINST if value * favour[k] < -LEAST_GAIN else 0.0
+    return prices
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from scipy import sparse
 from aceirl.errors import InputError
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
 
+Entries = tuple[IntArray, IntArray, FloatArray]
+"""A sparse matrix, row by row: those of row `k` are `(second, third)[first[k]:first[k + 1]]`, by column and value."""
+
 
 @runtime_checkable
 class RewardSpace(Protocol):
@@ -58,6 +61,15 @@ class RewardMap:
     @cached_property
     def _transposed(self) -> Any:
         return sparse.csr_array(self.matrix.T)
+
+    @cached_property
+    def entries(self) -> tuple[Entries, Entries]:
+        """Those of the matrix by row, and by parameter."""
+        rows, columns = (
+            (one.indptr.astype(np.int64), one.indices.astype(np.int64), one.data.astype(np.float64))
+            for one in (self.matrix, self._transposed)
+        )
+        return rows, columns
 
     def steps(self, theta: FloatArray) -> FloatArray:
         """`Φθ` as `[1, S, A]` if it is the same at every step, else `[H, S, A]`; of many `θ [N, n]`, one for each."""

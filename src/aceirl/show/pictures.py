@@ -53,9 +53,9 @@ def _curves(found: OpenedRun) -> dict[str, Figure]:
     epsilon = settings.target(found.turn.counts.shape[0]).epsilon
     # The scale is logarithmic: what is certain altogether is drawn far below what was asked.
     figures = {"bound": plots.bound_curve(samples, np.maximum(promised, epsilon / 100), epsilon)}
-    if records[-1].regret is not None:
-        regret = [record.regret or 0.0 for record in records]
-        figures["learning"] = plots.learning_curve(samples, regret, settings.until_regret)
+    if measured := [(record.samples, record.regret) for record in records if record.regret is not None]:
+        when, regret = zip(*measured, strict=True)
+        figures["learning"] = plots.learning_curve(when, regret, settings.until_regret)
     return figures
 
 

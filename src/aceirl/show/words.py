@@ -16,6 +16,7 @@ from aceirl.runs import Run
 from aceirl.show.opened import OpenedRun, finished, opened
 from aceirl.sources import Task
 from aceirl.support import support_of
+from aceirl.turns import last_measured
 
 STOPPED = {
     "certificate": "It stopped because the certificate that was asked for holds.",
@@ -31,13 +32,13 @@ STOPPED = {
 def outcome(run: Run, names: Sequence[str] = ()) -> dict[str, Any]:
     """The result of a run as plain values, for one line of JSON; `names [S]` are what people call the states."""
     records, state = finished(run)
-    last, told = records[-1], state.recovered.explanation
+    last, measured, told = records[-1], last_measured(records), state.recovered.explanation
     goals = [] if told is None else told.goals
     return {
         "samples": last.samples,
         "iterations": last.iteration,
         "answers": last.answers,
-        "regret": last.regret,
+        "regret": None if measured is None else measured.regret,
         "stopped": last.stopped,
         "bound": last.bound,
         "certificates": last.certificates,
@@ -58,7 +59,7 @@ def in_words(run: Run, task: Task | None = None) -> str:
 @lru_cache(maxsize=1)
 def sentences(found: OpenedRun) -> tuple[str, ...]:
     """What a run found, a line each."""
-    last, settings = found.records[-1], found.turn.settings
+    last, measured, settings = found.records[-1], last_measured(found.records), found.turn.settings
     if last.stopped == RECORDED:
         return tuple(_of_recording(found))
     lines = [*_goal(found)] if last.answers else []
@@ -79,10 +80,11 @@ def sentences(found: OpenedRun) -> tuple[str, ...]:
         lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
     if found.turn.counts.contradicted.any():
         lines.append(_disagreement(found))
-    if last.regret is not None:
+    if measured is not None:
+        when = "" if measured is last else f" after {measured.samples:,} steps"
         lines.append(
-            f"The learned policy loses {last.regret:.1%} of the difference between the best and the worst return "
-            "(measured by the true reward, which the software did not see)."
+            f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
+            f"(measured{when} by the true reward, which the software did not see)."
         )
     return tuple(lines + _what_is_certain(found))
 
