@@ -42,6 +42,11 @@ class Plan:
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def always_follows(self) -> bool:
+        """Whether the expert's answer is taken wherever there is one."""
+        return self.follow is not None and float(self.follow.min()) >= 1
+
 
 def checked_plan(plan: Any, shape: tuple[int, int, int], strategy: str) -> Plan:
     """The same plan for a problem of `shape` `(H, S, A)`, as arrays; an error names the strategy and what is wrong."""
@@ -312,6 +317,8 @@ class Belief:
         known = self.known_actions
         if known is None or not self.estimate.kind.presumed:
             return known
+        if self.standing is None:
+            return self.estimate.presumed_actions
         return np.where(known < 0, self.presumed[:-1], known)
 
     def certified_value(self, kind: str) -> float:
@@ -329,6 +336,9 @@ class Belief:
         return self.target.reached(self.certified_value(kind))
 
 
+@lru_cache(maxsize=8)
 def uniform_policy(shape: tuple[int, int, int]) -> FloatArray:
-    """`[H, S, A]`: every action as likely as any other."""
-    return np.full(shape, 1.0 / shape[2])
+    """`[H, S, A]`: every action as likely as any other; read-only, all share it."""
+    policy = np.full(shape, 1.0 / shape[2])
+    policy.flags.writeable = False
+    return policy

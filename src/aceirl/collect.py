@@ -17,7 +17,7 @@ from aceirl.counts import Counts, ExpertKind
 from aceirl.errors import InputError
 from aceirl.kernels import compiled
 from aceirl.mdp import FloatArray, IntArray
-from aceirl.protocols import Access, Move, Moves, Question
+from aceirl.protocols import Access, Move, Question
 
 
 class Reply(Enum):
@@ -139,7 +139,7 @@ def collect(
         begun = None
     shape, walks = access.shape, [episode.walk for episode in walk.episodes]
     starts = [episode.start for episode in walk.episodes]
-    counts = counts_of_walks(starts, walks, shape, stationary=so_far.stationary)
+    counts = Counts.of_walks(starts, walks, shape, stationary=so_far.stationary)
     first = first_deviations(watched, walk.episodes, shape[0])
     if questions.answers or questions.repeats:
         counts = counts.with_answers(*questions.counted(shape))
@@ -293,8 +293,9 @@ class _Questions:
         step, state = key
         if key not in self.memory and self.kind.deterministic and state < self.so_far.shape[1]:
             given = self.so_far[:, state].sum(axis=0) if self.kind.stationary else self.so_far[step, state]
-            if given.any():
-                self.memory[key] = int(given.argmax())
+            said = int(given.argmax())
+            if given[said]:
+                self.memory[key] = said
         return self.memory.get(key)
 
     def _wants(self, step: int, state: int, key: tuple[int, int], again: bool) -> bool:
@@ -433,18 +434,6 @@ class _Walk:
             )
         walks[0].extend(begun.walk)
         here[0] = begun.walk[-1][3] if begun.walk else begun.start
-
-
-def counts_of_walks(
-    starts: Sequence[int], walks: Sequence[Sequence[Move]], shape: tuple[int, int, int], *, stationary: bool
-) -> Counts:
-    """The counts of episodes that were walked; no answers."""
-    flat = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
-    steps, states, actions, successors = flat.T.copy()
-    begun = np.bincount(starts, minlength=shape[1])
-    return Counts.of_moves(
-        Moves(steps, states, actions, successors, np.ones_like(steps), begun), shape, stationary=stationary
-    )
 
 
 def first_deviations(watched: IntArray | None, episodes: Sequence[Episode], horizon: int) -> IntArray:

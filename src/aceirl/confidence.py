@@ -394,7 +394,7 @@ def _start_radius(estimate: Estimate, rmax: float, delta: float) -> float:
     """What an estimated start distribution may cost: its total variation times the largest value, `H·Rmax`."""
     if estimate.start_known:
         return 0.0
-    resets = np.array([estimate.counts.starts.sum()])
+    resets = np.array([estimate.counts.episodes])
     return estimate.mdp.horizon * rmax * float(total_variation(resets, _possible_states(estimate), 1, delta)[0])
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from aceirl.errors import InputError
 from aceirl.kernels import compiled, frequencies
 from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
 from aceirl.preferences import Preference
-from aceirl.protocols import Moves
+from aceirl.protocols import Move, Moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +96,25 @@ class Counts:
                 wrong = (values < 0) | (values >= size)
                 if wrong.any():
                     raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
-        none = np.zeros(shape, dtype=np.int64)
         keys, counts = _merge(keys, times)
-        made = cls._of(stationary, visits, none, starts, keys, counts, np.zeros((n_states, 2), dtype=np.int64))
+        made = cls._of(stationary, visits, _none(shape), starts, keys, counts, _none((n_states, 2)))
         made._check_shapes()
-        vars(made).update(samples=int(times.sum()), questions=0)
+        vars(made).update(samples=int(times.sum()), questions=0, repeated=0)
+        return made
+
+    @classmethod
+    def of_walks(
+        cls, starts: Sequence[int], walks: Sequence[Sequence[Move]], shape: tuple[int, int, int], *, stationary: bool
+    ) -> Counts:
+        """The counts of episodes that were walked; no answers."""
+        moves = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
+        visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(moves), dtype=np.int64)
+        times, begun = np.ones(len(moves), dtype=np.int64), np.bincount(starts, minlength=shape[1])
+        steps, states, actions, successors = moves.T.copy()
+        if len(begun) > shape[1] or not _tally(steps, states, actions, successors, times, stationary, visits, keys):
+            raise InputError(f"an episode has moves that are not of a problem of shape {list(shape)}")
+        made = cls._of(stationary, visits, _none(shape), begun, *_merge(keys, times), _none((shape[1], 2)))
+        vars(made).update(samples=len(moves), questions=0, repeated=0, episodes=len(starts))
         return made
 
     @property
@@ -115,9 +129,19 @@ class Counts:
         return int(self.visits.sum())
 
     @cached_property
+    def episodes(self) -> int:
+        """How many episodes began."""
+        return int(self.starts.sum())
+
+    @cached_property
     def questions(self) -> int:
         """How many answers the expert gave."""
         return int(self.answers.sum())
+
+    @cached_property
+    def repeated(self) -> int:
+        """How often the expert was asked again."""
+        return int(self.repeats.sum())
 
     def grown(self, n_states: int) -> Counts:
         """The same observations of a problem in which more states are known; the new ones come last."""
@@ -136,7 +160,7 @@ class Counts:
             self.move_counts,
             with_states(self.repeats[None], n_states)[0],
         )
-        vars(made).update(samples=self.samples, questions=self.questions)
+        vars(made).update({name: getattr(self, name) for name in _TOTALS})
         return made
 
     @property
@@ -150,7 +174,7 @@ class Counts:
         moves = self.move_keys, self.move_counts
         made = Counts._of(self.stationary, self.visits, told[0], self.starts, *moves, told[1])
         made._check_shapes()
-        vars(made)["samples"] = self.samples
+        vars(made).update(samples=self.samples, episodes=self.episodes)
         return made
 
     def __add__(self, other: Counts) -> Counts:
@@ -162,9 +186,9 @@ class Counts:
             self.answers + other.answers if other.questions else self.answers,
             self.starts + other.starts,
             *self._moves_with(other.move_keys, other.move_counts),
-            self.repeats + other.repeats,
+            self.repeats + other.repeats if other.repeated else self.repeats,
         )
-        vars(made).update(samples=self.samples + other.samples, questions=self.questions + other.questions)
+        vars(made).update({name: getattr(self, name) + getattr(other, name) for name in _TOTALS})
         return made
 
     def _moves_with(self, keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
@@ -178,6 +202,13 @@ class Counts:
 
 
 _FIELDS = tuple(one.name for one in fields(Counts))
+_TOTALS = ("samples", "episodes", "questions", "repeated")
+
+
+@lru_cache(maxsize=8)
+def _none(shape: tuple[int, ...]) -> IntArray:
+    """Nothing was counted; nobody can write to it, so all share it."""
+    return _kept(np.zeros(shape, dtype=np.int64))
 
 
 def _kept(array: IntArray) -> IntArray:
@@ -339,7 +370,7 @@ class ExpertKind:
 
     def given(self, counts: Counts) -> int:
         """How many answers it gave, repeats included unless it is asked everywhere: then they cost nothing."""
-        return counts.questions + (0 if self.asked_everywhere else int(counts.repeats.sum()))
+        return counts.questions + (0 if self.asked_everywhere else counts.repeated)
 
     def settled(self, answers: IntArray, delta: float, possible_states: float | None = None) -> BoolArray:
         """`[H, S]`: whether the actions the expert uses are known, but for probability `delta` over all states.
@@ -444,6 +475,11 @@ class Estimate:
         return self
 
     @cached_property
+    def of_answers(self) -> dict[str, Any]:
+        """What others have worked out from the answers and the assumptions alone, by name; they may keep it here."""
+        return {}
+
+    @cached_property
     def _rows(self) -> tuple[IntArray, IntArray, Transitions]:
         """Where each move and each stay in a terminal state lies in the rows, and the rows with some probabilities."""
         counts = self.counts
@@ -477,8 +513,8 @@ class Estimate:
         probabilities = np.empty(len(transitions.successors))
         frequencies(transitions.indptr, moved, counts.move_counts, staying, probabilities)
         probabilities.flags.writeable = False
-        start = counts.starts / max(1, counts.starts.sum()) if self.initial is None else self.initial
-        return MDP(counts.shape[0], transitions.with_probabilities(probabilities), start)
+        start = counts.starts / max(1, counts.episodes) if self.initial is None else self.initial
+        return MDP.trusted(counts.shape[0], transitions.with_probabilities(probabilities, trusted=True), start)
 
     @cached_property
     def step_visits(self) -> IntArray:
@@ -538,6 +574,13 @@ class Estimate:
         return self.kind.known_actions(self.counts.answers)
 
     @cached_property
+    def presumed_actions(self) -> IntArray:
+        """`[H, S]`: what a deterministic expert is known to do, and elsewhere its commonest answers."""
+        known = self.known_actions
+        assert known is not None
+        return np.where(known < 0, self.common_answers[:-1], known)
+
+    @cached_property
     def common_answers(self) -> IntArray:
         """`[S+1]`: the commonest answer in each state over all steps; where there is none, and in states never met (the
         last entry), the commonest of all. -1 before any answer."""
@@ -548,7 +591,17 @@ class Estimate:
 
 
 _OF_ANSWERS = frozenset(
-    ("answered", "expert_known", "expert_policy", "expert_uses", "allowed", "known_actions", "common_answers")
+    (
+        "answered",
+        "expert_known",
+        "expert_policy",
+        "expert_uses",
+        "allowed",
+        "known_actions",
+        "presumed_actions",
+        "common_answers",
+        "of_answers",
+    )
 )
 """What an estimate says that depends on nothing but the answers and the assumptions."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from aceirl.belief import Belief, Inference, Knowledge, Memory, Plan, Target, checked_plan
 from aceirl.certificates import KINDS, Wager, Watched, wagered_losses
-from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, counts_of_walks, first_deviations
+from aceirl.collect import Answers, Episode, Guess, Reply, Streams, collect, first_deviations
 from aceirl.counts import Counts, Estimate
 from aceirl.errors import AnswerError, InputError
 from aceirl.explore import STRATEGIES
@@ -222,7 +222,7 @@ class Engine:
         )
         presumed = belief.presumed if self.answers.kind.presumed else None
         # Whoever notes an answer meanwhile changes the engine's belief, and not what this batch began with.
-        batch = replace(_watched(belief, known, seen.first_deviations), presumed=presumed)
+        batch = _watched(belief, known, seen.first_deviations, presumed)
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.counts, evidence, plan.memory)
         turn = self._turn_of(plan.evidence, planning, began, seen.episodes)
@@ -251,7 +251,7 @@ class Engine:
         given = [answer for episode in episodes for answer in episode.answers]
         np.add.at(answers, tuple(np.array(given, dtype=np.int64).reshape(-1, 3).T), 1)
         starts, walks = [episode.start for episode in episodes], [episode.walk for episode in episodes]
-        counts = counts_of_walks(starts, walks, shape, stationary=self.settings.stationary_dynamics)
+        counts = Counts.of_walks(starts, walks, shape, stationary=self.settings.stationary_dynamics)
         return counts.with_answers(answers)
 
     def _is_time_to_infer(self, samples: int) -> bool:
@@ -387,11 +387,14 @@ class Engine:
         )
 
 
-def _watched(belief: Belief, known: IntArray | None, first: IntArray) -> Watched:
-    """How a batch fared that began with this belief, when the actions `known [H, S]` were known for certain."""
+def _watched(belief: Belief, known: IntArray | None, first: IntArray, presumed: IntArray | None = None) -> Watched:
+    """How a batch fared that began with this belief, when the actions `known [H, S]` were known for certain.
+
+    `presumed [S+1]` are those that were taken for the expert's elsewhere, if any were.
+    """
     if known is None:
-        return Watched(first, belief.target.losses(len(first) - 1))
-    return Watched(first, wagered_losses(belief.target, belief.estimate, known))
+        return Watched(first, belief.target.losses(len(first) - 1), presumed)
+    return Watched(first, wagered_losses(belief.target, belief.estimate, known), presumed)
 
 
 def _with_first(actions: IntArray | None, plan: Plan) -> IntArray | None:

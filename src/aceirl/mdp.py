@@ -134,12 +134,14 @@ class Transitions:
         push_forward(*self.rows, initial, policy, mass)
         return mass
 
-    def with_probabilities(self, probabilities: FloatArray) -> Transitions:
-        """The same rows with other `probabilities [nnz]`."""
+    def with_probabilities(self, probabilities: FloatArray, *, trusted: bool = False) -> Transitions:
+        """The same rows with other `probabilities [nnz]`; if they are `trusted` to be some, that is not checked."""
         other = Transitions.__new__(Transitions)
-        vars(other).update({name: value for name, value in vars(self).items() if name not in ("rows", "matrix")})
-        vars(other)["probabilities"] = frozen(probabilities, np.float64)
-        other._check_probabilities()
+        vars(other).update(vars(self), probabilities=frozen(probabilities, np.float64))
+        for name in ("rows", "matrix"):
+            vars(other).pop(name, None)
+        if not trusted:
+            other._check_probabilities()
         return other
 
     def dense(self) -> FloatArray:
@@ -211,6 +213,13 @@ class MDP:
             raise InputError(f"horizon is {self.horizon}, but transitions have {self.transitions.steps} steps")
         object.__setattr__(self, "initial", frozen(self.initial, np.float64))
         self._check_initial()
+
+    @classmethod
+    def trusted(cls, horizon: int, transitions: Transitions, initial: FloatArray) -> MDP:
+        """One whose parts are known to be right, because of how they were made."""
+        made = cls.__new__(cls)
+        vars(made).update(horizon=horizon, transitions=transitions, initial=frozen(initial, np.float64))
+        return made
 
     @property
     def n_states(self) -> int:

@@ -190,7 +190,7 @@ def support_of(turn: Turn) -> Support:
         by=order.by,
         next=_suggestions(turn, tried, acting & ~answered, policy),
         n_actions=tried.shape[1],
-        episodes=int(estimate.counts.starts.sum()),
+        episodes=estimate.counts.episodes,
     )
 
 

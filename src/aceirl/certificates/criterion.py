@@ -102,7 +102,7 @@ def with_first(actions: IntArray, action: int) -> IntArray:
 
 def _doubts(belief: Belief) -> FloatArray:
     """`[H, S]`: as for any expert, but there is no doubt about the first action, which is imposed."""
-    doubt = doubts(belief)
+    doubt = doubts(belief).copy()
     doubt[0] = 0.0
     return doubt
 

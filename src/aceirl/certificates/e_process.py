@@ -65,11 +65,11 @@ def forecast(
     """
     mdp, counts = estimate.mdp, estimate.counts
     deviations, law = np.zeros(watched.shape), np.zeros(mdp.horizon + 1)
-    if not mdp.initial.any():
+    if not (estimate.start_known or counts.episodes):
         law[0] = 1.0
         return Forecast(deviations, law, target.losses(mdp.horizon))
     doubt = NOTHING if doubt is None else doubt
-    new_start = 0.0 if estimate.start_known else float((counts.starts == 1).sum() / counts.starts.sum())
+    new_start = 0.0 if estimate.start_known else np.count_nonzero(counts.starts == 1) / counts.episodes
     stays = _follow(
         *mdp.transitions.rows,
         mdp.n_actions,
@@ -101,10 +101,14 @@ def doubts(belief: Belief) -> FloatArray:
     In a state with answers: as many of them are others than presumed, and as many in all such states, the latter with
     the weight of one answer. In a state without any: as many states with answers have others than are presumed there.
     """
-    known = belief.known_actions
-    assert known is not None
-    doubt = np.zeros(known.shape)
-    _doubt(known, belief.presumed, belief.estimate.common_answers, doubt)
+    kept = belief.estimate.of_answers if belief.standing is None else {}
+    doubt: FloatArray | None = kept.get("doubts")
+    if doubt is None:
+        known = belief.known_actions
+        assert known is not None
+        doubt = kept["doubts"] = np.zeros(known.shape)
+        _doubt(known, belief.presumed, belief.estimate.common_answers, doubt)
+        doubt.flags.writeable = False
     return doubt
 
 
@@ -139,10 +143,10 @@ def _doubt(known: IntArray, presumed: IntArray, common: IntArray, doubt: FloatAr
 
 
 def chance_taken(plan: Plan, watched: IntArray) -> FloatArray:
-    """`[H, S]`: how likely a plan takes the known action; an imposed first action is always taken."""
+    """`[H, S]`: how likely a plan takes the known action, empty if always; an imposed first action is always taken."""
     assert plan.policy is not None
-    if plan.follow is not None and plan.follow.min() >= 1:
-        return np.ones(watched.shape)
+    if plan.always_follows:
+        return NOTHING
     follow = NOTHING if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
     taken = _chances(plan.policy, follow, watched)
     if plan.first_action is not None:
@@ -310,10 +314,21 @@ def kelly_wager(expected: Forecast, target: float) -> Wager:
     """The stake that is forecast to grow fastest against the claim `E[Z] ≥ target` (Kelly)."""
     if target >= expected.losses[0]:
         return Wager(0.0)
-    gains = (expected.losses[0] - expected.losses) / (expected.losses[0] - target)
-    growth = np.log1p(STAKES[:, None] * (gains - 1)) @ expected.law
-    best = int(growth.argmax())
-    return Wager(float(STAKES[best]), float(growth[best]))
+    return Wager(*_fastest(STAKES, expected.losses, expected.law, target))
+
+
+@compiled
+def _fastest(stakes: FloatArray, losses: FloatArray, law: FloatArray, target: float) -> tuple[float, float]:
+    """The stake that grows fastest, and by how much, if losses have that law; see `log_factors`."""
+    best, fastest = 0.0, -np.inf
+    for stake in stakes:
+        growth = 0.0
+        for h in range(len(law)):
+            if law[h] > 0.0:
+                growth += law[h] * np.log1p(stake * ((losses[0] - losses[h]) / (losses[0] - target) - 1.0))
+        if growth > fastest:
+            best, fastest = stake, growth
+    return best, fastest
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,14 +108,14 @@ def refuted(estimate: Estimate) -> bool:
 
     Of an expert who is asked everywhere nothing is taken for granted: what it says otherwise counts where it says so.
     """
-    return not estimate.kind.asked_everywhere and bool(estimate.counts.contradicted.any())
+    counts = estimate.counts
+    return not estimate.kind.asked_everywhere and counts.repeated > 0 and bool(counts.contradicted.any())
 
 
 def steps_of_episode(belief: Belief) -> float:
     """How long an episode has been on average; the horizon before there was any."""
     counts = belief.estimate.counts
-    begun = int(counts.starts.sum())
-    return counts.samples / begun if begun and counts.samples else float(belief.shape[0])
+    return counts.samples / counts.episodes if counts.episodes and counts.samples else float(belief.shape[0])
 
 
 def outlook(

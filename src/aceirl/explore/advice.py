@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -23,4 +24,12 @@ class Advice:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, everywhere."""
-        return Plan(policy=uniform_policy(belief.shape), follow=np.ones(belief.shape[:2]))
+        return _following(belief.shape)
+
+
+@lru_cache(maxsize=8)
+def _following(shape: tuple[int, int, int]) -> Plan:
+    """The plan of all who follow the expert in a problem of that shape."""
+    follow = np.ones(shape[:2])
+    follow.flags.writeable = False
+    return Plan(policy=uniform_policy(shape), follow=follow)
