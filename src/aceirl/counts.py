@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aceirl.errors import InputError
 from aceirl.kernels import compiled, frequencies
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Successors, Transitions, frozen
 from aceirl.preferences import Preference
 from aceirl.protocols import Move, Moves
 
@@ -284,6 +284,40 @@ def _merge_sorted(
     return merged[:n].copy(), of_both[:n].copy()
 
 
+@compiled
+def _laid_out(
+    move_keys: IntArray, over: IntArray, steps: int, n_states: int, n_actions: int
+) -> tuple[IntArray, IntArray, IntArray, Successors, FloatArray]:
+    """`(moved, staying, indptr, successors, probabilities)`: where moves, and stays in states that are `over`, lie in
+    the rows of all steps, and the rows, in each of which all successors are as likely as any other."""
+    n_stays = steps * over.size * n_actions
+    moved, staying = np.empty(move_keys.size, np.int64), np.empty(n_stays, np.int64)
+    indptr = np.zeros(steps * n_states * n_actions + 1, np.int64)
+    successors = np.empty(move_keys.size + n_stays, np.int32)
+    i, j, n = 0, 0, 0
+    while i < move_keys.size or j < n_stays:
+        stay = -1
+        if j < n_stays:
+            row, state = j // n_actions, over[j // n_actions % over.size]
+            stay = ((row // over.size * n_states + state) * n_actions + j % n_actions) * n_states + state
+        move = move_keys[i] if i < move_keys.size else -1
+        key = move if stay < 0 or 0 <= move <= stay else stay
+        indptr[key // n_states + 1] += 1
+        successors[n] = key % n_states
+        if key == move:
+            moved[i], i = n, i + 1
+        if key == stay:
+            staying[j], j = n, j + 1
+        n += 1
+    probabilities = np.empty(n)
+    for row in range(indptr.size - 1):
+        first, often = indptr[row], indptr[row + 1]
+        indptr[row + 1] += first
+        for k in range(first, first + often):
+            probabilities[k] = 1.0 / often
+    return moved, staying, indptr, successors[:n].copy(), probabilities
+
+
 def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
     if len(keys) == 1 and counts[0]:
@@ -458,20 +492,21 @@ class Estimate:
         That is what is said of the expert, as long as there is no new answer, and which successors a row has, as long
         as no row has shown a new one.
         """
-        if (self.kind, self.delta, self.possible_states, self.terminal, self.counts.stationary) == (
+        counts, counts_before = self.counts, before.counts
+        if (self.kind, self.delta, self.possible_states, self.terminal, counts.stationary) == (
             before.kind,
             before.delta,
             before.possible_states,
             before.terminal,
-            before.counts.stationary,
+            counts_before.stationary,
         ):
-            same_answers, same_moves = (
-                self.counts.answers is before.counts.answers,
-                self.counts.move_keys is before.counts.move_keys and self.counts.shape == before.counts.shape,
-            )
-            for name, value in vars(before).items():
-                if name == "over" or (same_answers and name in _OF_ANSWERS) or (same_moves and name in _OF_MOVES):
-                    vars(self)[name] = value
+            kept = {"over"}
+            if counts.answers is counts_before.answers:
+                kept |= _OF_ANSWERS
+            if counts.move_keys is counts_before.move_keys and counts.shape == counts_before.shape:
+                kept |= _OF_MOVES
+            known = vars(before)
+            vars(self).update({name: known[name] for name in kept & known.keys()})
         return self
 
     @cached_property
@@ -482,23 +517,11 @@ class Estimate:
     @cached_property
     def _rows(self) -> tuple[IntArray, IntArray, Transitions]:
         """Where each move and each stay in a terminal state lies in the rows, and the rows with some probabilities."""
-        counts = self.counts
-        horizon, n_states, n_actions = counts.shape
-        n_rows = n_states * n_actions * (1 if counts.stationary else horizon)
-        step, over = np.arange(1 if counts.stationary else horizon)[:, None, None], self.over[:, None]
-        staying = (((step * n_states + over) * n_actions + np.arange(n_actions)) * n_states + over).ravel()
-        keys, _ = _merge_sorted(counts.move_keys, counts.move_counts, staying, np.ones_like(staying))
-        row = keys // n_states
-        often = np.bincount(row, minlength=n_rows)
-        transitions = Transitions(
-            n_states=n_states,
-            n_actions=n_actions,
-            indptr=np.concatenate(([0], np.cumsum(often))),
-            successors=(keys % n_states).astype(np.int32),
-            probabilities=1.0 / often[row],
-            steps=None if counts.stationary else horizon,
-        )
-        return np.searchsorted(keys, counts.move_keys), np.searchsorted(keys, staying), transitions
+        horizon, n_states, n_actions = self.counts.shape
+        steps = None if self.counts.stationary else horizon
+        keys, over = self.counts.move_keys, self.over
+        moved, staying, indptr, successors, even = _laid_out(keys, over, steps or 1, n_states, n_actions)
+        return moved, staying, Transitions(n_states, n_actions, indptr, successors, even, steps)
 
     @cached_property
     def move_rows(self) -> IntArray:

@@ -26,6 +26,9 @@ from aceirl.rewards import AutoReward, FeatureReward, Recovered, RewardSpace, St
 from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
+NO_DRAWS = np.random.default_rng(0)
+"""For strategies that say they do not draw: to make a generator takes as long as they do."""
+
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
@@ -207,7 +210,8 @@ class Engine:
         begun, self._begun = self._begun, None
 
         began = time.perf_counter()
-        plan = settings.strategy.plan(belief, streams.strategy)
+        draws = getattr(settings.strategy, "draws", True)
+        plan = settings.strategy.plan(belief, streams.strategy if draws else NO_DRAWS)
         if type(settings.strategy) not in STRATEGIES.values():
             plan = checked_plan(plan, belief.shape, type(settings.strategy).__name__)
         if settings.certify is not None:

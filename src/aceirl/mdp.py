@@ -27,6 +27,7 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "Successors",
     "Transitions",
     "check_policy",
     "check_reward",

@@ -234,6 +234,8 @@ class Run:
                         file = self._append(turn.record, file)
                     last = turn
                     if saved is None or turn.stopped or time.monotonic() >= due:
+                        if file is not None:
+                            file.flush()
                         self._save(turn)
                         saved, due = turn, time.monotonic() + SAVE_EVERY
                     yield turn
@@ -271,11 +273,10 @@ class Run:
             replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
 
     def _append(self, record: Record, file: TextIO | None) -> TextIO:
-        """Add a record to the open file, or open it; whoever reads it meanwhile, or after a kill, finds the record."""
+        """Add a record to the open file, or open it; it is on disk when the state is that stands for it."""
         with disk(self.path, KEPT):
             file = file or (self.path / RECORDS).open("a")
             file.write(json.dumps(record.to_json()) + "\n")
-            file.flush()
         return file
 
     def _save(self, turn: Turn) -> None:

@@ -13,6 +13,7 @@ process. A bad forecast costs time and never the truth of the promise. The proof
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,16 @@ from numpy.typing import NDArray
 from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.counts import Estimate
 from aceirl.kernels import compiled
-from aceirl.mdp import FloatArray, IntArray, frozen
+from aceirl.mdp import FloatArray, IntArray
 
 LEVELS_PER_DOUBLING = 8
 """How finely the certified values are told apart; the target is always one of them."""
 
 DOUBLINGS_BELOW = 4
 """How far below the target values are certified, in doublings."""
+
+FAR, LOOK_AGAIN = 1.5, 1.01
+"""A forecast that is so many times too high is made again when there are so many times the samples."""
 
 STAKES = np.concatenate((np.arange(0.0, 0.95, 0.05), [0.93, 0.96, 0.98]))
 """The shares that may be staked. Never all: one surprise costs at most a factor of fifty."""
@@ -70,7 +74,7 @@ def forecast(
         return Forecast(deviations, law, target.losses(mdp.horizon))
     doubt = NOTHING if doubt is None else doubt
     new_start = 0.0 if estimate.start_known else np.count_nonzero(counts.starts == 1) / counts.episodes
-    stays = _follow(
+    _follow(
         *mdp.transitions.rows,
         mdp.n_actions,
         mdp.initial,
@@ -86,8 +90,6 @@ def forecast(
         deviations,
         law,
     )
-    law[:-1] += deviations.sum(axis=1)
-    law[-1] += stays
     return Forecast(deviations, law, wagered_losses(target, estimate, watched, doubt))
 
 
@@ -220,15 +222,15 @@ def _follow(
     move_counts: IntArray,
     all_met: bool,
     deviations: FloatArray,
-    unmet: FloatArray,
-) -> float:
-    """Push the start along the watched actions; what leaves them goes to `deviations [H, S]`, the rest is returned.
+    law: FloatArray,
+) -> None:
+    """Push the start along the watched actions; what leaves them goes to `deviations [H, S]` and `law [H+1]`, by step.
 
-    Where one is watched the share `doubt [H, S]` leaves or, where there is none, as often as the expert took an answer
-    back by its `repeats [S, 2]`; from the states that are `over` nobody does. An empty `doubt` is none, and an empty
-    `taken` means always. What takes another action, or goes to states never met before, is written to `unmet [H+1]`, by
-    the step after. That goes by the share of the observations of a row that were seen only once: the `move_counts` of
-    each of the `move_rows`.
+    What never leaves them goes to the last entry of the law. Where an action is watched the share `doubt [H, S]` leaves
+    or, where there is none, as often as the expert took an answer back by its `repeats [S, 2]`; from the states that
+    are `over` nobody does. An empty `doubt` is none, and an empty `taken` means always. What takes another action, or
+    goes to states never met before, leaves at the step after. That goes by the share of the observations of a row that
+    were seen only once: the `move_counts` of each of the `move_rows`.
     """
     horizon, n_states = watched.shape
     ended, back = np.zeros(n_states, dtype=np.bool_), np.zeros(n_states)
@@ -243,7 +245,7 @@ def _follow(
     if all_met:
         here += new_start / n_states
     else:
-        unmet[0] = new_start
+        law[0] = new_start
     for h in range(horizon):
         after = np.zeros(n_states)
         anywhere = 0.0
@@ -254,14 +256,14 @@ def _follow(
             if not ended[s]:
                 action = watched[h, s]
                 leaving = doubt[h, s] if doubt.size > 0 and doubt[h, s] > 0.0 else back[s]
+            deviations[h, s] = here[s] * (leaving if action >= 0 else 1.0)
+            law[h] += deviations[h, s]
             if action < 0:
-                deviations[h, s] = here[s]
                 continue
-            deviations[h, s] = here[s] * leaving
             here[s] -= deviations[h, s]
             row = h * stride + s * n_actions + action
             mass = here[s] * taken[h, s] if taken.size > 0 else here[s]
-            unmet[h + 1] += here[s] - mass
+            law[h + 1] += here[s] - mass
             novelty = once[row] / max(1.0, visits[row]) if indptr[row] < indptr[row + 1] else 1.0
             anywhere += mass * novelty
             for k in range(indptr[row], indptr[row + 1]):
@@ -270,16 +272,20 @@ def _follow(
             here = after + anywhere / n_states
         else:
             here = after
-            unmet[h + 1] += anywhere
-    return float(here.sum())
+            law[h + 1] += anywhere
+    law[horizon] += here.sum()
 
 
 @dataclass(frozen=True)
 class Wager:
-    """A `stake` on the next episodes losing less than claimed, and the `growth` that is hoped for."""
+    """A `stake` on the next episodes losing less than claimed, and the `growth` that is hoped for.
+
+    Where the forecast was far from good enough, it is not made anew before there are `wait_for` samples.
+    """
 
     stake: float
     growth: float = 0.0
+    wait_for: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,6 +323,11 @@ def kelly_wager(expected: Forecast, target: float) -> Wager:
     return Wager(*_fastest(STAKES, expected.losses, expected.law, target))
 
 
+def unpromising(expected: Forecast, target: float) -> bool:
+    """Whether a loss is forecast that is far above the target: then nothing is staked, for a while."""
+    return float(expected.law @ expected.losses) >= FAR * target
+
+
 @compiled
 def _fastest(stakes: FloatArray, losses: FloatArray, law: FloatArray, target: float) -> tuple[float, float]:
     """The stake that grows fastest, and by how much, if losses have that law; see `log_factors`."""
@@ -343,10 +354,6 @@ class EProcess:
     now: FloatArray
     peak: FloatArray
 
-    def __post_init__(self) -> None:
-        for name in ("levels", "now", "peak"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
-
     @classmethod
     def started(cls, target: float) -> EProcess:
         """Nothing was won or lost; `target` is the loss to be certified, as a share of an episode."""
@@ -359,9 +366,9 @@ class EProcess:
 
     def after(self, wager: Wager, seen: Watched) -> EProcess:
         """The process after a batch of episodes."""
-        open_claims = self.levels < seen.losses[0]
-        if wager.stake == 0 and (open_claims | (self.now == np.inf)).all():
+        if wager.stake == 0 and self.levels[-1] < seen.losses[0]:  # all claims are open, and nothing is staked on any
             return self
+        open_claims = self.levels < seen.losses[0]
         gained = np.full(len(self.levels), np.inf)
         gained[open_claims] = seen.first_deviations @ log_factors(wager.stake, seen.losses, self.levels[open_claims])
         now = self.now + gained
@@ -369,8 +376,9 @@ class EProcess:
 
     def certified(self, delta: float) -> float:
         """The smallest loss, as a share of an episode, certified with confidence `1 - delta`; one if none is."""
-        reached = self.peak >= np.log(1 / delta)
-        return float(self.levels[int(reached.argmax())]) if reached.any() else 1.0
+        reached = self.peak >= math.log(1 / delta)
+        first = int(reached.argmax())
+        return float(self.levels[first]) if reached[first] else 1.0
 
     def missing(self, target: float, delta: float) -> float:
         """How much the logarithm of the process still has to grow at the target, or at the next level below it."""

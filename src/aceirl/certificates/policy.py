@@ -22,6 +22,7 @@ from aceirl.certificates.base import (
     refutation,
 )
 from aceirl.certificates.e_process import (
+    LOOK_AGAIN,
     EProcess,
     Wager,
     Watched,
@@ -31,10 +32,14 @@ from aceirl.certificates.e_process import (
     kelly_wager,
     kept_evidence,
     possible_losses,
+    unpromising,
 )
 from aceirl.counts import Estimate, ExpertKind
 from aceirl.errors import InputError
 from aceirl.mdp import FloatArray, IntArray
+
+WAIT_FOR = "wait_for"
+"""What is kept of `Wager.wait_for`."""
 
 PROMISE = "the policy, which repeats the expert's answers, loses against the expert in this environment at most"
 
@@ -55,18 +60,24 @@ class Policy(CertificateKind):
         """A wager on episodes that may follow the expert from the first step on."""
         if watched is None or plan.policy is None or plan.first_action is not None:
             return None
-        taken, doubt = chance_taken(plan, watched), doubts(belief)
+        samples, waiting = belief.estimate.counts.samples, belief.evidence.get(self.name, {}).get(WAIT_FOR)
+        if waiting is not None and samples < waiting:
+            return Wager(0.0, wait_for=float(waiting))
+        taken, doubt, share = chance_taken(plan, watched), doubts(belief), belief.target.share(belief.shape[0])
         expected = forecast(belief.estimate, watched, belief.target, taken, doubt)
-        return kelly_wager(expected, belief.target.share(belief.shape[0]))
+        if plan.always_follows and unpromising(expected, share):  # whoever does not follow loses more
+            return Wager(0.0, wait_for=LOOK_AGAIN * samples)
+        return kelly_wager(expected, share)
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
         """The e-process after the batch."""
         after = _process(memory, target, len(seen.first_deviations) - 1).after(wager, seen)
-        return {"levels": after.levels, "now": after.now, "peak": after.peak, **seen.standing(memory, wager)}
+        waiting = {WAIT_FOR: np.asarray(wager.wait_for)} if wager.wait_for else {}
+        return {"levels": after.levels, "now": after.now, "peak": after.peak, **waiting, **seen.standing(memory, wager)}
 
     def retarget(self, memory: Memory, share: float) -> Memory:
         """The e-processes, if one of their levels is as low."""
-        return kept_evidence(memory, share)
+        return kept_evidence({name: array for name, array in memory.items() if name != WAIT_FOR}, share)
 
     def value(self, belief: Belief) -> float:
         """The certified regret of any policy that does what the expert is known to do."""

@@ -19,7 +19,10 @@ from aceirl.explore.uniform import Uniform
 
 
 class Strategy(Protocol):
-    """Where to go next, from what is still uncertain."""
+    """Where to go next, from what is still uncertain.
+
+    One that never draws from `rng` may say so: `draws = False`.
+    """
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan: ...
 

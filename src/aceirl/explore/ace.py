@@ -23,6 +23,7 @@ class Ace:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes"
+    draws: ClassVar = False
     summary: ClassVar = "leave plausible policies as certain as a batch can (paper: AceIRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -20,6 +20,7 @@ class Advice:
     """
 
     access: ClassVar = "episodes"
+    draws: ClassVar = False
     summary: ClassVar = "follow the expert's answer in every state"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -32,6 +32,7 @@ class Guided:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes"
+    draws: ClassVar = False
     summary: ClassVar = "probe near the expert's way, follow it until certified, then explore as ace"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -31,6 +31,7 @@ class Probe:
     deviate: float = 0.15
 
     access: ClassVar = "episodes"
+    draws: ClassVar = False
     summary: ClassVar = "follow the expert, and a few times an episode try what it declined"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

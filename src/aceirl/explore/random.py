@@ -15,6 +15,7 @@ class Random:
     """Paper, "Random Exploration": uniform actions."""
 
     access: ClassVar = "episodes"
+    draws: ClassVar = False
     summary: ClassVar = "any action, anywhere"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -8,7 +8,7 @@ import numpy as np
 
 from aceirl.counts import Estimate
 from aceirl.irl.likelihood import Likelihood
-from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit
+from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit, changed, pieces
 from aceirl.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardMap
@@ -83,10 +83,8 @@ class Alternatives:
     def _possible(self, values: FloatArray, limit: float, chosen: IntArray | None = None) -> BoolArray:
         """`[n]`: whether the loss stays within the limit if one parameter, of those chosen, has another value."""
         possible = np.zeros(len(values), dtype=np.bool_)
-        for k in np.arange(len(values)) if chosen is None else chosen:
-            moved = self.theta.copy()
-            moved[k] = values[k]
-            possible[k] = self._fit.loss(moved, limit) <= limit
+        for some in pieces(np.arange(len(values)) if chosen is None else chosen):
+            possible[some] = self._fit.losses(changed(self.theta, some, values[some]), limit) <= limit
         return possible
 
     @cached_property

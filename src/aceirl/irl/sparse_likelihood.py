@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from aceirl.counts import Estimate
 from aceirl.dynamic_programming import occupancy
@@ -63,6 +64,8 @@ AGAINST = 8.0
 
 Fit = tuple[FloatArray, float]
 
+T = TypeVar("T", bound=np.generic)
+
 
 class SparseFit:
     """Minimise `-log likelihood + penalty·‖θ‖₀` over `θ ∈ [-1, 1]ⁿ`, the largest of size one.
@@ -83,18 +86,24 @@ class SparseFit:
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
         """Minus the log-likelihood of parameters `[n]`; see `costs` for the limit."""
-        self.evaluations += 1
-        compared = self.comparisons.losses(theta[None])
-        return float(self.likelihood.losses(self.over, theta[None], compared, limit, self._of_nothing)[0])
+        return float(self.losses(theta[None], limit)[0])
+
+    def losses(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
+        """`[N]`: the loss of each of `thetas [N, n]`."""
+        return self._judged(thetas, np.zeros(len(thetas)), limit)
 
     def costs(self, thetas: FloatArray, limit: float = np.inf) -> FloatArray:
         """`[N]`: the loss of each of `thetas [N, n]`, and the price of its parameters that are not zero.
 
         Those that are sure to be above the limit are not worked out to the end.
         """
-        self.evaluations += len(thetas)
         ends = self.ends if self.ends.any() else self.ends[:0]
-        prices = _prices(thetas, self.penalty, ends, self._favour if len(ends) else thetas[0])
+        favour = self._favour if len(ends) else thetas[0]
+        return self._judged(thetas, _prices(thetas, self.penalty, ends, favour), limit)
+
+    def _judged(self, thetas: FloatArray, prices: FloatArray, limit: float) -> FloatArray:
+        """`[N]`: the loss of each of `thetas [N, n]`, and its price `[N]`."""
+        self.evaluations += len(thetas)
         prices, found = prices[:, None] + self.comparisons.losses(thetas), np.empty(len(thetas))
         # Hurry is paid for from everywhere; rewards with the same one have more in common.
         for hurry in set(thetas[:, -1].tolist()):
@@ -136,14 +145,14 @@ class SparseFit:
         n, hurry = self.over.n_parameters, self.over.n_parameters - 1
         leads, nothing = np.array(self.leads(FEW)), np.zeros(n)
         if n <= FEW:
-            singles = _changed(nothing, np.repeat(leads, 2), np.tile([1.0, -1.0], len(leads)))
+            singles = changed(nothing, np.repeat(leads, 2), np.tile([1.0, -1.0], len(leads)))
         else:
-            singles = _changed(nothing, leads, np.where(self._pull[leads] >= 0, 1.0, -1.0))
+            singles = changed(nothing, leads, np.where(self._pull[leads] >= 0, 1.0, -1.0))
         best = self._best(fit, [singles, *self._with_shunned_ends(nothing, SIZES[:1])])
         if not self.over.hurries:
             return best
         goals = sorted({*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry})
-        paired = _changed(nothing, np.repeat(goals, len(HURRIES)), 1.0)
+        paired = changed(nothing, np.repeat(goals, len(HURRIES)), 1.0)
         paired[:, hurry] = np.tile(HURRIES, len(goals))
         return self._best(best, [paired])
 
@@ -167,10 +176,10 @@ class SparseFit:
         if len(support) < MOST:
             yield from self._with_shunned_ends(theta, NEW_SIZES)
             sizes = [sign * size for size in NEW_SIZES for sign in (1.0, -1.0)]
-            yield _changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
+            yield changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
         for k in support:
-            without = _changed(theta, [k], 0.0)
-            yield _changed(without[0], others, theta[k])
+            without = changed(theta, [k], 0.0)
+            yield changed(without[0], others, theta[k])
             if len(support) > 1:
                 yield without / np.abs(without).max()
 
@@ -187,7 +196,7 @@ class SparseFit:
         """The sizes of all parameters in turn: the best, and of those that are equally good the smallest."""
         for k in np.flatnonzero(fit[0]).tolist():
             for size in SIZES:
-                theta = _changed(fit[0], [k], np.sign(fit[0][k]) * size)[0]
+                theta = changed(fit[0], [k], np.sign(fit[0][k]) * size)[0]
                 if np.abs(theta).max() < 1 or np.array_equal(theta, fit[0]):
                     continue
                 cost = self.cost(theta, fit[1] + EQUAL)
@@ -198,7 +207,7 @@ class SparseFit:
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
         """The candidate of least cost, if that is less than the fit's; they come in blocks `[N, n]`."""
         for block in candidates:
-            for some in _pieces(block):
+            for some in pieces(block):
                 for theta, cost in zip(some, self.costs(some, fit[1]).tolist(), strict=True):
                     if cost < fit[1] - LEAST_GAIN:
                         fit = theta, cost
@@ -249,11 +258,11 @@ class SparseFit:
         """
         leads, blocks = np.array(self.leads(FEW)), [theta[None]]
         for k in np.flatnonzero(theta):
-            rest = _changed(theta, [k], 0.0)[0]
+            rest = changed(theta, [k], 0.0)[0]
             free = leads[rest[leads] == 0]
-            blocks.append(_changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
+            blocks.append(changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
         limit = self.cost(theta) + UNLIKELY + LEAST_GAIN
-        costs = np.concatenate([self.costs(some, limit) for block in blocks for some in _pieces(block)])
+        costs = np.concatenate([self.costs(some, limit) for block in blocks for some in pieces(block)])
         likely = np.flatnonzero(costs <= limit)
         return np.concatenate(blocks)[likely], costs[likely]
 
@@ -275,19 +284,19 @@ class SparseFit:
         """`[n]`: by how many nats the answers are less likely without each parameter."""
         found, loss = np.zeros(len(theta)), self.loss(theta)
         for k in np.flatnonzero(theta).tolist():
-            found[k] = self.loss(_changed(theta, [k], 0.0)[0]) - loss
+            found[k] = self.loss(changed(theta, [k], 0.0)[0]) - loss
         return found
 
 
-def _changed(theta: FloatArray, parameters: ArrayLike, values: ArrayLike) -> FloatArray:
+def changed(theta: FloatArray, parameters: ArrayLike, values: ArrayLike) -> FloatArray:
     """`[N, n]`: `theta [n]` with one of the `parameters [N]` changed to one of the `values`, each in its turn."""
-    changed = np.tile(theta, (np.size(parameters), 1))
-    changed[np.arange(len(changed)), np.asarray(parameters)] = np.asarray(values)
-    return changed
+    thetas = np.tile(theta, (np.size(parameters), 1))
+    thetas[np.arange(len(thetas)), np.asarray(parameters)] = np.asarray(values)
+    return thetas
 
 
-def _pieces(block: FloatArray) -> Iterator[FloatArray]:
-    """A block `[N, n]` of rewards, as many of them at a time as are judged at once."""
+def pieces(block: NDArray[T]) -> Iterator[NDArray[T]]:
+    """A block `[N, ...]`, one for each reward, as many at a time as are judged at once."""
     return (block[k : k + AT_ONCE] for k in range(0, len(block), AT_ONCE))
 
 
