@@ -2,9 +2,10 @@
 
     python benchmarks/iteration.py [--only Taxi ...] [--against SRC] [--docs]
 
-The median iteration, the whole run, and what the parts of an iteration take on average. All in processor time, after a
-first run of two iterations that loads what was compiled. A part does not count what other parts do for it: an inference
-that asks for radii is not charged for them. With `--against` whole runs are compared with another version, in turns.
+The median iteration, the whole run, and, in a second run, what the parts of an iteration take on average. All in
+processor time, after a run of two iterations that loads what was compiled. A part does not count what other parts do
+for it: an inference that asks for radii is not charged for them. With `--against` whole runs are compared with another
+version, in turns.
 
 The second table is how long `aceirl run` takes from its start to the first step of the environment.
 """
@@ -228,16 +229,17 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         *(in_ms(part) for part in (*PARTS, "rest")),
         page="strategies.md",
     )
+    chosen = {
+        name: case for name, case in CASES.items() if not options.only or any(word in name for word in options.only)
+    }
+    times = {name: case.learn(2) and case.learn() for name, case in chosen.items()}
     parts = Parts()
     parts.measure()
-    for name, case in CASES.items():
-        if options.only and not any(word in name for word in options.only):
-            continue
-        case.learn(2)
+    for name, case in chosen.items():
         parts.spent, parts.last = dict.fromkeys(parts.spent, 0.0), time.process_time()
-        times = case.learn()
-        shares = (spent / len(times) for spent in parts.spent.values())
-        table.add(name, len(times), statistics.median(times), sum(times), *shares)
+        iterations, spent = times[name], len(case.learn())
+        shares = (seconds / spent for seconds in parts.spent.values())
+        table.add(name, len(iterations), statistics.median(iterations), sum(iterations), *shares)
     if not options.only:
         starts = report.table(
             "start-up",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,16 @@ from aceirl.belief import Plan, Target
 from aceirl.certificates import transfer_certificate
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
-from aceirl.certificates.e_process import STAKES, EProcess, Wager, Watched, forecast, log_factors
+from aceirl.certificates.e_process import (
+    LOOK_AGAIN,
+    STAKES,
+    EProcess,
+    Forecast,
+    Wager,
+    Watched,
+    forecast,
+    log_factors,
+)
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
 from aceirl.collect import Episode, first_deviations
@@ -34,6 +44,7 @@ from aceirl.metrics import Truth
 from aceirl.protocols import Move, Moves
 from aceirl.runs import Run
 from aceirl.settings import Settings
+from aceirl.turns import Turn
 from studies import soundness as study
 from studies.adversaries import CASES, Case, rare_branch_case
 from studies.collecting import collected, watched_actions
@@ -157,6 +168,39 @@ def test_episodes_that_lose_nothing_certify_after_as_many_as_the_logarithm_says(
     lost_again = process.after(wager, Watched(np.array([5, 0, 0, 0, 0]), LOSSES))
     assert lost_again.now.max() < process.now.max()
     assert lost_again.certified(0.1) == 0.1
+
+
+def test_a_forecast_far_above_the_target_is_made_again_when_there_are_more_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was not looked at would not have been wagered on: without waiting, the run is the same."""
+    problem = make("garnet", 0, n_states=60, branching=20, horizon=3)
+    made: list[int] = []
+
+    def learned(look_again: float) -> list[Turn]:
+        made.clear()
+        monkeypatch.setattr("aceirl.certificates.policy.LOOK_AGAIN", look_again)
+        settings = Settings(strategy="advice", epsilon=0.01, max_samples=9_000, irl="feasible-point")
+        return list(
+            learn(Simulator(problem.mdp, hide_start=True), PolicyExpert(problem.expert, problem.mdp.shape), settings)
+        )
+
+    def counted(estimate: Estimate, *arguments: Any) -> Forecast:
+        made.append(estimate.counts.samples)
+        return forecast(estimate, *arguments)
+
+    monkeypatch.setattr("aceirl.certificates.policy.forecast", counted)
+    waited = learned(LOOK_AGAIN)
+    looked = made.copy()
+    always = learned(1.0)
+    assert [turn.record.certificates for turn in waited] == [turn.record.certificates for turn in always]
+    first, second = (run[-1].belief.evidence["policy"] for run in (waited, always))
+    for name in ("now", "peak"):
+        np.testing.assert_array_equal(first[name], second[name])
+    assert first["peak"].max() > 0, "something was wagered in the end"
+    assert waited[-1].record.stopped == "certificate"
+    assert len(made) == len(always)
+    assert len(looked) < len(made) - 50
 
 
 def test_each_first_action_has_an_e_process_of_its_own() -> None:

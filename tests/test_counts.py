@@ -64,6 +64,44 @@ def test_counts_of_two_batches_are_the_counts_of_both_together(
     assert whole.samples == moves.count.sum()
 
 
+@given(shapes(), st.booleans(), SEEDS, st.integers(1, 6))
+def test_counts_of_walks_are_those_of_their_moves(shape: Any, stationary: bool, seed: int, episodes: int) -> None:
+    rng, (horizon, n_states, n_actions) = np.random.default_rng(seed), shape
+    walks, starts = [], rng.integers(n_states, size=episodes).tolist()
+    for start in starts:
+        path = [start, *rng.integers(n_states, size=rng.integers(horizon + 1)).tolist()]
+        taken = rng.integers(n_actions, size=len(path)).tolist()
+        walks.append([(step, path[step], taken[step], path[step + 1]) for step in range(len(path) - 1)])
+    flat = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
+    step, state, action, successor = flat.T
+    moves = Moves(step, state, action, successor, np.ones_like(step), np.bincount(starts, minlength=n_states))
+    found, expected = (
+        Counts.of_walks(starts, walks, shape, stationary=stationary),
+        Counts.of_moves(moves, shape, stationary=stationary),
+    )
+    assert_same(found, expected)
+    assert_totals(found)
+    assert_totals(found + expected)
+    assert_totals((found + expected).grown(n_states + 2))
+    for start, walk in [(n_states, []), (0, [(horizon, 0, 0, 0)]), (0, [(0, 0, 0, n_states)])]:
+        with pytest.raises(InputError, match="moves that are not of a problem of shape"):
+            Counts.of_walks([start], [walk], shape, stationary=stationary)
+
+
+def assert_totals(some: Counts) -> None:
+    """What is added up along the way is what there is."""
+    totals = some.samples, some.episodes, some.questions, some.repeated
+    assert totals == (some.visits.sum(), some.starts.sum(), some.answers.sum(), some.repeats.sum())
+
+
+@given(several(2))
+def test_totals_add_up(two: list[Counts]) -> None:
+    a, b = two
+    repeats = np.arange(2 * a.shape[1]).reshape(-1, 2)
+    for some in (a, b, a + b, a.with_answers(a.answers, repeats) + b, b.with_answers(2 * a.answers).grown(9)):
+        assert_totals(some)
+
+
 @given(several(2))
 def test_adding_changes_neither_and_nothing_can_be_written(two: list[Counts]) -> None:
     a, b = two

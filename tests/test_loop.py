@@ -22,7 +22,7 @@ from aceirl.mdp import FloatArray, IntArray
 from aceirl.metrics import Threshold, Truth, samples_to_threshold
 from aceirl.rewards import Recovered, RewardSpace, StateReward
 from aceirl.settings import Settings
-from aceirl.turns import RunState, Turn
+from aceirl.turns import RunState, Turn, last_measured
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +200,25 @@ def test_the_truth_reaches_the_record_and_nothing_else(problem: Problem) -> None
     assert [turn.record.regret for turn in lying] == [0.123] * len(lying)
     assert len(seen) == len(lying)
     assert all(policy.shape == problem.mdp.shape[:2] for policy in seen)
+
+
+def test_the_regret_is_measured_with_each_inference_and_at_the_end_or_always_if_it_is_to_stop_the_run(
+    problem: Problem,
+) -> None:
+    """6, 12, ..., 60 samples; a reward is inferred when they have doubled."""
+    truth = Truth(problem.mdp, problem.reward)
+    asked: dict[str, Any] = {"regret": truth.regret, "max_samples": 60, "infer_after_growth": 1.0}
+    run = turns(problem, **asked)
+    measured = [turn.record.regret is not None for turn in run]
+    assert [turn.record.samples for turn, has_it in zip(run, measured, strict=True) if has_it] == [6, 12, 24, 48, 60]
+    assert all(turn.regret == truth.regret(turn.policy) for turn in run)
+    assert all(turn.record.regret in (None, turn.regret) for turn in run)
+    last = last_measured([turn.record for turn in run[:-1]])
+    assert last is not None
+    assert last.samples == 48
+    always = turns(problem, until_regret=0.0, **asked)
+    assert all(turn.record.regret == turn.regret for turn in always)
+    assert last_measured([turn.record for turn in turns(problem)]) is None
 
 
 def assert_same_but_regret(first: list[Turn], second: list[Turn]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aceirl import load
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
@@ -21,6 +22,7 @@ from aceirl.files import DRAFT, LOCK
 from aceirl.mdp import MDP
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
+from aceirl.show import draw, in_words, outcome
 from aceirl.sources import Source, open_task
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
@@ -120,6 +122,24 @@ def test_a_state_is_written_as_soon_as_the_last_is_a_second_old(
         clock += 0.4
     turns.close()
     assert saved == [1, 1, 1, 4, 4, 4]
+
+
+def test_a_run_that_was_interrupted_says_when_its_regret_was_measured(tmp_path: Path) -> None:
+    """40 samples an iteration; a reward is inferred, and the regret measured, when they have doubled."""
+    run = Run.create(tmp_path / "run", SETTINGS.model_copy(update={"infer_after_growth": 1.0}), SOURCE)
+    task = open_task(SOURCE)
+    turns = run.resume(task.environment, task.expert, regret=task.regret)
+    measured = [next(turns).record.regret for _ in range(6)]
+    turns.close()
+    assert [regret is not None for regret in measured] == [True, True, False, True, False, False]
+    result = load(run.path)
+    assert result.regret == measured[3]
+    assert f"regret {measured[3]:.3f}" in repr(result)
+    assert outcome(run)["regret"] == measured[3]
+    assert f"loses {measured[3]:.1%}" in in_words(run)
+    assert "(measured after 160 steps by the true reward" in in_words(run)
+    figures = draw(run)
+    assert any(path.stem == "learning" for path in figures)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7])

@@ -45,6 +45,15 @@ def belief_after(state: RunState | None, settings: Settings, seed: int = 0) -> B
     return Engine(Simulator(problem.mdp), answers_of(expert, settings), settings, state=state).belief
 
 
+@pytest.mark.parametrize("name", [name for name, kind in STRATEGIES.items() if not getattr(kind, "draws", True)])
+def test_a_strategy_that_says_it_does_not_draw_does_not(name: str) -> None:
+    rng, settings = np.random.default_rng(0), Settings(strategy=name, certify=None)
+    before = rng.bit_generator.state
+    for state in (None, turns(name)[-1].state):
+        STRATEGIES[name]().plan(belief_after(state, settings), rng)
+    assert rng.bit_generator.state == before
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("stationary", [True, False])
 def test_every_strategy_plans_what_can_be_carried_out(name: str, stationary: bool) -> None:

@@ -382,7 +382,8 @@ class History:
         path = _numbers(*event["path"])
         states, actions = path[0::2], path[1::2]
         if "stakes" in event:
-            wagers = {kind: Wager(stake) for kind, stake in event["stakes"].items()}
+            waits = event.get("waits", {})
+            wagers = {kind: Wager(stake, wait_for=waits.get(kind, 0.0)) for kind, stake in event["stakes"].items()}
             if event.get("conduct", "asked") not in get_args(Conduct):
                 raise ValueError(event)
             walk = Walk(len(self.walks), states[0], wagers, event.get("conduct", "asked"))

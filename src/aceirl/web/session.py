@@ -603,7 +603,10 @@ class Interview:
         path += [value for _, _, action, there in new for value in (action, there)]
         event: Event = {"event": "walk", "episode": number, "step": first, "path": path}
         if begins:
-            event["stakes"] = {kind: wager.stake for kind, wager in self.engine.wagers.items()}
+            wagers = self.engine.wagers
+            event["stakes"] = {kind: wager.stake for kind, wager in wagers.items()}
+            if waits := {kind: wager.wait_for for kind, wager in wagers.items() if wager.wait_for}:
+                event["waits"] = waits
             event["conduct"], self._noted = self.conduct, 0
         guessed = list(self._guessed.values())[self._noted :]
         if guessed:
