@@ -16,5 +16,6 @@ from aceirl.cli.app import app as app
 
 def main() -> None:
     """The `aceirl` command."""
+    gc.set_threshold(50_000)  # there is little garbage in circles, and to look for it takes a fortieth of a run
     atexit.register(gc.freeze)  # else every object is freed before the end, which takes up to half a second
     app()

@@ -66,11 +66,15 @@ class Alternatives:
     @cached_property
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """`(low, high)`, `[n]` each: the values that each parameter may have while all others stay as they are."""
-        ends = [self._ends(side, self._fit.loss(self.theta) + TOLERATED) for side in (-1.0, 1.0)]
-        return ends[0], ends[1]
+        return self._ends(-1.0), self._highest
 
-    def _ends(self, side: float, limit: float) -> FloatArray:
-        """`[n]`: the furthest value on one side of each parameter's own at which the loss is within the limit."""
+    @cached_property
+    def _highest(self) -> FloatArray:
+        return self._ends(1.0)
+
+    def _ends(self, side: float) -> FloatArray:
+        """`[n]`: the furthest value on one side of each parameter's own at which the loss is tolerated."""
+        limit = self._fit.loss(self.theta) + TOLERATED
         inside, outside = self.theta.copy(), np.full_like(self.theta, side)
         inside = np.where(self._possible(outside, limit), side, inside)
         for _ in range(HALVINGS):
@@ -102,7 +106,7 @@ class Alternatives:
     @cached_property
     def undetermined(self) -> list[int]:
         """The places, in their order, that may be worth as much as any, going by what the answers say of them."""
-        about = self.over.states[(self.intervals[1] >= AS_MUCH) & (self.over.states >= 0)]
+        about = self.over.states[(self._highest >= AS_MUCH) & (self.over.states >= 0)]
         return [int(s) for s in np.unique(about) if self._places[s]]
 
 
