@@ -266,5 +266,5 @@ def test_a_place_may_be_worth_as_much_as_the_goal_if_its_parameter_may_be() -> N
     found = alternatives_to(with_known_dynamics(observed(problem, "uniform", 200, 0), problem.mdp))
     high = np.linspace(-1, 1, 9)
     high[2], high[6] = AS_MUCH, AS_MUCH - 0.01
-    vars(found)["intervals"] = (-np.ones(9), high)
+    vars(found)["_highest"] = high
     assert found.undetermined == [2, 8]
