@@ -374,3 +374,10 @@ def test_equal_keys_are_counted_together_whether_there_are_few_or_many_of_them(s
     assert dict(zip(found.tolist(), often.tolist(), strict=True)) == expected
     assert found.tolist() == list(expected)
     assert [array.size for array in _merge(keys, np.zeros_like(counts))] == [0, 0]
+
+
+def test_a_start_that_the_environment_tells_is_checked() -> None:
+    for told, said in (([0.5, 0.6, 0.0], "initial sums to 1.1"), ([1.0, 0.0], r"initial must have shape \[3\]")):
+        estimate = Estimate.of(Counts.empty((2, 3, 1)), kind=ExpertKind(), delta=0.1, initial=np.array(told))
+        with pytest.raises(InputError, match=said):
+            _ = estimate.mdp

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, mdps, random_policy, rewards, shapes
 
+from aceirl.belief import uniform_policy
 from aceirl.errors import InputError, unknown_name
-from aceirl.mdp import MDP, FloatArray, Transitions, check_policy, check_reward, frozen
+from aceirl.mdp import MDP, FloatArray, Transitions, check_policy, check_reward, frozen, shared
 
 COIN = np.full((2, 2, 2), 0.5)
 SHAPE = (3, 2, 2)
@@ -314,3 +315,20 @@ def test_probabilities_that_do_not_fit_the_rows_are_named() -> None:
         rows.with_probabilities(np.array([0.5, 0.5, 0.5, 0.6, 0.5, 0.5, 0.5, 0.5]))
     with pytest.raises(InputError, match="must have length"):
         rows.with_probabilities(np.ones(3))
+
+
+def test_what_depends_on_a_shape_alone_is_made_once_unless_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, ...]] = []
+
+    @shared
+    def ones(shape: tuple[int, ...]) -> FloatArray:
+        made.append(shape)
+        return np.ones(shape)
+
+    assert ones((2, 3)) is ones((2, 3))
+    monkeypatch.setattr("aceirl.mdp.SHARED", 5)
+    assert ones((2, 3)) is not ones((2, 3))
+    assert made == [(2, 3)] * 3
+    policy = uniform_policy((2, 3, 4))
+    assert not policy.flags.writeable
+    np.testing.assert_array_equal(policy, 0.25)

@@ -14,7 +14,7 @@ from aceirl.bounds import ErrorBound, error_bound, plausible_error, plausible_po
 from aceirl.confidence import Family, Radii
 from aceirl.counts import Estimate
 from aceirl.errors import InputError
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.mdp import BoolArray, FloatArray, IntArray, shared
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 
 Memory = Mapping[str, FloatArray]
@@ -336,9 +336,9 @@ class Belief:
         return self.target.reached(self.certified_value(kind))
 
 
-@lru_cache(maxsize=8)
-def uniform_policy(shape: tuple[int, int, int]) -> FloatArray:
-    """`[H, S, A]`: every action as likely as any other; read-only, all share it."""
+@shared
+def uniform_policy(shape: tuple[int, ...]) -> FloatArray:
+    """`[H, S, A]`: every action as likely as any other; read-only."""
     policy = np.full(shape, 1.0 / shape[2])
     policy.flags.writeable = False
     return policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aceirl.errors import InputError
 from aceirl.kernels import compiled, frequencies
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Successors, Transitions, frozen
+from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Successors, Transitions, frozen, shared
 from aceirl.preferences import Preference
 from aceirl.protocols import Move, Moves
 
@@ -205,9 +205,9 @@ _FIELDS = tuple(one.name for one in fields(Counts))
 _TOTALS = ("samples", "episodes", "questions", "repeated")
 
 
-@lru_cache(maxsize=8)
+@shared
 def _none(shape: tuple[int, ...]) -> IntArray:
-    """Nothing was counted; nobody can write to it, so all share it."""
+    """Nothing was counted."""
     return _kept(np.zeros(shape, dtype=np.int64))
 
 
@@ -536,8 +536,10 @@ class Estimate:
         probabilities = np.empty(len(transitions.successors))
         frequencies(transitions.indptr, moved, counts.move_counts, staying, probabilities)
         probabilities.flags.writeable = False
-        start = counts.starts / max(1, counts.episodes) if self.initial is None else self.initial
-        return MDP.trusted(counts.shape[0], transitions.with_probabilities(probabilities, trusted=True), start)
+        horizon, estimated = counts.shape[0], transitions.with_probabilities(probabilities, trusted=True)
+        if self.initial is not None:
+            return MDP(horizon, estimated, self.initial)
+        return MDP.trusted(horizon, estimated, counts.starts / max(1, counts.episodes))
 
     @cached_property
     def step_visits(self) -> IntArray:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,7 @@ __all__ = [
     "check_policy",
     "check_reward",
     "frozen",
+    "shared",
     "start_distribution",
     "steps_after",
     "steps_left",
@@ -49,6 +51,21 @@ def frozen(array: ArrayLike, dtype: type) -> NDArray[Any]:
         result = result.copy()
     result.flags.writeable = False
     return result
+
+
+SHARED = 1_000_000
+"""Up to so many entries, what depends on nothing but a shape is made once."""
+
+T = TypeVar("T")
+
+
+def shared(make: Callable[[tuple[int, ...]], T]) -> Callable[[tuple[int, ...]], T]:
+    """Make what depends on a shape alone, and what nobody can write to, once for each of the last few shapes.
+
+    What is large is made each time: nobody should have to pay for it any longer than they need it.
+    """
+    kept = lru_cache(maxsize=4)(make)
+    return wraps(make)(lambda shape: kept(shape) if math.prod(shape) <= SHARED else make(shape))
 
 
 def steps_left(horizon: int) -> FloatArray:

@@ -234,14 +234,13 @@ class Run:
                         file = self._append(turn.record, file)
                     last = turn
                     if saved is None or turn.stopped or time.monotonic() >= due:
-                        if file is not None:
-                            file.flush()
-                        self._save(turn)
+                        self._save(turn, file)
                         saved, due = turn, time.monotonic() + SAVE_EVERY
                     yield turn
             finally:
                 if file is not None:
-                    file.close()
+                    with disk(self.path, KEPT):
+                        file.close()
                 if last is not None and last is not saved:
                     self._save(last)
                 if last is not None:
@@ -279,8 +278,11 @@ class Run:
             file.write(json.dumps(record.to_json()) + "\n")
         return file
 
-    def _save(self, turn: Turn) -> None:
+    def _save(self, turn: Turn, records: TextIO | None = None) -> None:
+        """Write the state of a turn; the `records` that it stands for come first, if their file is open."""
         with disk(self.path, KEPT):
+            if records is not None:
+                records.flush()
             replace(self.path / STATE, _arrays(turn.state), wait=False, private=self._private)
 
     def _lines(self) -> list[Record]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from aceirl.belief import Belief, Plan, uniform_policy
+from aceirl.mdp import shared
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Advice:
         return _following(belief.shape)
 
 
-@lru_cache(maxsize=8)
-def _following(shape: tuple[int, int, int]) -> Plan:
+@shared
+def _following(shape: tuple[int, ...]) -> Plan:
     """The plan of all who follow the expert in a problem of that shape."""
     follow = np.ones(shape[:2])
     follow.flags.writeable = False
