@@ -83,8 +83,13 @@ def test_counts_of_walks_are_those_of_their_moves(shape: Any, stationary: bool, 
     assert_totals(found)
     assert_totals(found + expected)
     assert_totals((found + expected).grown(n_states + 2))
-    for start, walk in [(n_states, []), (0, [(horizon, 0, 0, 0)]), (0, [(0, 0, 0, n_states)])]:
-        with pytest.raises(InputError, match="moves that are not of a problem of shape"):
+    for start, walk, said in [
+        (n_states, [], "an episode starts in the state"),
+        (-1, [], "an episode starts in the state -1"),
+        (0, [(horizon, 0, 0, 0)], f"a move has the step {horizon}"),
+        (0, [(0, 0, 0, -1)], "a move has the successor -1"),
+    ]:
+        with pytest.raises(InputError, match=said):
             Counts.of_walks([start], [walk], shape, stationary=stationary)
 
 
@@ -374,6 +379,15 @@ def test_equal_keys_are_counted_together_whether_there_are_few_or_many_of_them(s
     assert dict(zip(found.tolist(), often.tolist(), strict=True)) == expected
     assert found.tolist() == list(expected)
     assert [array.size for array in _merge(keys, np.zeros_like(counts))] == [0, 0]
+
+
+@pytest.mark.parametrize("state", [-1, 3, 3_000_000])
+@pytest.mark.parametrize("stationary", [True, False])
+def test_an_end_that_is_no_state_is_named(state: int, stationary: bool) -> None:
+    counts = Counts.empty((2, 3, 1), stationary=stationary)
+    estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[1, state])
+    with pytest.raises(InputError, match=f"end in the state {state}, not one of 0 to 2"):
+        _ = estimate.mdp
 
 
 def test_a_start_that_the_environment_tells_is_checked() -> None:

@@ -19,7 +19,7 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERENCE, MOST_WEIGHT, Likelihood
 from aceirl.loop import learn
-from aceirl.mdp import FloatArray
+from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
 from aceirl.rewards import RewardMap
 from aceirl.settings import Settings
@@ -202,6 +202,45 @@ def test_what_is_common_is_right_long_after_its_values_grow_alike(name: str) -> 
     found = losses(likelihood, rewards, np.zeros(len(rewards)), np.inf, shared)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
     assert 0 < likelihood.common(tables(shared.shape), shared.ravel()).steps <= estimate.mdp.horizon
+
+
+def estimate_of(moves: list[tuple[int, int, int]], shape: tuple[int, int, int], asked: IntArray) -> Estimate:
+    """Each of the moves `(state, action, successor)` seen five times; `asked [H, S, A]` are the answers."""
+    columns = np.array(moves, dtype=np.int64).T
+    state, action, successor = columns
+    starts = np.eye(shape[1], dtype=np.int64)[0]
+    seen = Moves(np.zeros_like(state), state, action, successor, np.full_like(state, 5), starts)
+    return Estimate.of(Counts.of_moves(seen, shape).with_answers(asked), kind=ExpertKind(), delta=0.1)
+
+
+def test_a_state_in_which_nothing_was_tried_does_not_grow_with_the_others() -> None:
+    """All values are alike at the last step, and at the step before that of state 2 is not: nobody acted there."""
+    asked = np.zeros((6, 4, 2), dtype=np.int64)
+    asked[:, 0, 1] = 1
+    moves = [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 1, 1), (3, 0, 3), (3, 1, 3)]
+    likelihood = Likelihood(estimate_of(moves, (6, 4, 2), asked))
+    constant = np.ones((1, 4, 2))
+    rewards = np.repeat(constant[None], 3, axis=0)
+    rewards[:, 0, 1] += np.array([0.0, 0.03, -0.03])[:, None]
+    expected = [likelihood.loss(np.repeat(reward, 6, axis=0)) for reward in rewards]
+    np.testing.assert_allclose([likelihood.loss(reward) for reward in rewards], expected, rtol=1e-9)
+    for common in (0.0, constant):
+        found = losses(likelihood, rewards, np.zeros(3), np.inf, common)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_what_rounding_makes_of_a_reward_that_pays_alike_everywhere_explains_nothing() -> None:
+    rng, horizon = np.random.default_rng(0), 150
+    moves = [(s, a, int(t)) for s in range(6) for a in range(2) for t in rng.choice(6, 3, replace=False)]
+    asked = np.zeros((horizon, 6, 2), dtype=np.int64)
+    asked[:, :, 0] = 1
+    estimate = estimate_of(moves, (horizon, 6, 2), asked)
+    likelihood, constant = Likelihood(estimate), np.full((1, 6, 2), 0.1)
+    rewards = np.array([constant, constant * (1 + 1e-15)])
+    for common in (0.0, constant, constant / 3):
+        found = losses(likelihood, rewards, np.zeros(2), np.inf, common)
+        np.testing.assert_allclose(found, chance(estimate), rtol=1e-4)
+    assert likelihood.loss(np.repeat(constant, horizon, axis=0)) == pytest.approx(chance(estimate), rel=1e-4)
 
 
 @given(estimates(), SEEDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +20,13 @@ from aceirl import load
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.files import DRAFT, LOCK
+from aceirl.files import DRAFT, LOCK, DiskError
 from aceirl.mdp import MDP
 from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
 from aceirl.settings import Settings
 from aceirl.show import draw, in_words, outcome
 from aceirl.sources import Source, open_task
+from aceirl.turns import Record
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
 SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=6_000, epsilon=1e-6, seed=7)
@@ -122,6 +125,51 @@ def test_a_state_is_written_as_soon_as_the_last_is_a_second_old(
         clock += 0.4
     turns.close()
     assert saved == [1, 1, 1, 4, 4, 4]
+
+
+class Full:
+    """A file that holds what was flushed, and from some record on can write nothing, and forgets what it was given."""
+
+    def __init__(self, path: Path, left: int) -> None:
+        self.path, self.left, self.waiting = path, left, ""
+
+    def write(self, text: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.waiting = ""
+            raise OSError(errno.EFBIG, "File too large")
+        self.waiting += text
+
+    def flush(self) -> None:
+        with self.path.open("a") as file:
+            file.write(self.waiting)
+        self.waiting = ""
+
+    def close(self) -> None:
+        self.flush()
+
+
+def test_a_state_never_stands_for_records_that_could_not_be_written(
+    undisturbed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, task, full = Run.create(tmp_path / "run", SETTINGS, SOURCE), open_task(SOURCE), list[Full]()
+    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 1e9)
+    append = Run._append
+
+    def appended(self: Run, record: Record, file: Any) -> Any:
+        if not full:
+            full.append(Full(self.path / RECORDS, left=7))
+        return append(self, record, full[0])  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "_append", appended)
+        with pytest.raises(DiskError, match="File too large; all earlier iterations are kept"):
+            list(run.resume(task.environment, task.expert, regret=task.regret))
+    state = run.state()
+    assert state is not None
+    assert state.iteration == len(run.records()) == 1
+    finish(run.path)
+    assert_same(undisturbed, Run.open(run.path))
 
 
 def test_a_run_that_was_interrupted_says_when_its_regret_was_measured(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
 from aceirl.mdp import FloatArray
+from aceirl.preferences import Preference
 from aceirl.protocols import Moves
 from aceirl.rewards import FeatureReward, RewardSpace, StateActionReward, StateReward
 
@@ -283,3 +284,17 @@ def test_where_nothing_was_visited_there_is_a_reward_all_the_same() -> None:
         seen = explained(nothing, space)
         assert np.abs(seen.theta).max() == np.abs(seen.likeliest).max() == 1
         assert not seen.explains
+
+
+def test_where_only_hurry_was_ever_paid_for_there_is_no_goal_to_pair_it_with() -> None:
+    """The one feature is a state that was not met yet; of two episodes the shorter one is preferred."""
+    seen = np.array([(0, 0, 0, 0), (0, 0, 1, 1), (1, 0, 1, 1)]).T
+    step, state, action, successor = seen
+    counts = Counts.of_moves(
+        Moves(step, state, action, successor, np.ones(3, dtype=int), np.array([2, 0, 0])), (3, 3, 2)
+    )
+    shorter = Preference(((0, 0, 1, 1),), ((0, 0, 0, 0), (1, 0, 1, 1)))
+    estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[1], preferences=(shorter,))
+    found = SparseLikelihood()(estimate, 1.0, None, FeatureReward(np.array([[0.0], [0.0], [1.0]]))).explanation
+    assert found is not None
+    np.testing.assert_array_equal(found.likeliest, [0.0, 1.0])

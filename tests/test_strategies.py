@@ -45,13 +45,28 @@ def belief_after(state: RunState | None, settings: Settings, seed: int = 0) -> B
     return Engine(Simulator(problem.mdp), answers_of(expert, settings), settings, state=state).belief
 
 
-@pytest.mark.parametrize("name", [name for name, kind in STRATEGIES.items() if not getattr(kind, "draws", True)])
+@pytest.mark.parametrize("name", [name for name, kind in STRATEGIES.items() if not kind.draws])
 def test_a_strategy_that_says_it_does_not_draw_does_not(name: str) -> None:
     rng, settings = np.random.default_rng(0), Settings(strategy=name, certify=None)
     before = rng.bit_generator.state
     for state in (None, turns(name)[-1].state):
         STRATEGIES[name]().plan(belief_after(state, settings), rng)
     assert rng.bit_generator.state == before
+
+
+class Drawing(Probe):
+    """A strategy of one's own that is made of one of ours, and draws."""
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        return replace(super().plan(belief, rng), follow=rng.random(belief.shape[:2]))
+
+
+def test_a_strategy_made_of_one_that_does_not_draw_has_a_generator_of_its_run() -> None:
+    problem = make("four-paths", 0, **SMALL)
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+    settings = Settings(strategy=Drawing(), max_samples=300, certify=None)
+    first, again = (list(learn(Simulator(problem.mdp), expert, settings))[-1].counts.visits for _ in range(2))
+    np.testing.assert_array_equal(first, again)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -85,17 +85,13 @@ class Counts:
     @classmethod
     def of_moves(cls, moves: Moves, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
         """The counts of observed transitions; no answers."""
-        horizon, n_states, n_actions = shape
-        sizes = {"step": horizon, "state": n_states, "action": n_actions, "successor": n_states}
-        columns = [_whole(getattr(moves, name)) for name in sizes]
+        n_states = shape[1]
+        columns = [_whole(getattr(moves, name)) for name in MOVE]
         times, starts = _checked("count", moves.count), _checked("starts", moves.starts)
         visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(times), dtype=np.int64)
         steps, states, actions, successors = columns
         if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
-            for values, (name, size) in zip(columns, sizes.items(), strict=True):
-                wrong = (values < 0) | (values >= size)
-                if wrong.any():
-                    raise InputError(f"a move has the {name} {values[wrong][0]}, not one of 0 to {size - 1}")
+            raise _wrong_move(columns, shape)
         keys, counts = _merge(keys, times)
         made = cls._of(stationary, visits, _none(shape), starts, keys, counts, _none((n_states, 2)))
         made._check_shapes()
@@ -109,10 +105,13 @@ class Counts:
         """The counts of episodes that were walked; no answers."""
         moves = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
         visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(moves), dtype=np.int64)
+        for start in starts:
+            if not 0 <= start < shape[1]:
+                raise InputError(f"an episode starts in the state {start}, not one of 0 to {shape[1] - 1}")
         times, begun = np.ones(len(moves), dtype=np.int64), np.bincount(starts, minlength=shape[1])
-        steps, states, actions, successors = moves.T.copy()
-        if len(begun) > shape[1] or not _tally(steps, states, actions, successors, times, stationary, visits, keys):
-            raise InputError(f"an episode has moves that are not of a problem of shape {list(shape)}")
+        steps, states, actions, successors = columns = moves.T.copy()
+        if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
+            raise _wrong_move(columns, shape)
         made = cls._of(stationary, visits, _none(shape), begun, *_merge(keys, times), _none((shape[1], 2)))
         vars(made).update(samples=len(moves), questions=0, repeated=0, episodes=len(starts))
         return made
@@ -199,6 +198,19 @@ class Counts:
             added[at] += counts
             return self.move_keys, added
         return _merge_sorted(self.move_keys, self.move_counts, keys, counts)
+
+
+MOVE = ("step", "state", "action", "successor")
+
+
+def _wrong_move(columns: Iterable[IntArray], shape: tuple[int, int, int]) -> InputError:
+    """The error for moves, by column, of which one is not of a problem of that shape."""
+    horizon, n_states, n_actions = shape
+    for values, name, size in zip(columns, MOVE, (horizon, n_states, n_actions, n_states), strict=True):
+        wrong = values[(values < 0) | (values >= size)]
+        if len(wrong):
+            return InputError(f"a move has the {name} {wrong[0]}, not one of 0 to {size - 1}")
+    raise AssertionError("all moves are of that problem")
 
 
 _FIELDS = tuple(one.name for one in fields(Counts))
@@ -520,6 +532,9 @@ class Estimate:
         horizon, n_states, n_actions = self.counts.shape
         steps = None if self.counts.stationary else horizon
         keys, over = self.counts.move_keys, self.over
+        if len(over) and not 0 <= over[0] <= over[-1] < n_states:
+            wrong = over[0] if over[0] < 0 else over[-1]
+            raise InputError(f"episodes are said to end in the state {wrong}, not one of 0 to {n_states - 1}")
         moved, staying, indptr, successors, even = _laid_out(keys, over, steps or 1, n_states, n_actions)
         return moved, staying, Transitions(n_states, n_actions, indptr, successors, even, steps)
 

@@ -27,7 +27,7 @@ from aceirl.settings import Settings
 from aceirl.turns import RunState, Turn
 
 NO_DRAWS = np.random.default_rng(0)
-"""For strategies that say they do not draw: to make a generator takes as long as they do."""
+"""For those of our strategies that do not draw: to make a generator takes as long as they do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +210,10 @@ class Engine:
         begun, self._begun = self._begun, None
 
         began = time.perf_counter()
-        draws = getattr(settings.strategy, "draws", True)
+        ours = type(settings.strategy) in STRATEGIES.values()
+        draws = not ours or getattr(settings.strategy, "draws", True)
         plan = settings.strategy.plan(belief, streams.strategy if draws else NO_DRAWS)
-        if type(settings.strategy) not in STRATEGIES.values():
+        if not ours:
             plan = checked_plan(plan, belief.shape, type(settings.strategy).__name__)
         if settings.certify is not None:
             plan = settings.certify.steer(plan, belief)

@@ -18,7 +18,7 @@ import numpy as np
 from aceirl.certificates import KINDS
 from aceirl.counts import Counts
 from aceirl.errors import InputError
-from aceirl.files import LOCK, alone, disk, replace
+from aceirl.files import LOCK, DiskError, alone, disk, replace
 from aceirl.loop import learn
 from aceirl.mdp import IntArray
 from aceirl.preferences import Preference
@@ -69,8 +69,8 @@ class Run:
     `environment.npz` keeps what people call states and actions, how observations are told apart, and the map: a folder
     can be moved, shown and loaded where the environment is not. `changes` says what was asked differently, and when.
 
-    After each iteration its record is appended. The state is replaced, atomically, after the first one, then as soon as
-    the last time is a second ago, and when the run ends or is left, for whatever reason but a kill. Whatever lies
+    The state is replaced, atomically, after the first iteration, then as soon as the last time is a second ago, and
+    when the run ends or is left, for whatever reason but a kill; the records it stands for come first. Whatever lies
     beyond the state when a run is opened again is dropped and done anew; the streams of randomness are named by the
     iteration, so it comes out the same.
     """
@@ -237,6 +237,9 @@ class Run:
                         self._save(turn, file)
                         saved, due = turn, time.monotonic() + SAVE_EVERY
                     yield turn
+            except DiskError:
+                last = saved  # a state never stands for records that were not written
+                raise
             finally:
                 if file is not None:
                     with disk(self.path, KEPT):

@@ -19,19 +19,17 @@ from aceirl.explore.uniform import Uniform
 
 
 class Strategy(Protocol):
-    """Where to go next, from what is still uncertain.
-
-    One that never draws from `rng` may say so: `draws = False`.
-    """
+    """Where to go next, from what is still uncertain."""
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan: ...
 
 
 class ListedStrategy(Strategy, Protocol):
-    """One of ours: what it needs of an environment, and its rule in a line."""
+    """One of ours: what it needs of an environment, its rule in a line, and whether it draws anything."""
 
     access: ClassVar[str]
     summary: ClassVar[str]
+    draws: ClassVar[bool]
 
 
 STRATEGIES: dict[str, type[ListedStrategy]] = {

@@ -38,6 +38,7 @@ class AceRF:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes, no expert"
+    draws: ClassVar = False
     summary: ClassVar = "leave all policies as certain as a batch can (paper: Ace-RF)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

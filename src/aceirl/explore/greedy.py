@@ -19,6 +19,7 @@ class Greedy:
     """
 
     access: ClassVar = "episodes"
+    draws: ClassVar = True
     summary: ClassVar = "go where the error bound is largest (paper: AceIRL Greedy)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

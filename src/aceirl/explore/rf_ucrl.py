@@ -21,6 +21,7 @@ class RfUcrl:
     """
 
     access: ClassVar = "episodes, no expert"
+    draws: ClassVar = True
     summary: ClassVar = "go where the dynamics are most uncertain (paper: RF-UCRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -25,6 +25,7 @@ class Travel:
     tolerance: float = 0.01
 
     access: ClassVar = "generative model"
+    draws: ClassVar = True
     summary: ClassVar = "spread the samples as ACE would (paper: TRAVEL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -18,6 +18,7 @@ class Uniform:
     """
 
     access: ClassVar = "generative model"
+    draws: ClassVar = True
     summary: ClassVar = "sample every step, state and action alike"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -87,7 +87,7 @@ class Alternatives:
     def _possible(self, values: FloatArray, limit: float, chosen: IntArray | None = None) -> BoolArray:
         """`[n]`: whether the loss stays within the limit if one parameter, of those chosen, has another value."""
         possible = np.zeros(len(values), dtype=np.bool_)
-        for some in pieces(np.arange(len(values)) if chosen is None else chosen):
+        for some in pieces([np.arange(len(values)) if chosen is None else chosen]):
             possible[some] = self._fit.losses(changed(self.theta, some, values[some]), limit) <= limit
         return possible
 

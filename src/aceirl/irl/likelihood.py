@@ -51,6 +51,9 @@ EXPLAINED = 1.0
 SETTLED = 1e-12
 """Values that grow by amounts that differ by at most this share of the largest value grow alike."""
 
+LEAST_RANGE = 1e-6
+"""Values are taken to range over at least this share of the largest: lags that are due to rounding are none."""
+
 ROUNDING = 1e-9
 """By how many nats a sum may be off that was added up in another order, and more."""
 
@@ -197,8 +200,8 @@ class Likelihood:
     ) -> FloatArray:
         """`[N]`: the loss of each reward of parameters `thetas [N, n]`, plus its prices `[N, E]` by error rate.
 
-        What is sure to be above the limit is not worked out to the end. It is all the same which reward they are said
-        to have in `common`, but for the time it takes.
+        What is sure to be above the limit is not worked out to the end. It is all the same which part of them is said
+        to be `common` to all, but for the time it takes.
         """
         found = prices + ERROR_PRICE
         table = np.empty((over.matrix.shape[0] // (over.shape[1] * over.shape[2]), *over.shape[1:]))
@@ -337,7 +340,7 @@ def _sweep(
             if not judged or tried < 2 or given == 0.0:
                 continue
             if span < 0.0:
-                span = max(_span(later), paid)
+                span = max(_range(later), paid)
             unit = np.sqrt((INDIFFERENCE * span) ** 2 + noise + 1e-300)
             total = 0.0
             for a in range(n_actions):
@@ -370,7 +373,8 @@ def _sweep(
             break
         if not alike or earlier.shape[0] == 0:
             continue
-        if not others or left >= common.steps:
+        # After the first step a state in which nothing was tried is worth as much as the others, and never more.
+        if left and (not others or left >= common.steps):
             growth, spread_of_it, largest = _growth(here, later, affected)
             if others:
                 growth, spread_of_it = common.growth, max(spread_of_it, abs(growth - common.growth))
@@ -402,6 +406,15 @@ def _span(values: FloatArray) -> float:
     for value in values:
         least, most = min(least, value), max(most, value)
     return float(most - least)
+
+
+@compiled
+def _range(values: FloatArray) -> float:
+    """The same of values that differ by more than rounding; of others, as much as tells them apart from rounding."""
+    largest = 0.0
+    for value in values:
+        largest = max(largest, abs(value))
+    return max(_span(values), LEAST_RANGE * largest)
 
 
 @compiled

@@ -44,6 +44,9 @@ LEADING = 12
 AT_ONCE = 48
 """How many rewards are laid over the process at once."""
 
+WORTH_SHARING = 100
+"""With fewer states than this, what rewards have in common is found no sooner than each of them is judged."""
+
 FEW_COMMON = 4
 """How much that rewards have in common is kept for the next of them."""
 
@@ -105,6 +108,8 @@ class SparseFit:
         """`[N]`: the loss of each of `thetas [N, n]`, and its price `[N]`."""
         self.evaluations += len(thetas)
         prices, found = prices[:, None] + self.comparisons.losses(thetas), np.empty(len(thetas))
+        if len(thetas) == 1 or self.over.shape[1] < WORTH_SHARING:
+            return self.likelihood.losses(self.over, thetas, prices, limit, self._of_nothing)
         # Hurry is paid for from everywhere; rewards with the same one have more in common.
         for hurry in set(thetas[:, -1].tolist()):
             alike = thetas[:, -1] == hurry
@@ -115,7 +120,7 @@ class SparseFit:
     def _common(self, thetas: FloatArray) -> Common:
         """What the rewards of `thetas [N, n]` have in common."""
         shared = np.where((thetas == thetas[0]).all(axis=0), thetas[0], 0.0)
-        if len(thetas) == 1 or not shared.any():
+        if not shared.any():
             return self._of_nothing
         key = shared.tobytes()
         if key not in self._commons:
@@ -206,11 +211,10 @@ class SparseFit:
 
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
         """The candidate of least cost, if that is less than the fit's; they come in blocks `[N, n]`."""
-        for block in candidates:
-            for some in pieces(block):
-                for theta, cost in zip(some, self.costs(some, fit[1]).tolist(), strict=True):
-                    if cost < fit[1] - LEAST_GAIN:
-                        fit = theta, cost
+        for some in pieces(candidates):
+            for theta, cost in zip(some, self.costs(some, fit[1]).tolist(), strict=True):
+                if cost < fit[1] - LEAST_GAIN:
+                    fit = theta, cost
         return fit
 
     @cached_property
@@ -262,7 +266,7 @@ class SparseFit:
             free = leads[rest[leads] == 0]
             blocks.append(changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
         limit = self.cost(theta) + UNLIKELY + LEAST_GAIN
-        costs = np.concatenate([self.costs(some, limit) for block in blocks for some in pieces(block)])
+        costs = np.concatenate([self.costs(some, limit) for some in pieces(blocks)])
         likely = np.flatnonzero(costs <= limit)
         return np.concatenate(blocks)[likely], costs[likely]
 
@@ -291,13 +295,20 @@ class SparseFit:
 def changed(theta: FloatArray, parameters: ArrayLike, values: ArrayLike) -> FloatArray:
     """`[N, n]`: `theta [n]` with one of the `parameters [N]` changed to one of the `values`, each in its turn."""
     thetas = np.tile(theta, (np.size(parameters), 1))
-    thetas[np.arange(len(thetas)), np.asarray(parameters)] = np.asarray(values)
+    thetas[np.arange(len(thetas)), np.asarray(parameters, dtype=np.int64)] = np.asarray(values)
     return thetas
 
 
-def pieces(block: NDArray[T]) -> Iterator[NDArray[T]]:
-    """A block `[N, ...]`, one for each reward, as many at a time as are judged at once."""
-    return (block[k : k + AT_ONCE] for k in range(0, len(block), AT_ONCE))
+def pieces(blocks: Iterable[NDArray[T]]) -> Iterator[NDArray[T]]:
+    """Blocks `[N, ...]`, something for each of many rewards, as so many at a time as are judged at once."""
+    waiting: NDArray[T] | None = None
+    for block in blocks:
+        waiting = block if waiting is None else np.concatenate((waiting, block))
+        while len(waiting) >= AT_ONCE:
+            yield waiting[:AT_ONCE]
+            waiting = waiting[AT_ONCE:]
+    if waiting is not None and len(waiting):
+        yield waiting
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -387,7 +388,9 @@ class History:
             if event.get("conduct", "asked") not in get_args(Conduct):
                 raise ValueError(event)
             walk = Walk(len(self.walks), states[0], wagers, event.get("conduct", "asked"))
-            fits = (self.walk is None or self.walk.over) and all(0 <= one.stake <= 1 for one in wagers.values())
+            fits = (self.walk is None or self.walk.over) and all(
+                0 <= one.stake <= 1 and 0 <= one.wait_for < math.inf for one in wagers.values()
+            )
         else:
             walk = self.walks[-1]
             fits = not walk.over and walk.states[-1] == states[0]
