@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERE
 from aceirl.loop import learn
 from aceirl.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
-from aceirl.rewards import RewardMap
+from aceirl.rewards import RewardMap, StateReward
 from aceirl.settings import Settings
 
 SHAPES = shapes(max_horizon=4, max_states=4, max_actions=4)
@@ -230,17 +231,24 @@ def test_a_state_in_which_nothing_was_tried_does_not_grow_with_the_others() -> N
 
 
 def test_what_rounding_makes_of_a_reward_that_pays_alike_everywhere_explains_nothing() -> None:
-    rng, horizon = np.random.default_rng(0), 150
-    moves = [(s, a, int(t)) for s in range(6) for a in range(2) for t in rng.choice(6, 3, replace=False)]
-    asked = np.zeros((horizon, 6, 2), dtype=np.int64)
-    asked[:, :, 0] = 1
-    estimate = estimate_of(moves, (horizon, 6, 2), asked)
-    likelihood, constant = Likelihood(estimate), np.full((1, 6, 2), 0.1)
-    rewards = np.array([constant, constant * (1 + 1e-15)])
-    for common in (0.0, constant, constant / 3):
-        found = losses(likelihood, rewards, np.zeros(2), np.inf, common)
-        np.testing.assert_allclose(found, chance(estimate), rtol=1e-4)
-    assert likelihood.loss(np.repeat(constant, horizon, axis=0)) == pytest.approx(chance(estimate), rel=1e-4)
+    """Every place pays as much as hurry does after the end, state 0: all actions are equally good, up to rounding."""
+    moves = [(1, 0, 0, 5), (1, 0, 1, 10), (1, 0, 2, 2), (1, 1, 0, 5), (1, 1, 1, 10), (1, 1, 2, 5)]
+    moves += [(2, 0, 1, 2), (2, 0, 2, 1), (2, 1, 0, 2), (2, 1, 2, 3)]
+    state, action, successor, times = np.array(moves, dtype=np.int64).T
+    seen = Moves(np.zeros_like(state), state, action, successor, times, np.array([0, 1, 0]))
+    for horizon, answered in itertools.product((100, 200), itertools.product(range(2), repeat=2)):
+        asked = np.zeros((horizon, 3, 2), dtype=np.int64)
+        asked[::2, (1, 2), answered] = 1
+        counts = Counts.of_moves(seen, asked.shape).with_answers(asked)
+        estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[0])
+        likelihood, over = Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over)
+        everything = np.array([0.0, 1.0, 1.0, 1.0])
+        assert likelihood.loss(over.steps(everything)) == pytest.approx(chance(estimate), rel=1e-3)
+        assert likelihood.loss(over.table(everything)) == pytest.approx(chance(estimate), rel=1e-3)
+        for k in (1, 2):
+            common = likelihood.common(over, np.where(np.arange(4) == k, 0.0, everything))
+            found = likelihood.losses(over, everything[None], np.zeros((1, 4)), np.inf, common)
+            np.testing.assert_allclose(found, chance(estimate), rtol=1e-3)
 
 
 @given(estimates(), SEEDS)

@@ -411,10 +411,10 @@ def _span(values: FloatArray) -> float:
 @compiled
 def _range(values: FloatArray) -> float:
     """The same of values that differ by more than rounding; of others, as much as tells them apart from rounding."""
-    largest = 0.0
+    least, most = values[0], values[0]
     for value in values:
-        largest = max(largest, abs(value))
-    return max(_span(values), LEAST_RANGE * largest)
+        least, most = min(least, value), max(most, value)
+    return float(max(most - least, LEAST_RANGE * max(-least, most)))
 
 
 @compiled

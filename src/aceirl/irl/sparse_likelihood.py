@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -108,7 +109,7 @@ class SparseFit:
         """`[N]`: the loss of each of `thetas [N, n]`, and its price `[N]`."""
         self.evaluations += len(thetas)
         prices, found = prices[:, None] + self.comparisons.losses(thetas), np.empty(len(thetas))
-        if len(thetas) == 1 or self.over.shape[1] < WORTH_SHARING:
+        if len(thetas) == 1 or not self._shares:
             return self.likelihood.losses(self.over, thetas, prices, limit, self._of_nothing)
         # Hurry is paid for from everywhere; rewards with the same one have more in common.
         for hurry in set(thetas[:, -1].tolist()):
@@ -116,6 +117,15 @@ class SparseFit:
             some = thetas[alike]
             found[alike] = self.likelihood.losses(self.over, some, prices[alike], limit, self._common(some))
         return found
+
+    @property
+    def _shares(self) -> bool:
+        """Whether what rewards have in common is worked out once."""
+        return self.over.shape[1] >= WORTH_SHARING
+
+    def _pieces(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
+        """Blocks `[N, n]` of rewards as they are judged at once: those of one block have the most in common."""
+        return chain.from_iterable(pieces([block]) for block in blocks) if self._shares else pieces(blocks)
 
     def _common(self, thetas: FloatArray) -> Common:
         """What the rewards of `thetas [N, n]` have in common."""
@@ -211,7 +221,7 @@ class SparseFit:
 
     def _best(self, fit: Fit, candidates: Iterable[FloatArray]) -> Fit:
         """The candidate of least cost, if that is less than the fit's; they come in blocks `[N, n]`."""
-        for some in pieces(candidates):
+        for some in self._pieces(candidates):
             for theta, cost in zip(some, self.costs(some, fit[1]).tolist(), strict=True):
                 if cost < fit[1] - LEAST_GAIN:
                     fit = theta, cost
@@ -266,7 +276,7 @@ class SparseFit:
             free = leads[rest[leads] == 0]
             blocks.append(changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
         limit = self.cost(theta) + UNLIKELY + LEAST_GAIN
-        costs = np.concatenate([self.costs(some, limit) for some in pieces(blocks)])
+        costs = np.concatenate([self.costs(some, limit) for some in self._pieces(blocks)])
         likely = np.flatnonzero(costs <= limit)
         return np.concatenate(blocks)[likely], costs[likely]
 
