@@ -298,3 +298,22 @@ def test_where_only_hurry_was_ever_paid_for_there_is_no_goal_to_pair_it_with() -
     found = SparseLikelihood()(estimate, 1.0, None, FeatureReward(np.array([[0.0], [0.0], [1.0]]))).explanation
     assert found is not None
     np.testing.assert_array_equal(found.likeliest, [0.0, 1.0])
+
+
+def test_what_rewards_have_in_common_changes_no_cost_and_no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an end and hurry: blocks as the search makes them, of rewards with one hurry and with several."""
+    counts = observed(make("gridworld", 0), "uniform", 200, 0).counts
+    estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[counts.shape[1] - 1])
+    rng, found, fits = np.random.default_rng(0), list[FloatArray](), list[FloatArray]()
+    n = fit_of(estimate).over.n_parameters
+    thetas = np.repeat(rng.choice([0.0, 0.0, 1.0, -0.25], size=(1, n)), 40, axis=0)
+    thetas[np.arange(40), rng.integers(n - 1, size=40)] = 0.5
+    thetas[:, -1] = rng.choice([0.0, 0.1, 1.0], size=40)
+    for least in (0, 10**9):
+        monkeypatch.setattr("aceirl.irl.sparse_likelihood.WORTH_SHARING", least)
+        fit = fit_of(estimate)
+        assert fit._shares == (least == 0)
+        found.append(fit.costs(thetas))
+        fits.append(fit.solve())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(fits[0], fits[1])

@@ -168,8 +168,8 @@ class Likelihood:
             return _NO_COMMON
         v, q, noise, none = (np.empty(shape) for shape in (mdp.shape[:2], mdp.shape, mdp.shape[:2], (1, 0)))
         kept = _NO_COMMON._replace(theta=theta, reward=reward[0], v=v, q=q, noise=noise)
-        all_states, sums = np.arange(mdp.n_states), none
-        steps, growth = _sweep(self._data, reward, all_states, kept, True, none[0], sums, _NOTHING, np.inf)
+        all_states = np.arange(mdp.n_states)
+        steps, growth = _sweep(self._data, reward, all_states, kept, True, none[0], none, _NOTHING, np.inf)
         least = np.zeros((mdp.n_states, len(ERROR_RATES)))
         unsettled = _add_least(self._data, v, q, noise, steps, ERROR_RATES, least)
         still = (mdp.horizon + 1 if growth else steps) if reward.any() else 0
@@ -373,7 +373,7 @@ def _sweep(
             break
         if not alike or earlier.shape[0] == 0:
             continue
-        # After the first step a state in which nothing was tried is worth as much as the others, and never more.
+        # One step does not show growth: a state in which nothing was tried may be worth as much, and never grows.
         if left and (not others or left >= common.steps):
             growth, spread_of_it, largest = _growth(here, later, affected)
             if others:
