@@ -9,12 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from aceirl.mdp import MDP, FloatArray
+from aceirl.models.tabular.mdp import MDP, FloatArray
 
-_mdp: Any = import_module("aceirl.mdp")
+_mdp: Any = import_module("aceirl.models.tabular.mdp")
 HAS_OPERATOR = hasattr(_mdp, "Transitions")
 
-_sweeps: Any = import_module("aceirl.dynamic_programming" if HAS_OPERATOR else "aceirl.kernels")
+_sweeps: Any = import_module(
+    "aceirl.models.tabular.dynamic_programming" if HAS_OPERATOR else "aceirl.models.tabular.kernels"
+)
 optimal_values = _sweeps.optimal_values
 soft_values = _sweeps.soft_values
 evaluate = _sweeps.evaluate

@@ -22,9 +22,9 @@ import numpy as np
 
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.experts import PredictExpert
-from aceirl.loop import learn
-from aceirl.outputs import GreedyPolicy, GymResult, RecoveredReward
-from aceirl.settings import Settings
+from aceirl.learner.loop import learn
+from aceirl.learner.outputs import GreedyPolicy, ObservedReward, RecoveredReward
+from aceirl.learner.settings import Settings
 
 Predict = Callable[[Any, Any], tuple[Any, Any]]
 Make = Callable[[], gymnasium.Env[Any, Any]]
@@ -104,13 +104,14 @@ def mean_return(make: Make, predict: Predict, episodes: int = 500) -> float:
     return float(np.mean(returns))
 
 
-def recovered(case: Case, agent: Any) -> tuple[GymResult, int, int]:
+def recovered(case: Case, agent: Any) -> tuple[ObservedReward, GreedyPolicy, int, int]:
     """What is learned from an agent by asking it, with the steps and answers it took."""
     environment = GymEnvironment(case.here())
     settings = Settings(certify=None, episodes_per_iteration=10, max_samples=case.samples, seed=0)
     for turn in learn(environment, PredictExpert(agent, environment), settings):
         last = turn
-    return GymResult.of(last, environment), last.record.samples, last.record.answers
+    reward, policy = ObservedReward.of(last, environment), GreedyPolicy.of(last, environment)
+    return reward, policy, last.record.samples, last.record.answers
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> int:
@@ -133,8 +134,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
         began = time.perf_counter()
         expert = trained(case.here(), case.training_steps, seed=options.seed)
         best = mean_return(case.here, decided(expert))
-        learned, steps, answers = recovered(case, expert)
-        copied = mean_return(case.there, GreedyPolicy(learned).predict)
+        learned, policy, steps, answers = recovered(case, expert)
+        copied = mean_return(case.there, policy.predict)
         reached, own = (
             mean_return(case.there, decided(trained(env, case.training_steps, seed=options.seed + 1)))
             for env in (RecoveredReward(case.there(), learned), case.there())

@@ -15,7 +15,7 @@ import statistics
 
 import _frame as frame
 
-from aceirl.sources import Source
+from aceirl.experts.tasks import Source
 from studies.interviewees import Moment, interviewed
 
 ENVIRONMENTS: dict[str, tuple[str, int | None]] = {

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import _frame as frame
 
-from aceirl.arena.analysis import Overall, Results, is_fair, overall, standing
-from aceirl.arena.entries import entries_of
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Processes, sweep
+from aceirl.bench.arena import ArenaResults, Overall, entries_of, overall, standing
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Processes, sweep
 
 REFERENCE = "guided"
 BEST = 6
@@ -28,13 +27,13 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     for progress in sweep(entries.cells, store, Processes(options.jobs)):
         if progress.failed:
             raise SystemExit(f"a run failed: {progress.outcome}")
-    results = Results.read(entries.cells, store)
+    results = ArenaResults.read(entries.cells, store)
     methods(results, report)
     best(results, report)
     tasks(results, report)
 
 
-def methods(results: Results, report: frame.Report) -> None:
+def methods(results: ArenaResults, report: frame.Report) -> None:
     """The first table: every method over all tasks."""
     table = report.table(
         "arena",
@@ -50,12 +49,12 @@ def methods(results: Results, report: frame.Report) -> None:
         page="arena.md",
     )
     for one in overall(results):
-        name = f"`{one.method}`" + ("" if is_fair(results, one.method) else " (generative model)")
+        name = f"`{one.method}`" + ("" if results.is_fair(one.method) else " (generative model)")
         among = [f"{first} of {one.tasks}" for first in one.among_first]
         table.add(name, one.source, *one.ranks, *among, one.learnt, _broken(one), one.seconds)
 
 
-def best(results: Results, report: frame.Report) -> None:
+def best(results: ArenaResults, report: frame.Report) -> None:
     """The README's table: the best of those that are ranked."""
     table = report.table(
         "arena-best",
@@ -67,7 +66,7 @@ def best(results: Results, report: frame.Report) -> None:
         frame.number("claims broken", "{}"),
         page="../README.md",
     )
-    ranked = [one for one in overall(results) if is_fair(results, one.method)]
+    ranked = [one for one in overall(results) if results.is_fair(one.method)]
     for one in ranked[:BEST]:
         name = f"`{one.method}`" + (", the default" if one.method == REFERENCE else "")
         table.add(name, one.source, *one.ranks, one.learnt, _broken(one))
@@ -78,7 +77,7 @@ def _broken(one: Overall) -> str | None:
     return None if claims is None else f"{claims.broken} of {claims.claimed}"
 
 
-def tasks(results: Results, report: frame.Report) -> None:
+def tasks(results: ArenaResults, report: frame.Report) -> None:
     """What the reference spends to transfer in every task, and who is first."""
     table = report.table(
         "arena-tasks",

@@ -19,23 +19,23 @@ from typing import Any
 import _frame as frame
 import numpy as np
 
-from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates import transfer_certificate, transfer_policy
 from aceirl.certificates.base import same_to_expert
 from aceirl.certificates.reward_set import RewardSet
-from aceirl.confidence import FAMILIES
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import occupancy, optimal_values
-from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES
 from aceirl.irl import MaxCausalEntropy
-from aceirl.loop import answers_of
-from aceirl.mdp import MDP, steps_after
+from aceirl.irl.belief import Belief, Memory, Plan, Target
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.confidence import FAMILIES
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, steps_after
 from aceirl.rewards import action_values
-from aceirl.settings import Settings
 from studies.adversaries import Case
 from studies.collecting import collected
 from studies.soundness import ROUNDING, belief_of, transfer_regret, turns

@@ -22,7 +22,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from aceirl.envs import make
-from aceirl.mdp import MDP, FloatArray, Transitions
+from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions
 from aceirl.rewards import dard, epic, largest_regret, starc
 
 TARGET = 10e-3

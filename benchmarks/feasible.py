@@ -20,10 +20,10 @@ import _frame as frame
 import numpy as np
 
 from aceirl import rewards
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.irl import MaxCausalEntropy, MaxMargin, reproducing_answers
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
 from aceirl.rewards import FeasibleRewardSet
 
 

@@ -16,7 +16,7 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 
 from aceirl import PolicyExpert, Settings, Simulator, Truth, learn, make
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray
 
 ENVIRONMENTS = {"four-paths-released": "Four Paths", "double-chain": "Double Chain"}
 BUDGET, WINDOW, THRESHOLD = 60_000, 9, 0.4

@@ -21,17 +21,17 @@ import _frame as frame
 import numpy as np
 from joblib import Parallel, delayed
 
-from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
+from aceirl.experts.tasks import Source, open_source
 from aceirl.irl import SparseLikelihood
-from aceirl.loop import learn
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.rewards import StateReward
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_source, state_names
-from aceirl.turns import Turn
 
 ENVIRONMENTS = {"random-mdp": 720, "gridworld": 1050, "chain": 828, "double-chain": 1918, "four-paths": 1720}
 """With the samples that the policy certificate took before rewards were about places."""
@@ -151,13 +151,13 @@ def _counted(names: Counter[str]) -> str:
 
 
 def _gym_goal(name: str, seed: int, told: dict[str, Any]) -> tuple[int, list[str], bool, list[str]]:
-    """Samples, the goals in words, whether it hurries, and what else may be the goal."""
+    """Samples, the goals in words, whether it has_step_cost, and what else may be the goal."""
     with open_source(Source(name, {}, seed=seed, expert="optimal", **told)) as task:
         turn = [*learn(task.environment, task.expert, Settings(seed=seed, max_samples=20_000))][-1]
-        names, found, others = state_names(task, turn.names), turn.explanation, turn.alternatives
+        names, found, others = task.world.state_names(turn.names), turn.explanation, turn.alternatives
         assert found is not None
         rest = [] if others is None else [names[s] for s in others.goals if s not in found.goals]
-        return turn.counts.samples, [names[s] for s in found.goals] or ["none"], found.hurry > 0, rest
+        return turn.counts.samples, [names[s] for s in found.goals] or ["none"], found.step_cost > 0, rest
 
 
 def _all(jobs: object) -> list[Found]:

@@ -20,11 +20,12 @@ from typing import Any
 import _frame as frame
 import numpy as np
 
-from aceirl.gpu import on_device
-from aceirl.mdp import MDP, FloatArray, Transitions
-from aceirl.planner import Episodes, SaddlePlan, Separable, solve_saddle
-from aceirl.planner.board import Answer, Board, Terms
-from aceirl.planner.gpu import UNIFORM
+from aceirl.models.tabular.gpu import DeviceArray
+from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions
+from aceirl.models.tabular.planner import Episodes, SaddlePlan, Separable, solve_saddle
+from aceirl.models.tabular.planner.gpu import on_gpu
+from aceirl.models.tabular.planner.passes import NOTHING, SaddleProblem
+from aceirl.models.tabular.planner.play import begin
 
 ACTIONS, SUCCESSORS, DELTA = 10, 3, 0.1
 
@@ -69,13 +70,12 @@ def instance(size: float, batch: float, horizon: int) -> Instance:
 
 def uniform_visits(mdp: MDP) -> FloatArray:
     """`[S, A]`: what an episode of uniform actions does at all steps together."""
-    board, shape = Board(mdp), (1, *mdp.shape[1:])
-    ones, visits = on_device(shape), on_device(shape)
-    ones.copy_to_device(np.ones(shape))
-    answer = Answer(Terms(0, board.ones, board.nothing, ones, board.nothing, board.nothing), 0.0, UNIFORM)
-    board.respond(answer)
-    board.push(answer, 1.0, visits)
-    return np.asarray(visits.copy_to_host()[0])
+    ones = np.ones((1, *mdp.shape[1:]))
+    plain = SaddleProblem(ones, ones, NOTHING, NOTHING, -np.inf, 0.0, 0.0, 1.0, False)
+    model, problem, state = on_gpu(mdp, plain, np.ones(mdp.horizon))
+    begin(model, problem, state)
+    explored: DeviceArray = state.explored
+    return np.asarray(explored.copy_to_host()[0])
 
 
 def confirmed(problem: Instance, plan: SaddlePlan) -> tuple[float, float, float]:

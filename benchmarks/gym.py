@@ -17,10 +17,10 @@ from typing import Any
 
 import _frame as frame
 
-from aceirl.loop import learn
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_task
-from aceirl.turns import Record
+from aceirl.experts.tasks import Source, open_task
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Record
 
 GOAL = 0.05
 

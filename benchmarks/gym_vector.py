@@ -28,13 +28,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from aceirl.belief import Plan
-from aceirl.counts import Counts
-from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import FunctionExpert
-from aceirl.sources import Source, gym_env
+from aceirl.experts.tasks import Source, gym_env
+from aceirl.irl.belief import Plan
+from aceirl.models.tabular.bins import Bins
+from aceirl.models.tabular.counts import Counts
 from studies.collecting import collected
 
 Make = Callable[[], gymnasium.Env[Any, Any]]

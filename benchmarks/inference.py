@@ -29,17 +29,17 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
-from aceirl.counts import Estimate
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl import MaxCausalEntropy, SparseLikelihood
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
-from aceirl.metrics import Truth
-from aceirl.rewards import FeasibleParameters, RewardMap, StateReward
-from aceirl.settings import Settings
-from aceirl.transfer import best_actions
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.transfer import best_actions
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.models.tabular.metrics import Truth
+from aceirl.rewards import DesignMatrix, FeasibleRewardSet, StateReward, polytope
 
 SAMPLES = {"four-paths": 300, "double-chain": 300, "chain": 300, "gridworld": 200}
 TITLES = {"four-paths": "Four Paths", "double-chain": "Double Chain", "chain": "Chain", "gridworld": "Gridworld"}
@@ -48,17 +48,18 @@ Inference = Callable[[Estimate], FloatArray]
 """From what is known to a reward `[H, S, A]`."""
 
 
-def everywhere(over: RewardMap, theta: FloatArray) -> FloatArray:
+def everywhere(design: DesignMatrix, theta: FloatArray) -> FloatArray:
     """`[H, S, A]`: the reward of parameters `[n]`."""
-    return np.ascontiguousarray(np.broadcast_to(over.steps(theta), over.shape))
+    return np.ascontiguousarray(np.broadcast_to(design.steps(theta), design.shape))
 
 
 def soft_margin(estimate: Estimate, margin: float = 0.3, penalty: float = 0.01) -> FloatArray:
     """`[H, S, A]`: the reward of the linear programme, up to its scale."""
-    feasible = FeasibleParameters.of_estimate(estimate, StateReward()).restricted(0.0, 1.0)
-    n = feasible.space.n_parameters
-    base = feasible.programme(np.full(n, penalty / n))
-    answered = np.broadcast_to(feasible.answered[:, :, None], feasible.compared.shape)[feasible.compared]
+    feasible = FeasibleRewardSet.of_estimate(estimate, space=StateReward()).restricted(0.0, 1.0)
+    n = feasible.design.n_parameters
+    base = polytope.programme(feasible, np.full(n, penalty / n))
+    entries = polytope.compared(feasible, polytope.linear(feasible, feasible.policy)[1])
+    answered = np.broadcast_to(feasible.known[:, :, None], entries.shape)[entries]
     k = int(answered.sum())
     if k == 0:
         return np.zeros(estimate.mdp.shape)
@@ -71,7 +72,7 @@ def soft_margin(estimate: Estimate, margin: float = 0.3, penalty: float = 0.01) 
         lower=np.append(base.lower, np.zeros(k)),
         upper=np.append(base.upper, np.full(k, np.inf)),
     ).solve()
-    return everywhere(feasible.space, solution.x[:n])
+    return everywhere(feasible.design, solution.x[:n])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +80,14 @@ class SoftLikelihood:
     """The answers of an estimate under soft values of the actions that were tried."""
 
     estimate: Estimate
-    over: RewardMap
+    design: DesignMatrix
     beta: float = 10.0
     penalty: float = 0.1
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """The objective and its gradient: a sweep backward for the policy, one forward for what it leads to."""
         mdp, answers = self.estimate.mdp, self.estimate.expert_uses & self.estimate.mdp.known
-        known, table = mdp.known | ~mdp.known.any(axis=2, keepdims=True), everywhere(self.over, theta)
+        known, table = mdp.known | ~mdp.known.any(axis=2, keepdims=True), everywhere(self.design, theta)
         policy, value = np.empty(mdp.shape), np.zeros(mdp.n_states)
         for h in range(mdp.horizon - 1, -1, -1):
             q = np.where(known[h], table[h] + (self._rows(mdp, h) @ value).reshape(mdp.shape[1:]), -np.inf)
@@ -101,7 +102,7 @@ class SoftLikelihood:
         for h in range(mdp.horizon):
             flow[h] += arrived[:, None] * policy[h]
             arrived = np.asarray(flow[h].ravel() @ self._rows(mdp, h))
-        return loss + self.penalty * float(theta.sum()), self.over.adjoint(flow) + self.penalty
+        return loss + self.penalty * float(theta.sum()), self.design.adjoint(flow) + self.penalty
 
     def _rows(self, mdp: MDP, h: int) -> Any:
         per_step = mdp.n_states * mdp.n_actions
@@ -111,10 +112,10 @@ class SoftLikelihood:
 
 def soft_likelihood(estimate: Estimate) -> FloatArray:
     """`[H, S, A]`: the reward of the sketch, from the middle of the box."""
-    over = StateReward().over(estimate.mdp, estimate.over)
-    start, bounds = np.full(over.n_parameters, 0.1), [(0.0, 1.0)] * over.n_parameters
-    found = minimize(SoftLikelihood(estimate, over), start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return everywhere(over, found.x)
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    start, bounds = np.full(design.n_parameters, 0.1), [(0.0, 1.0)] * design.n_parameters
+    found = minimize(SoftLikelihood(estimate, design), start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return everywhere(design, found.x)
 
 
 RIVALS: dict[str, Inference] = {

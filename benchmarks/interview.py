@@ -88,7 +88,7 @@ def upward(shown: dict[str, Any]) -> int:
 def taxi_driver(name: str) -> Person:
     """Someone who knows the way."""
     from aceirl.envs.truth import exact_model
-    from aceirl.sources import Source, gym_env
+    from aceirl.experts.tasks import Source, gym_env
 
     env = gym_env(Source(name, {}, seed=0))
     model = exact_model(env, 200, 6)

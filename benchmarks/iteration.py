@@ -28,15 +28,16 @@ import _frame as frame
 import gymnasium
 from gymnasium import spaces
 
-import aceirl.engine
-import aceirl.loop
+import aceirl.learner.engine
+import aceirl.learner.loop
 from aceirl import ActiveIRL
-from aceirl.belief import Inference, Knowledge
 from aceirl.certificates import KINDS
-from aceirl.counts import Counts, Estimate
 from aceirl.explore import STRATEGIES
+from aceirl.irl.belief import Inference
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.model import TabularModel
 from aceirl.runs import Run
-from aceirl.turns import Turn
 
 PARTS = (
     "exploring",
@@ -123,19 +124,19 @@ class Parts:
 
     def measure(self) -> None:
         """Begin to measure; from now on, for the rest of this process."""
-        self._function("exploring", aceirl.loop, "_reply")
-        aceirl.engine.collect = self._walked(aceirl.engine.collect)  # type: ignore[attr-defined]
+        self._function("exploring", aceirl.learner.loop, "_reply")
+        aceirl.learner.engine.collect = self._walked(aceirl.learner.engine.collect)  # type: ignore[attr-defined]
         for name in ("__add__", "grown", "with_answers"):
             self._function("counting", Counts, name)
         self._property("counting", Estimate, "mdp")
-        self._property("radii and bounds", Knowledge, "radii")
-        self._property("radii and bounds", Knowledge, "bound")
+        self._property("radii and bounds", TabularModel, "radii")
+        self._property("radii and bounds", TabularModel, "bound")
         for kind in KINDS.values():
             for name in ("steer", "watch", "update", "value"):
                 self._function("certificates", kind, name)
         for strategy in STRATEGIES.values():
             self._function("planning", strategy, "plan")
-        self._property("inference", Inference, "_result")
+        self._function("inference", Inference, "_infer")
         for name in ("policy", "regret"):
             self._property("policy, regret", Turn, name)
         for name in ("_append", "_save", "_keep"):
@@ -184,13 +185,13 @@ class Parts:
 
 START = """
 import os, sys, time
-import aceirl.engine
+import aceirl.learner.engine
 from aceirl.cli import main
 def first(*arguments, **options):
     print(time.process_time())
     sys.stdout.flush()
     os._exit(0)
-aceirl.engine.collect = first
+aceirl.learner.engine.collect = first
 main()
 """
 

@@ -24,15 +24,15 @@ import numpy as np
 from _versions import evaluate, greedy_actions, max_causal_entropy, occupancy, optimal_values, soft_values, sparse_mdp
 from scipy.sparse import csr_array, csr_matrix
 
-from aceirl.bounds import error_bound
-from aceirl.confidence import FAMILIES
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
-from aceirl.settings import Settings
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.bounds import error_bound
+from aceirl.models.tabular.confidence import FAMILIES
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import MDP, FloatArray
 
 EPISODES = 10**9
 STEPPED = 10_000
@@ -79,7 +79,7 @@ def stepped(simulator: Simulator, policy: FloatArray, episodes: int, rng: np.ran
     for _ in range(episodes):
         state = simulator.reset(rng)
         for h in range(simulator.horizon):
-            state = simulator.step(int(policy[h, state].argmax()))
+            state, _ = simulator.step(int(policy[h, state].argmax()))
 
 
 # What two versions are compared by; each prepares, and then measures a round.

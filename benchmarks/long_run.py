@@ -16,9 +16,9 @@ import numpy as np
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.loop import learn
-from aceirl.settings import Settings
-from aceirl.turns import RunState
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import RunState
 
 ENVIRONMENTS = {
     "four-paths": "Four Paths",

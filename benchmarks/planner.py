@@ -28,15 +28,15 @@ import _frame as frame
 import numpy as np
 from _versions import dense, occupancy, optimal_values, sparse_mdp
 
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.kernels import config
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
-from aceirl.planner import Episodes, SaddlePlan, solve_constrained, solve_saddle
-from aceirl.settings import Settings
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.kernels import config
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.models.tabular.planner import Episodes, SaddlePlan, solve_constrained, solve_saddle
 
 PAGE = "planner.md"
 PICTURE = frame.DOCS / "images" / "planner-gap.png"
@@ -373,7 +373,7 @@ def cores(report: frame.Report, rounds: int, largest: float) -> None:
 
     `H = 100`, ten actions. What threads do not share is the same call on both sides.
     """
-    from aceirl.planner.threads import PARTS  # which other versions need not have
+    from aceirl.models.tabular.planner.threads import PARTS  # which other versions need not have
 
     number = min(PARTS, os.cpu_count() or 1)
     table = report.table(

@@ -17,7 +17,7 @@ import _frame as frame
 import numpy as np
 from scipy.stats import norm
 
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray
 from studies.bayesian import SCENES, Scene, corridor
 
 LEVEL = 0.9

@@ -19,19 +19,19 @@ import numpy as np
 from goals import regret, right
 from joblib import Parallel, delayed
 
-from aceirl.belief import Belief, Plan
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES, Strategy
 from aceirl.explore.probe import Probe
+from aceirl.irl.belief import Belief, Plan
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import PENALTY, SparseFit
-from aceirl.loop import learn
-from aceirl.mdp import FloatArray
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import StateReward
-from aceirl.settings import Settings
 
 BUDGETS = {"four-paths": 300, "double-chain": 300, "chain": 300, "gridworld": 200}
 
@@ -47,9 +47,9 @@ class ByDisagreement:
         """As `probe`, with other chances of deviating."""
         plan, found = Probe().plan(belief, rng), belief.recovered.explanation
         assert plan.follow is not None
-        if found is None or found.space != "state" or not found.likeliest.any():
+        if found is None or found.space != "state" or not found.map_estimate.any():
             return plan
-        weight = self._disagreement(belief, found.likeliest)
+        weight = self._disagreement(belief, found.map_estimate)
         met = belief.estimate.counts.visits.sum(axis=2) * (plan.follow < 1)
         mean = float((weight * met).sum() / max(1, met.sum()))
         if mean == 0:
@@ -60,9 +60,11 @@ class ByDisagreement:
     def _disagreement(self, belief: Belief, theta: FloatArray) -> FloatArray:
         """`[H, S]`: the standard deviation of values, from 0 to 1 under each reward, by the rewards' likelihood."""
         estimate = belief.estimate
-        fit = SparseFit(Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over), PENALTY)
+        fit = SparseFit(
+            Likelihood(estimate), StateReward().design_matrix(estimate.mdp, estimate.terminal_states), PENALTY
+        )
         thetas, costs = fit.moved(theta)
-        rewards = np.ascontiguousarray(np.broadcast_to(fit.over.steps(thetas), (len(thetas), *belief.shape)))
+        rewards = np.ascontiguousarray(np.broadcast_to(fit.design.steps(thetas), (len(thetas), *belief.shape)))
         worth = [optimal_values(estimate.mdp, reward)[1][: belief.shape[0]] for reward in rewards]
         values = np.array([one / max(1e-9, float(np.ptp(one))) for one in worth])
         share = np.exp(costs.min() - costs)

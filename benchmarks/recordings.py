@@ -25,16 +25,16 @@ import _frame as frame
 import numpy as np
 
 from aceirl import ActiveIRL
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.simulator import Simulator
 from aceirl.envs.truth import exact_model
+from aceirl.experts.tasks import Source, gym_env
 from aceirl.irl import MaxCausalEntropy
-from aceirl.learner import Inferred, Result
-from aceirl.metrics import Truth
+from aceirl.learner.transfer import KnownProcess, best_actions, process_of_source, same_states
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import StateReward
-from aceirl.sources import Source, gym_env
-from aceirl.transfer import KnownProcess, best_actions, process_of_source, same_states
+from aceirl.runs.result import Result
 
 EXPLORED = 2_000
 """Steps that `fit` may take in the environment."""
@@ -192,7 +192,7 @@ class Recorded:
         found = {name: [plan(target) for target in targets] for name, plan in zip(SEEN, plans, strict=True)}
         return Row(found, inferred.samples, *self._closed(inferred))
 
-    def _closed(self, inferred: Inferred) -> tuple[int, int]:
+    def _closed(self, inferred: Result) -> tuple[int, int]:
         """How many places were said to be worth no more than the goal, and how many of these are by the truth."""
         support, found = inferred.support, inferred.explanation
         if support.by == "" or found is None:
@@ -203,7 +203,7 @@ class Recorded:
         numbers = same_states(inferred.turn.names, inferred.policy.shape[1], self.home)
         if self.home.terminal:  # an end is worth what is paid on arrival
             paid = self.home.mdp.transitions.matrix.T @ np.maximum(reward[0].ravel(), 0.0)
-            worth = np.where(np.isin(np.arange(len(worth)), self.home.over), paid, 0.0)
+            worth = np.where(np.isin(np.arange(len(worth)), self.home.terminal_states), paid, 0.0)
         of_run = {int(number): float(value) for number, value in zip(numbers, worth, strict=True) if number >= 0}
         goal = of_run[found.goals[0]]
         above = [s for s in support.closed_places if of_run.get(s, 0.0) > goal + 1e-9]

@@ -19,21 +19,21 @@ from typing import Any
 import _frame as frame
 import numpy as np
 
-from aceirl.belief import Target
+from aceirl.bench.rivals.caty_irl import Compatibility, noncompatibility
+from aceirl.bench.rivals.rle import Rle
+from aceirl.bench.rivals.rlp import pessimistic
+from aceirl.bench.rivals.us_irl import SetDistance, set_distance
 from aceirl.certificates import KINDS
-from aceirl.confidence import FAMILIES, adaptive
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
+from aceirl.irl.belief import Target
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.confidence import FAMILIES, adaptive
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.rewards import FeasibleRewardSet
-from aceirl.rivals.caty_irl import Compatibility, noncompatibility
-from aceirl.rivals.rle import Rle
-from aceirl.rivals.rlp import pessimistic
-from aceirl.rivals.us_irl import SetDistance, set_distance
-from aceirl.settings import Settings
 from studies import rivals as study
 from studies.adversaries import Case
 from studies.soundness import belief_of
@@ -188,11 +188,6 @@ def inclusion_kept(runs: int) -> list[float]:
     return found
 
 
-def band(runs: int) -> list[float]:
-    """The area of the set of rewards of two actions that two experts leave, the second one taking the other action."""
-    return [study.corner_area(1.0, 0.5)]
-
-
 STATEMENTS = (
     Stated("US-IRL", "Theorem 6.1: the sets are as close as it says", 1 - DELTA, distance_kept, at_least=True),
     Stated("RLP", "Theorem 4.3: nowhere higher than the true reward", 1 - DELTA, pessimism_kept, at_least=True),
@@ -204,7 +199,6 @@ STATEMENTS = (
     Stated("CATY-IRL", "Example 4.2: loss under a bad one", 2.0, muffins([-1, -1, 1])),
     Stated("CATY-IRL", "Definition 4.3: loss known as well as it says", 1 - DELTA, compatibility_kept, at_least=True),
     Stated("PIRLO", "inclusion: subset, true set, superset", 1 - DELTA, inclusion_kept, at_least=True),
-    Stated("several experts", "`ζ ≤ ξ/π`: area of the set at ξ = 0.5, π = 1", study.band_area(1.0, 0.5), band),
 )
 
 

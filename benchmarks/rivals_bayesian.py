@@ -25,25 +25,31 @@ import time
 import _frame as frame
 import numpy as np
 
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import boltzmann_policy, evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.bench.rivals.active_var import ActiveVaR, value_at_risk
+from aceirl.bench.rivals.pac_eig import PacEIG
+from aceirl.bench.rivals.policy_entropy import PolicyEntropy
+from aceirl.bench.rivals.querying import PosteriorDraws, Querying
+from aceirl.bench.rivals.reward_centroid import RewardCentroid
+from aceirl.bench.rivals.reward_eig import RewardEIG
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.posterior import Prior, sample
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.metrics import Truth
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import (
+    boltzmann_policy,
+    evaluate,
+    greedy_actions,
+    occupancy,
+    optimal_values,
+)
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import FeatureReward
-from aceirl.rivals.active_var import ActiveVaR, value_at_risk
-from aceirl.rivals.pac_eig import PacEIG
-from aceirl.rivals.policy_entropy import PolicyEntropy
-from aceirl.rivals.querying import Drawn, Querying
-from aceirl.rivals.reward_centroid import RewardCentroid
-from aceirl.rivals.reward_eig import RewardEIG
-from aceirl.settings import Settings
-from studies.bayesian import NOWHERE, SCENES
+from studies.bayesian import PADDING_STATE, SCENES
 
 RIVALS: dict[str, Querying] = {
     "policy entropy": PolicyEntropy(),
@@ -98,23 +104,23 @@ def asked_by(rival: Querying | None, seed: int) -> FloatArray:
     """`[3]`: the apprentice's loss from a uniform start after so many answers; None asks at random."""
     rng, world = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
     mdp = MDP.from_dense(grid(SIDE), initial=np.full(SIDE**2, 1 / SIDE**2), horizon=HORIZON)
-    over = FeatureReward(np.eye(KINDS)[world.integers(KINDS, size=SIDE**2)]).over(mdp, NOWHERE)
+    design = FeatureReward(np.eye(KINDS)[world.integers(KINDS, size=SIDE**2)]).design_matrix(mdp, PADDING_STATE)
     theta = world.uniform(-1, 1, size=KINDS)
-    expert, truth = boltzmann_policy(mdp, over.table(theta), BETA), Truth(mdp, over.table(theta))
+    expert, truth = boltzmann_policy(mdp, design.table(theta), BETA), Truth(mdp, design.table(theta))
     answers, found, last = np.zeros(mdp.shape, dtype=np.int64), [], None
     for number in range(1, max(AFTER) + 1):
-        likelihood = Boltzmann(mdp, over, BETA, Choices.of_answers(answers))
+        likelihood = Boltzmann(mdp, design, BETA, Choices.of_answers(answers))
         state = int(rng.integers(mdp.n_states))
         if rival is not None:
             warm = 30 if last is None else 6
             drawn = sample(likelihood, Prior(), rng, chains=12, draws=8, burn_in=warm, start=last)
-            worth, last = rival.acquisition(Drawn(likelihood, drawn.all))[0], drawn.last
+            worth, last = rival.acquisition(PosteriorDraws(likelihood, drawn.all))[0], drawn.last
             state = int(rng.choice(np.flatnonzero(worth >= worth.max() - 1e-12)))
         answers[0, state, rng.choice(mdp.n_actions, p=expert[0, state])] += 1
         if number in AFTER:
-            after = Boltzmann(mdp, over, BETA, Choices.of_answers(answers))
+            after = Boltzmann(mdp, design, BETA, Choices.of_answers(answers))
             mean = sample(after, Prior(), rng, chains=12, draws=20, burn_in=40).mean
-            best = greedy_actions(optimal_values(mdp, over.table(mean))[0], rng)
+            best = greedy_actions(optimal_values(mdp, design.table(mean))[0], rng)
             found.append(truth.regret(np.eye(mdp.n_actions)[best]))
     return np.array(found)
 
@@ -134,8 +140,8 @@ def value_at_risk_holds(options: argparse.Namespace, report: frame.Report) -> No
         held = []
         for _ in range(options.draws):
             theta, likelihood = scene.drawn(rng)
-            drawn = Drawn(likelihood, scene.posterior(likelihood, rng).all)
-            table_of = scene.over.table(theta)
+            drawn = PosteriorDraws(likelihood, scene.posterior(likelihood, rng).all)
+            table_of = scene.design.table(theta)
             policy = np.eye(scene.mdp.n_actions)[drawn.apprentice]
             lost = (optimal_values(scene.mdp, table_of)[1] - evaluate(scene.mdp, table_of, policy)[1])[0]
             start = int(rng.choice(scene.mdp.n_states, p=scene.mdp.initial))

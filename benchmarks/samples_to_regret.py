@@ -17,17 +17,17 @@ import _frame as frame
 import numpy as np
 from joblib import Parallel, delayed
 
-from aceirl.belief import Belief, Plan
-from aceirl.confidence import trivial_bound
-from aceirl.dynamic_programming import greedy_actions, optimal_values
+from aceirl.bench.paper import TABLE1
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
-from aceirl.experiments.published import TABLE1
 from aceirl.experts import PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP
-from aceirl.metrics import Truth
-from aceirl.settings import Settings
+from aceirl.irl.belief import Belief, Plan
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.confidence import trivial_bound
+from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.mdp import MDP
+from aceirl.models.tabular.metrics import Truth
 
 BUDGETS = {
     "four-paths-released-50": 100_000,

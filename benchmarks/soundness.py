@@ -18,7 +18,7 @@ from pathlib import Path
 
 import _frame as frame
 
-from aceirl.files import replace
+from aceirl.runs.files import replace
 from studies.observed import HIDDEN, hidden_run
 from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import _frame as frame
 
-from aceirl.experiments.specs import SPECS, Cell
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Processes, Workers, compile_once, sweep
+from aceirl.bench.paper import SPECS
+from aceirl.bench.specs import Cell
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Processes, Workers, compile_once, sweep
 
 STRATEGIES = ("random", "greedy", "advice", "uniform")
 
@@ -42,7 +43,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
 
 def workers(number: int, dask: bool) -> Workers:
     if dask:
-        from aceirl.experiments.cluster import LocalCluster
+        from aceirl.bench.cluster import LocalCluster
 
         return LocalCluster(number)
     return Processes(number)

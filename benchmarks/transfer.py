@@ -12,11 +12,12 @@ from pathlib import Path
 
 import _frame as frame
 
-from aceirl.experiments.analysis import Loss, Results, transfer_loss
-from aceirl.experiments.specs import SPECS
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Processes, sweep
-from aceirl.experiments.transfers import ELSEWHERE
+from aceirl.bench.experiments import ExperimentResults, transfer_loss
+from aceirl.bench.paper import SPECS
+from aceirl.bench.statistics import Summary
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Processes, sweep
+from aceirl.bench.transfers import ELSEWHERE
 
 STRATEGY = "guided"  # the default, whose rivals are shown
 RIVALS = {"reward": "recovered reward", "any": "`any` reward", "point": "plain point", "answers": "copying"}
@@ -29,7 +30,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     for progress in sweep(spec.cells(), store, Processes(options.jobs)):
         if progress.failed:
             raise SystemExit(f"a run failed: {progress.outcome}")
-    results = Results.read(spec, store)
+    results = ExperimentResults.read(spec, store)
 
     strategies = report.table(
         "transfer-strategies",
@@ -68,9 +69,9 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         targets.add(scenario.title, *(transfer_loss(runs, "reward", name) for name in names))
 
 
-def lost(loss: Loss) -> str:
+def lost(loss: Summary) -> str:
     """A mean and its interval."""
-    return f"{loss.mean:.3f} ({loss.low:.3f}–{loss.high:.3f})"
+    return "{:.3f} ({:.3f}–{:.3f})".format(loss.mean, *loss.interval)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ import gymnasium
 import numpy as np
 from joblib import Parallel, delayed
 
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs.truth import exact_model
-from aceirl.sources import Source
+from aceirl.experts.tasks import Source
+from aceirl.models.tabular.dynamic_programming import optimal_values
 from studies.attacks import copies_run, samples_to_policy, undo_run
 from studies.soundness import p_value
 

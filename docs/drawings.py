@@ -37,15 +37,14 @@ from aceirl import (
     Settings,
     Simulator,
     Turn,
+    load,
     make,
     rewards,
 )
 from aceirl.envs import Problem
-from aceirl.mdp import FloatArray
-from aceirl.runs import Run
-from aceirl.show.opened import opened
-from aceirl.show.pictures import figures
-from aceirl.show.plots import COLOURS, INK, LINE, MARK, MUTED, RULE, save
+from aceirl.explain.pictures import figures
+from aceirl.explain.plots import COLOURS, INK, LINE, MARK, MUTED, RULE, save
+from aceirl.models.tabular.mdp import FloatArray
 
 matplotlib.use("agg")
 IMAGES = Path(__file__).parent / "images"
@@ -291,10 +290,8 @@ def what_exploring_buys_png(path: Path) -> None:
 def drawn_by_show(environment: str, expert: str | None, name: str, path: Path, **choices: int) -> None:
     """One of the pictures that `aceirl show` draws of a run."""
     with TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        ActiveIRL(**choices).fit(environment, expert).save(run)
-        with opened(Run.open(run)) as found:
-            save(figures(found)[name], path.with_suffix(""), ("png",))
+        run = ActiveIRL(**choices).fit(environment, expert).save(Path(folder) / "run")
+        save(figures(load(run))[name], path.with_suffix(""), ("png",))
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.arena import method
+from aceirl.bench import method
 from aceirl.explore import Belief, Plan
 
 

@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "docs"
 EXAMPLES = sorted(path.stem for path in (ROOT / "docs" / "examples").glob("*.py"))
 PACKAGES = [
-    f"aceirl.{path.parent.name}"
-    for path in sorted((ROOT / "src" / "aceirl").glob("*/__init__.py"))
+    ".".join(path.parent.relative_to(ROOT / "src").parts)
+    for path in sorted((ROOT / "src" / "aceirl").glob("*/**/__init__.py"))
     if "__all__ =" in path.read_text(encoding="utf-8")
 ]
 PAGES = sorted(SITE.rglob("*.html"))

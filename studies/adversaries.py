@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from aceirl.counts import ExpertKind
-from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.experts import PolicyExpert
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +284,7 @@ class Numbered:
     """
 
     possible_states: int | None = None
+    binned = False
     initial: FloatArray | None = None
 
     def __init__(self, case: Case) -> None:
@@ -314,11 +315,30 @@ class Numbered:
     def reset(self, rng: np.random.Generator) -> int:
         """Begin an episode and return its state."""
         self._rng = rng
-        return self._enter(self._drawn(self._start))
+        self._state = self._drawn(self._start)
+        return self._state
 
-    def step(self, action: int) -> int:
-        """Take an action and return the state it led to."""
-        return self._enter(self._drawn(self._laws[self._state][action]))
+    def step(self, action: int) -> tuple[int, bool]:
+        """Take an action; the state it led to, and whether the episode is over there."""
+        self._state = self._drawn(self._laws[self._state][action])
+        return self._state, self._state in self._ends
+
+    @property
+    def states(self) -> Numbered:
+        """The encoder, which this is itself."""
+        return self
+
+    def find(self, observation: int) -> int | None:
+        """The state's number, None if it was never met."""
+        return self._number.get(observation)
+
+    def observation(self, state: int) -> int:
+        """The state of a number."""
+        return self.order[state]
+
+    def number(self, observation: int, *, terminal: bool = False) -> int:
+        """The state's number; a new one if it was never met."""
+        return self._enter(observation)
 
     def _drawn(self, law: Law) -> int:
         cumulative, states = law
@@ -326,7 +346,6 @@ class Numbered:
 
     def _enter(self, state: int) -> int:
         """The state's number; a new one if it was never met."""
-        self._state = state
         if state not in self._number:
             number = self._number[state] = len(self.order)
             self.order.append(state)

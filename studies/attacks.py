@@ -12,27 +12,28 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
-from aceirl.belief import Belief, Plan
 from aceirl.certificates import Wager
-from aceirl.certificates.policy import Policy
+from aceirl.certificates.policy import PolicyCertificate
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.experts import ObservationExpert
-from aceirl.loop import learn
-from aceirl.mdp import IntArray
+from aceirl.experts.tasks import Source, open_source
+from aceirl.irl.belief import Belief, Plan
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.mdp import IntArray
 from aceirl.protocols import Question
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_source
-from aceirl.turns import Turn
-from aceirl.web.session import Accuracy, Interview
+from aceirl.web.driver import Interview
+from aceirl.web.history import Accuracy
 
 
 @dataclass(frozen=True)
-class Reckless(Policy):
+class Reckless(PolicyCertificate):
     """The policy certificate with a first wager that takes the unknown for known."""
 
-    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+    def watch(self, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager | None:
         """As ever, after the first batch."""
-        wager = super().watch(belief, plan, watched)
+        wager = super().watch(belief, plan, reference)
         return wager if wager is None or belief.iteration else Wager(0.98)
 
 
@@ -42,11 +43,11 @@ def samples_to_policy(source: Source, episodes: int, *, reckless: bool = False, 
         settings = Settings(
             strategy="advice",
             irl="feasible-point",
-            certify=Reckless() if reckless else Policy(),
+            certify=Reckless() if reckless else PolicyCertificate(),
             episodes_per_iteration=episodes,
             epsilon=epsilon,
-            rmax=task.rmax,
-            max_return=task.max_return,
+            rmax=task.world.rmax,
+            max_return=task.world.max_return,
             max_samples=10**6,
             infer_after_growth=10.0,
             seed=source.seed,

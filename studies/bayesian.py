@@ -7,16 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.dynamic_programming import boltzmann_policy, optimal_values
 from aceirl.envs import make
-from aceirl.experts import RankedExpert
 from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.posterior import Posterior, Prior, sample
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.protocols import Question
-from aceirl.rewards import FeatureReward, RewardMap, RewardSpace, StateReward
+from aceirl.models.tabular.dynamic_programming import boltzmann_policy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.rewards import DesignMatrix, FeatureReward, RewardSpace, StateReward
 
-NOWHERE: IntArray = np.zeros(0, dtype=np.int64)
+PADDING_STATE: IntArray = np.zeros(0, dtype=np.int64)
+
+
+def drawn_ranking(scores: FloatArray, rng: np.random.Generator) -> list[int]:
+    """All actions in an order drawn by Plackett and Luce: the first in proportion to `exp(scores [A])`, and so on."""
+    # The order of scores with Gumbel noise is such a draw.
+    return [int(action) for action in np.argsort(-(scores + rng.gumbel(size=len(scores))), kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,27 +42,26 @@ class Scene:
     burn_in: int = 60
 
     @property
-    def over(self) -> RewardMap:
+    def design(self) -> DesignMatrix:
         """The space, laid over the process."""
-        return self.space.over(self.mdp, NOWHERE)
+        return self.space.design_matrix(self.mdp, PADDING_STATE)
 
     def drawn(self, rng: np.random.Generator) -> tuple[FloatArray, Boltzmann]:
         """A reward `[n]` of the prior, and the likelihood of what its expert answers in states drawn at random."""
-        over = self.over
-        theta = self.prior.parameters(rng.standard_normal(over.n_parameters))
+        design = self.design
+        theta = self.prior.parameters(rng.standard_normal(design.n_parameters))
         horizon, n_states, n_actions = self.mdp.shape
         steps, states = rng.integers(horizon, size=self.questions), rng.integers(n_states, size=self.questions)
         if self.ranked:
-            expert = RankedExpert(self.beta * optimal_values(self.mdp, over.table(theta))[0], self.mdp.shape)
-            for h, s in zip(steps.tolist(), states.tolist(), strict=True):
-                expert.answer(Question(h, s, (), rng))
-            choices = Choices.of_rankings(expert.rankings, n_actions)
+            scores = self.beta * optimal_values(self.mdp, design.table(theta))[0]
+            asked_at = zip(steps.tolist(), states.tolist(), strict=True)
+            choices = Choices.of_rankings([(h, s, *drawn_ranking(scores[h, s], rng)) for h, s in asked_at], n_actions)
         else:
             asked = np.zeros((horizon, n_states), dtype=np.int64)
             np.add.at(asked, (steps, states), 1)
-            policy = boltzmann_policy(self.mdp, over.table(theta), self.beta)
+            policy = boltzmann_policy(self.mdp, design.table(theta), self.beta)
             choices = Choices.of_answers(rng.multinomial(asked, policy / policy.sum(axis=2, keepdims=True)))
-        return theta, Boltzmann(self.mdp, over, self.beta, choices)
+        return theta, Boltzmann(self.mdp, design, self.beta, choices)
 
     def posterior(self, likelihood: Boltzmann, rng: np.random.Generator) -> Posterior:
         """Its samples."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from aceirl.belief import Plan
 from aceirl.certificates.criterion import with_first
-from aceirl.collect import Answers, Collected, Reply, Streams, collect
-from aceirl.counts import Counts, ExpertKind
-from aceirl.mdp import IntArray
-from aceirl.protocols import Access, Environment, Expert, TableExpert
+from aceirl.irl.belief import Plan
+from aceirl.learner.collect import Answers, Collected, Reply, Streams, collect
+from aceirl.models.tabular.confidence import FAMILIES
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import IntArray
+from aceirl.models.tabular.model import TabularModel
+from aceirl.protocols import Capabilities, Environment, Expert, TableExpert
 
 
 def collected(
@@ -21,13 +25,14 @@ def collected(
     rng: np.random.Generator,
     *,
     limit: int | None = None,
-) -> Collected:
+) -> Batch:
     """The new observations of a plan; deviations are counted from what the expert is known to do by what is there."""
     kind = ExpertKind(expert.deterministic, expert.stationary, ask_again=expert.ask_again)
     answers = Answers(kind, expert.policy if isinstance(expert, TableExpert) else None, limit)
-    watched = watched_actions(kind, so_far, plan.first_action)
-    streams = Streams(rng, rng, rng, rng, rng)
-    walk = collect(Access.to(environment), answers, plan, episodes, so_far, watched, streams)
+    reference = watched_actions(kind, so_far, plan.first_action)
+    access = Capabilities.of(environment)
+    model = table_of(access, kind, so_far)
+    walk = collect(access, answers, plan, episodes, model, reference, OneStream(0, 0, rng))
     try:
         question = next(walk)
         while True:
@@ -35,7 +40,37 @@ def collected(
             question = walk.send(Reply.SKIP if action is None else action)
     except StopIteration as over:
         new: Collected = over.value
-        return new
+        return batch_of(new, access, so_far)
+
+
+@dataclass(frozen=True)
+class OneStream(Streams):
+    """All draws from one generator."""
+
+    rng: np.random.Generator
+
+    def _stream(self, number: int) -> np.random.Generator:
+        return self.rng
+
+
+def table_of(access: Capabilities, kind: ExpertKind, counts: Counts) -> TabularModel:
+    """The model of counts, of an expert of a kind."""
+    estimate = Estimate.of(counts, kind=kind, delta=0.1, initial=access.initial, terminal=access.terminal)
+    return TabularModel(estimate, FAMILIES["adaptive"], 1.0, 0.1, access)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What was collected, as counts."""
+
+    counts: Counts
+    first_deviations: IntArray
+
+
+def batch_of(new: Collected, access: Capabilities, so_far: Counts) -> Batch:
+    """What was collected, as counts."""
+    counts = new.counts or Counts.of_data(new.data, access.shape, stationary=so_far.stationary)
+    return Batch(counts, new.first_deviations)
 
 
 def watched_actions(kind: ExpertKind, so_far: Counts, first_action: int | None = None) -> IntArray | None:

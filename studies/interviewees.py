@@ -11,19 +11,18 @@ from unittest.mock import patch
 
 import numpy as np
 
-from aceirl.dynamic_programming import evaluate
 from aceirl.envs import ENVIRONMENTS, make
 from aceirl.envs.described import features
 from aceirl.envs.description import Features
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.truth import exact_model, stationary_policy
-from aceirl.mdp import MDP, FloatArray, IntArray, check_policy
+from aceirl.experts.tasks import Source, gym_env
+from aceirl.models.tabular.dynamic_programming import evaluate
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_policy
 from aceirl.protocols import Question
-from aceirl.sources import Source, gym_env
-from aceirl.web import session
-from aceirl.web.history import Walk
-from aceirl.web.scope import Scope
-from aceirl.web.session import Accuracy, Interview
+from aceirl.web import dialogue
+from aceirl.web.driver import Interview
+from aceirl.web.history import Accuracy, LoggedTrajectory, Scope
 
 # A reward is inferred again after this share more answers; a page does so whenever there is time for it.
 GROWTH = 0.1
@@ -59,7 +58,7 @@ class Interviewee:
     def reply(self) -> None:
         """Say something to the current question."""
         interview, asked = self.interview, self.interview.asked
-        if isinstance(asked, Walk):
+        if isinstance(asked, LoggedTrajectory):
             wrong = next((one for one in asked.guessed if not self.as_good[self.number(one[1]), one[2]]), None)
             interview.review(interview.turn, *(() if wrong is None else (wrong[0], self._action(wrong[1]))))
             self.spoken |= {self.number(one[1]) for one in asked.guessed if wrong is None or one[0] <= wrong[0]}
@@ -147,7 +146,7 @@ def interviewed(source: Source, *, one_by_one: bool = False, most: int = 1_000) 
     with ExitStack() as opened:
         folder = opened.enter_context(TemporaryDirectory())
         if one_by_one:
-            opened.enter_context(patch.object(session, "next_conduct", lambda history, can_guess: "asked"))
+            opened.enter_context(patch.object(dialogue, "next_mode", lambda history, can_guess: "asked"))
         interview = opened.enter_context(closing(Interview.open(Path(folder), source, Accuracy())))
         person, inferred = Interviewee(interview, declare=not one_by_one), 0
         while True:
@@ -155,7 +154,7 @@ def interviewed(source: Source, *, one_by_one: bool = False, most: int = 1_000) 
             answers, over = interview.history.answers, interview.phase == "done"
             last = over or answers >= most
             if last or (not one_by_one and answers > (1 + GROWTH) * inferred):
-                turn, inferred = interview.glance(), answers
+                turn, inferred = interview.preview(), answers
                 interview.adopt(turn, interview.version)
                 yield Moment(
                     answers, len(interview.history.known()), person.regret(turn.policy), certified=interview.certified

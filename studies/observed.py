@@ -12,14 +12,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.settings import Settings
-from aceirl.turns import Turn
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.bins import Bins
+from aceirl.models.tabular.encoder import StateIndex
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from studies.adversaries import Case
 from studies.soundness import DELTAS, Outcome, Promise, certified_value, looked, lost_share, worst_regret
 
@@ -52,9 +53,9 @@ class Masked:
         self.state = self._simulator.reset(rng)
         return int(self._observed[self.state])
 
-    def step(self, action: int) -> int:
-        self.state = self._simulator.step(action)
-        return int(self._observed[self.state])
+    def step(self, action: int) -> tuple[int, bool]:
+        self.state, over = self._simulator.step(action)
+        return int(self._observed[self.state]), over
 
 
 def bins_case(rng: np.random.Generator) -> Hidden:
@@ -257,10 +258,22 @@ class Price:
         return self.loss is not None and self.error is not None and self.loss - self.error > self.value
 
 
-class Unaware(GymEnvironment):
+class UnawareIndex(StateIndex):
     """Takes its bins for all there is to see."""
 
     binned = False
+
+
+class Unaware(GymEnvironment):
+    """The same, as an environment."""
+
+    binned = False
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], *, horizon: int, discretise: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(env, horizon=horizon, discretise=discretise)
+        self.states = UnawareIndex(env.observation_space, discretise)
 
 
 def observed_run(

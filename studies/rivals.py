@@ -7,20 +7,18 @@ from itertools import combinations, product
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.spatial import ConvexHull
 
-from aceirl.belief import Plan, Target
-from aceirl.confidence import FAMILIES, adaptive
-from aceirl.counts import Counts, Estimate
-from aceirl.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.bench.rivals.caty_irl import Compatibility, noncompatibility
+from aceirl.bench.rivals.pirlo import possibly, surely
+from aceirl.bench.rivals.rlp import pessimistic
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.mdp import MDP, FloatArray
+from aceirl.irl.belief import Plan, Target
+from aceirl.models.tabular.confidence import FAMILIES, adaptive
+from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.rewards import FeasibleRewardSet, expert_loss
-from aceirl.rivals.caty_irl import Compatibility, noncompatibility
-from aceirl.rivals.pirlo import possibly, surely
-from aceirl.rivals.rlp import pessimistic
-from aceirl.rivals.sub_optimal_experts import SubOptimalExperts
 from studies.adversaries import Case
 from studies.collecting import collected
 from studies.soundness import belief_of, estimate
@@ -194,33 +192,3 @@ def leaning(case: Case, rng: np.random.Generator) -> FloatArray:
     """A random reward that leans towards what the expert does, more or less."""
     lean = rng.random()
     return lean * case.used + (1 - lean) * rng.random(case.mdp.shape)
-
-
-# Sub-optimal experts: the size of the set.
-
-
-def two_actions(probability: float, bound: float) -> SubOptimalExperts:
-    """One state and step: the optimal expert takes the first of two actions, the other one the second with that
-    probability, and loses at most the bound."""
-    mdp = MDP.from_dense(np.ones((1, 2, 1)), initial=0, horizon=1)
-    feasible = FeasibleRewardSet.of_problem(mdp, np.zeros((1, 1), dtype=np.int64), 1.0)
-    return SubOptimalExperts(feasible, np.array([[[[1 - probability, probability]]]]), np.array([bound]))
-
-
-def band(probability: float, bound: float, rewards: int, rng: np.random.Generator) -> float:
-    """The share of random rewards in the set of these two experts."""
-    experts = two_actions(probability, bound)
-    return float(np.mean([experts.holds(rng.random((1, 1, 2))) for _ in range(rewards)]))
-
-
-def corner_area(probability: float, bound: float, directions: int = 100) -> float:
-    """The area of the same set by its corners, those that are extreme in some of the directions."""
-    experts = two_actions(probability, bound)
-    angles = np.linspace(0, 2 * np.pi, directions, endpoint=False)
-    costs = np.stack([np.cos(angles), np.sin(angles)], axis=1).reshape(-1, 1, 1, 2)
-    return float(ConvexHull(np.array([experts.extreme(cost).ravel() for cost in costs])).volume)
-
-
-def band_area(probability: float, bound: float) -> float:
-    """The same by geometry: `0 ≤ r₁ - r₂ ≤ ξ/p` in the unit square."""
-    return 0.5 - 0.5 * max(0.0, 1 - bound / probability) ** 2

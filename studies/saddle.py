@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from aceirl.mdp import MDP, FloatArray
+from aceirl.models.tabular.mdp import MDP, FloatArray
 
 
 def flow_matrix(mdp: MDP) -> tuple[sp.csr_matrix, FloatArray]:

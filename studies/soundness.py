@@ -18,26 +18,27 @@ import numpy as np
 from scipy.special import rel_entr
 from scipy.stats import binom
 
-from aceirl.belief import Belief, Inference, Knowledge, Plan, Target
 from aceirl.certificates import transfer_certificate, transfer_policy
 from aceirl.certificates.criterion import with_first
 from aceirl.certificates.dynamics import Dynamics
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
-from aceirl.confidence import FAMILIES, Family, Radii
-from aceirl.counts import Counts, Estimate
-from aceirl.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
-from aceirl.engine import Engine
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import FunctionExpert
 from aceirl.irl import reproducing_answers
-from aceirl.kernels import compiled
-from aceirl.loop import answers_of
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.irl.belief import Belief, Inference, Plan, Target
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.confidence import FAMILIES, Family, Radii
+from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Environment, Expert
 from aceirl.rewards import Recovered, action_values
-from aceirl.settings import Settings
-from aceirl.turns import Turn
 from studies.adversaries import CASES, Case, Numbered
 from studies.collecting import collected
 
@@ -118,7 +119,7 @@ WAYS = (
 )
 
 
-def lost_share(case: Case, watched: IntArray, losses: FloatArray | None = None) -> float:
+def lost_share(case: Case, reference: IntArray, losses: FloatArray | None = None) -> float:
     """Exactly what an episode that follows known actions loses on average: the mean of `Z`.
 
     `losses [H+1]` are what it loses by leaving them at each step; a share of an episode, by default.
@@ -126,10 +127,10 @@ def lost_share(case: Case, watched: IntArray, losses: FloatArray | None = None) 
     dense, here, lost = case.rows, case.mdp.initial, 0.0
     losses = 1 - np.arange(case.mdp.horizon + 1) / case.mdp.horizon if losses is None else losses
     for h in range(case.mdp.horizon):
-        outside = watched[h] < 0
+        outside = reference[h] < 0
         lost += here[outside].sum() * losses[h]
         here = np.where(outside, 0.0, here)
-        here = here @ dense[np.arange(case.mdp.n_states), np.maximum(watched[h], 0)]
+        here = here @ dense[np.arange(case.mdp.n_states), np.maximum(reference[h], 0)]
     return float(lost)
 
 
@@ -153,7 +154,7 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
     """Which promises of the loop were broken at any turn, at either level, and why the run stopped.
 
     Looked at after every turn is the mean of `Z`, which bounds what any policy loses that does what the expert is known
-    or presumed to do, and is what is wagered on; and, where that is more than was promised and at the end, what the
+    or imputed to do, and is what is wagered on; and, where that is more than was promised and at the end, what the
     run's own policy loses.
     """
     horizon = case.mdp.horizon
@@ -182,11 +183,11 @@ def loop_run(case: Case, way: Way, seed: int) -> tuple[Outcome, str | None]:
         if least >= possible - ROUNDING:
             continue
         order = environment.order if isinstance(environment, Numbered) else list(range(case.mdp.n_states))
-        presumed, losses = turn.belief.presumed_actions, turn.belief.target.losses(horizon) * possible
-        assert presumed is not None
-        watched = _in_truth(case, presumed, order, np.full_like(case.actions, -1))
-        watched = np.where(watched == case.actions, watched, -1)
-        lost = max(lost_share(case, _imposed(watched, first), losses) for first in first_actions)
+        imputed, losses = turn.belief.imputed_actions, turn.belief.target.losses(horizon) * possible
+        assert imputed is not None
+        reference = _in_truth(case, imputed, order, np.full_like(case.actions, -1))
+        reference = np.where(reference == case.actions, reference, -1)
+        lost = max(lost_share(case, _imposed(reference, first), losses) for first in first_actions)
         for delta, value in promised.items():
             looked(outcome, Promise(mean, str(way), delta), lost, value, possible)
         if lost > least + ROUNDING or turn.stopped:
@@ -303,9 +304,9 @@ def belief_of(
 ) -> Belief:
     """What is believed outside a run: an estimate, radii for it and a reward, if one was recovered."""
     target = target or Target(0.1 * known.mdp.horizon, DELTA, 1.0)
-    knowledge = Knowledge(known, family, target.rmax, target.delta)
-    inference = Inference.of(recovered or Recovered.nothing(known.mdp.shape), knowledge.bound.value)
-    return Belief(knowledge, inference, target, episodes)
+    model = TabularModel(known, family, target.rmax, target.delta)
+    inference = Inference.of(recovered or Recovered.nothing(known.mdp.shape), model.bound.value)
+    return Belief(model, inference, target, episodes)
 
 
 def explored(case: Case, rng: np.random.Generator) -> Iterator[Counts]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.turns import Turn
+from aceirl.learner.turns import Turn
 
 COUNTS = ("visits", "answers", "starts", "move_keys", "move_counts")
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from strategies import random_mdp
 
-from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import Problem
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl import SparseLikelihood
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
-from aceirl.settings import Settings
 
 
 def growing(seed: int, wanted: int, episodes: tuple[int, ...] = (12,), n_states: int = 4) -> Iterator[Estimate]:

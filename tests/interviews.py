@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aceirl.experts.tasks import Source
+from aceirl.learner.turns import Turn
 from aceirl.protocols import Question
-from aceirl.sources import Source
-from aceirl.turns import Turn
-from aceirl.web.history import Walk
-from aceirl.web.session import Accuracy, Interview
+from aceirl.web.driver import Interview
+from aceirl.web.history import Accuracy, LoggedTrajectory
 
 Person = Callable[[int], int]
 
@@ -72,7 +72,7 @@ def here(interview: Interview) -> int:
     """The state the person is asked about."""
     assert interview.phase == "asking"
     assert isinstance(interview.asked, Question)
-    return interview.asked.state
+    return int(interview.asked.state)
 
 
 def answer(interview: Interview, person: Person) -> int:
@@ -81,7 +81,7 @@ def answer(interview: Interview, person: Person) -> int:
     Of an episode that is shown: whether they would do as well, or what they would do at the first step where not.
     """
     shown = interview.asked
-    if isinstance(shown, Walk):
+    if isinstance(shown, LoggedTrajectory):
         wrong = next((one for one in shown.guessed if person(one[1]) != one[2]), None)
         interview.review(interview.turn, *(() if wrong is None else (wrong[0], person(wrong[1]))))
         state = shown.guessed[-1][1] if wrong is None else wrong[1]
@@ -103,6 +103,6 @@ def finish(interview: Interview, person: Person, most: int = 200) -> list[int]:
 
 def work_out(interview: Interview) -> Turn:
     """What the interview has taught so far, as its page has it worked out."""
-    turn = interview.glance()
+    turn = interview.preview()
     interview.adopt(turn, interview.version)
     return turn

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
-from aceirl.mdp import MDP, BoolArray, FloatArray
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray
 
 Backup = Callable[[int, FloatArray], FloatArray]
 

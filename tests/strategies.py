@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from aceirl.counts import Counts
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.protocols import Moves
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -15,18 +15,16 @@ import pytest
 from gymnasium_environments import Corridor
 from typer.testing import CliRunner
 
-from aceirl.certificates.e_process import EProcess, Wager, Watched
-from aceirl.choosing import Advice, advise, least_episodes, look, trials, wander
-from aceirl.choosing.advised import MEASURED, cost_in_words
+from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager
 from aceirl.cli import app
 from aceirl.envs import ENVIRONMENTS, make
-from aceirl.envs.discretise import Bins
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.settings import Settings
-from aceirl.sources import Source
-
-DOCS = Path(__file__).parents[1] / "docs"
+from aceirl.experts.tasks import Source
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.bins import Bins
+from aceirl.runs.advise import Advice, advise, least_episodes, look, trials, wander
+from aceirl.runs.advise.advised import cost_in_words
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +99,7 @@ def test_no_fewer_episodes_than_the_least_can_certify(horizon: int, known: bool)
     process, stays = EProcess.started(target.share(horizon)), np.eye(horizon + 1, dtype=int)[-1]
     for episode in range(1, least + 1):
         assert process.certified(settings.delta) > target.share(horizon) * (1 + 1e-9), episode
-        process = process.after(Wager(0.98), Watched(stays, losses))
+        process = process.after(Wager(0.98), BatchOutcome(stays, losses))
     assert process.certified(settings.delta) <= target.share(horizon) * (1 + 1e-9)
     if horizon in (10, 20) and known:  # docs/certificates.md
         assert least == {10: 20, 20: 22}[horizon]
@@ -116,29 +114,15 @@ def test_frozen_lake_has_a_model_so_its_best_policy_is_asked() -> None:
     assert runs(advice.command, "--max-samples", "50")["samples"] >= 50
 
 
-def test_taxi_takes_too_long_to_foretell_and_then_it_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taxi_takes_too_long_to_foretell_and_then_only_the_least_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "REHEARSED_SECONDS", 0.0)  # too little on any machine
-    advice = advice_on("Taxi-v4")
-    assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (500, 6, 200)
+    advice = advice_on("Taxi-v4", horizon=50)
+    assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (500, 6, 50)
     assert advice.cost is not None
-    assert advice.cost.seconds is not None
-    assert advice.cost.samples == MEASURED["Taxi-v4"][0]
-    assert "docs/rewards.md" in advice.cost.source
-    other = advice_on("Taxi-v4", horizon=50)  # nobody has measured that
-    assert other.cost is not None
-    assert other.cost.samples != MEASURED["Taxi-v4"][0]
-    assert other.command == "aceirl run Taxi-v4 --expert optimal --horizon 50 --stationary-expert"
-
-
-def test_what_is_said_to_be_measured_stands_in_the_docs() -> None:
-    page = (DOCS / "rewards.md").read_text(encoding="utf-8")
-    ours, gym = (page.split(f"<!-- table: {table} -->")[1].split("<!-- end -->")[0] for table in ("goals", "gym-goals"))
-    for name, (samples, runs) in MEASURED.items():
-        (row,) = (
-            line for line in (ours if name in ENVIRONMENTS else gym).splitlines() if line.startswith(f"| {name} |")
-        )
-        assert f"| {samples:,} |" in row
-        assert (f"{runs} of {runs}" in row) or (name not in ENVIRONMENTS and re.search(rf": {runs}|of {runs} \|", row))
+    assert advice.cost.least_episodes is not None
+    assert advice.cost.samples is None
+    assert "rehearsal" in advice.cost.source
+    assert advice.command == "aceirl run Taxi-v4 --expert optimal --horizon 50 --stationary-expert"
 
 
 def test_cart_pole_is_continuous_and_needs_bins_which_have_a_price() -> None:
@@ -148,12 +132,6 @@ def test_cart_pole_is_continuous_and_needs_bins_which_have_a_price() -> None:
     assert not advice.choices
     said = " ".join(advice.missing)
     assert "--discretise" in said
-    page = (DOCS / "certificates.md").read_text(encoding="utf-8")
-    (rule,) = (line for line in page.splitlines() if line.startswith("| CartPole, along its rule | asked everywhere"))
-    (car,) = (line for line in page.splitlines() if line.startswith("| MountainCar, 10×10 | asked everywhere"))
-    for row, figure in ((rule, "2,752"), (car, "11,689")):
-        assert f"| {figure} |" in row
-        assert figure in said
     program, *words = shlex.split(advice.command)
     assert (program, words[:2]) == ("aceirl", ["advise", "CartPole-v1"])
     (bins,) = (word.removeprefix("--discretise=") for word in words[2:])

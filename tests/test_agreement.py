@@ -17,28 +17,29 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium_environments import Corridor
 from typer.testing import CliRunner
 
-from aceirl.belief import Target
 from aceirl.cli import app
-from aceirl.collect import Answers, Episode, Reply, first_deviations
-from aceirl.counts import ExpertKind
-from aceirl.engine import Engine
+from aceirl.data.dataset import Trajectory
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import StateIndex
-from aceirl.envs.pay import pay_of
+from aceirl.envs.pay import reward_range
 from aceirl.envs.simulator import Simulator
 from aceirl.envs.truth import ExactModel
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
 from aceirl.experts import Demonstration, DemonstrationExpert, FunctionExpert, ObservationExpert, TerminalExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP
+from aceirl.experts.tasks import Source, open_task
+from aceirl.irl.belief import Target
+from aceirl.learner.collect import Answers, Reply, first_deviations
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.encoder import StateIndex
+from aceirl.models.tabular.mdp import MDP
 from aceirl.protocols import Question
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.show import in_words
-from aceirl.sources import Source, open_task
-from aceirl.turns import Turn
+from aceirl.runs.result import load
 from studies.observed import HIDDEN, Unaware, hidden_run
 from studies.soundness import tallies
 
@@ -86,17 +87,17 @@ def last_turn(environment: Any, expert: Any, **settings: Any) -> Turn:
 
 
 def test_an_episode_counts_up_to_where_the_expert_does_not_stand_by_its_answer() -> None:
-    watched = np.array([[0, 1], [0, 1], [0, -1]])
+    reference = np.array([[0, 1], [0, 1], [0, -1]])
     walk = ((0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0))
 
     def first(**options: Any) -> int:
-        return int(first_deviations(watched, [Episode(0, walk, **options)], 3).argmax())
+        return int(first_deviations(reference, [Trajectory.of_moves(0, walk, **options)], 3).argmax())
 
     assert first() == 3
     assert [first(disagreed=step) for step in range(3)] == [0, 1, 2]
     other = ((0, 0, 1, 0), *walk[1:])
-    assert int(first_deviations(watched, [Episode(0, other, disagreed=2)], 3).argmax()) == 1
-    assert int(first_deviations(watched, [Episode(0, other, disagreed=0)], 3).argmax()) == 0
+    assert int(first_deviations(reference, [Trajectory.of_moves(0, other, disagreed=2)], 3).argmax()) == 1
+    assert int(first_deviations(reference, [Trajectory.of_moves(0, other, disagreed=0)], 3).argmax()) == 0
 
 
 def test_bins_that_hide_what_the_expert_looks_at_are_never_certified_and_others_are() -> None:
@@ -194,9 +195,10 @@ def test_in_bins_everybody_is_asked_everywhere() -> None:
 
     def read(prompt: str) -> str:
         asked.append(prompt)
-        return str(above(environment.seen()))
+        return str(above([float(shown[-1].rsplit(": ", 1)[1].strip("[]"))]))
 
-    last = last_turn(environment, TerminalExpert(environment, read=read, show=lambda text: None), max_samples=100)
+    shown: list[str] = []
+    last = last_turn(environment, TerminalExpert(environment, read=read, show=shown.append), max_samples=100)
     assert len(asked) == last.counts.samples
     assert last.counts.contradicted.any()
     with pytest.raises(InputError, match=r"ask_again is 0\.5, but states are bins"):
@@ -255,7 +257,7 @@ def test_where_the_expert_disagrees_is_said_with_what_to_do(tmp_path: Path) -> N
         options = ["--expert", "test_agreement:above", "--horizon", "2", "--max-samples", "60", "--out", str(out)]
         result = CliRunner().invoke(app, ["run", "test_agreement:Dial", "--discretise", discretise, *options])
         assert result.exit_code == 0, result.output
-        said = in_words(Run.open(out))
+        said = "\n".join(load(out).sentences)
         assert ("Asked again, the expert did not say the same" in said) == (advice is not None)
         if advice is not None:
             assert advice in said
@@ -361,7 +363,7 @@ def test_what_steps_and_episodes_can_pay_is_read_from_the_environment(
     if environment.startswith("test_agreement"):
         source = Source(environment, parameters, 0, expert="test_agreement:above", horizon=9, discretise="4")
     task = open_task(source)
-    assert (task.rmax, task.max_return) == (rmax, max_return)
+    assert (task.world.rmax, task.world.max_return) == (rmax, max_return)
 
 
 class Declared(Dial):
@@ -374,15 +376,15 @@ class Taxed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def test_what_is_paid_is_known_as_long_as_no_wrapper_changes_it() -> None:
     lake = gymnasium.make("FrozenLake-v1")
-    assert pay_of(lake) == (1.0, 1.0)
-    assert pay_of(gymnasium.wrappers.TransformReward(lake, lambda reward: 100 * float(reward))) == (None, None)
-    assert pay_of(Taxed(lake)) == (None, None)
+    assert reward_range(lake) == (1.0, 1.0)
+    assert reward_range(gymnasium.wrappers.TransformReward(lake, lambda reward: 100 * float(reward))) == (None, None)
+    assert reward_range(Taxed(lake)) == (None, None)
     outer = Taxed(lake)
     outer.rmax = np.float32(2.0)  # type: ignore[attr-defined]
-    assert pay_of(outer) == (2.0, None), "what lies inside says nothing of the returns outside"
+    assert reward_range(outer) == (2.0, None), "what lies inside says nothing of the returns outside"
     silent = Declared()
     silent.max_return = None  # type: ignore[assignment]
-    assert pay_of(silent) == (None, None)
+    assert reward_range(silent) == (None, None)
 
 
 def test_every_schedule_of_rewards_of_the_lake_is_read() -> None:
@@ -390,16 +392,16 @@ def test_every_schedule_of_rewards_of_the_lake_is_read() -> None:
         lake = gymnasium.make("FrozenLake-v1", reward_schedule=(100, -100, 0))
     except TypeError:
         pytest.skip("this version of Gymnasium has no schedules")
-    assert pay_of(lake) == (200.0, 200.0)
+    assert reward_range(lake) == (200.0, 200.0)
     slow = gymnasium.make("FrozenLake-v1", reward_schedule=(1, 0, -1))
-    assert pay_of(slow) == (2.0, None)
+    assert reward_range(slow) == (2.0, None)
 
 
 def test_a_declared_return_must_be_a_number() -> None:
     env = Declared()
     env.max_return = -1.0
     with pytest.raises(InputError, match=r"max_return is -1\.0; it must be a number above 0"):
-        pay_of(env)
+        reward_range(env)
 
 
 def test_a_share_above_one_is_not_certified_as_more_than_all() -> None:
@@ -417,9 +419,9 @@ def test_kinds_about_every_step_are_asked_for_in_steps() -> None:
 @versionless
 def test_an_exact_model_says_what_an_episode_can_pay() -> None:
     task = open_task(Source("FrozenLake-v1", {}, 0, expert="optimal", horizon=20))
-    assert (task.rmax, task.max_return) == (1.0, 1.0)
+    assert (task.world.rmax, task.world.max_return) == (1.0, 1.0)
     cliff = open_task(Source("CliffWalking", {}, 0, expert="optimal", horizon=20))
-    assert (cliff.rmax, cliff.max_return) == (100.0, 2000.0 - 13.0)
+    assert (cliff.world.rmax, cliff.world.max_return) == (100.0, 2000.0 - 13.0)
 
 
 # Independent copies.

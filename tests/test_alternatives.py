@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from estimates import explained, growing, observed, places, with_known_dynamics
 
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.irl import alternatives
 from aceirl.irl.alternatives import AS_MUCH, HALVINGS, TOLERATED, VALUES, Alternatives, _moved
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import FEW, PENALTY, SparseFit
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
 from aceirl.rewards import RewardSpace, StateReward
 
@@ -25,11 +25,13 @@ Theta = tuple[float, ...]
 
 def alternatives_to(estimate: Estimate, space: RewardSpace | None = None, seed: int = 0) -> Alternatives:
     space = space or StateReward()
-    return Alternatives(estimate, space.over(estimate.mdp, estimate.over), explained(estimate, space), seed)
+    return Alternatives(
+        estimate, space.design_matrix(estimate.mdp, estimate.terminal_states), explained(estimate, space), seed
+    )
 
 
 def fit_of(estimate: Estimate) -> SparseFit:
-    return SparseFit(Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over), PENALTY)
+    return SparseFit(Likelihood(estimate), StateReward().design_matrix(estimate.mdp, estimate.terminal_states), PENALTY)
 
 
 def every_theta(n: int) -> list[Theta]:
@@ -114,7 +116,7 @@ def test_rewards_are_sampled_by_their_likelihood(monkeypatch: pytest.MonkeyPatch
     expected: dict[tuple[int, ...], float] = defaultdict(float)
     for theta, weight in zip(everything, weights / weights.sum(), strict=True):
         expected[kind_of(theta)] += weight
-    assert len(fit.leads(FEW)) == 3
+    assert len(fit.candidates(FEW)) == 3
     assert sorted(expected.values())[-4] > 0.1, "several are about as likely"
 
     walks = []

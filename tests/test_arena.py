@@ -16,35 +16,33 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from aceirl.arena import METHODS, Method, analysis
-from aceirl.arena.analysis import (
-    Results,
-    Run,
-    against_reference,
-    against_store,
+from aceirl.bench.arena import (
+    LEAST_PAIRS,
+    ArenaResults,
+    ArenaRun,
+    Entries,
+    against,
     calibration,
-    critical_difference,
+    entries_of,
     learnt_at,
     overall,
     ranking,
-    signed_rank,
     standing,
 )
-from aceirl.arena.entries import Entries, entries_of
-from aceirl.arena.measure import REGRET, ArenaCell, points
-from aceirl.arena.methods import entered_by, methods_of
-from aceirl.arena.page import PAGE, against_lines, diagram, missed, scaling_panels, table_of
-from aceirl.arena.tasks import SCALING, TASKS, VARIANTS, drawn, expert_policy, tasks_of
+from aceirl.bench.arena_page import PAGE, against_lines, diagram, missed, scaling_panels, table_of
+from aceirl.bench.measure import REGRET, ArenaCell
+from aceirl.bench.methods import METHODS, Method, entered_by, methods_of
+from aceirl.bench.page import Gallery
+from aceirl.bench.statistics import Ranking, critical_difference, holm, signed_rank
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, Processes, sweep
+from aceirl.bench.tasks import SCALING, TASKS, VARIANTS, expert_policy, tasks_of
+from aceirl.bench.work import Failed, perform
 from aceirl.cli import app
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.experiments.analysis import holm
-from aceirl.experiments.performing import Failed, perform
-from aceirl.experiments.report import Gallery
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, Processes, sweep
 from aceirl.irl import FeasiblePoint
+from aceirl.models.tabular.dynamic_programming import optimal_values
 
 TEMPLATE = Path(__file__).parents[1] / "docs" / "my_method.py"
 LOCK = TASKS["lock"].model_copy(update={"budget": 80})
@@ -115,7 +113,7 @@ def test_a_key_changes_with_whatever_determines_a_run() -> None:
 
 def test_a_run_ends_when_both_regrets_were_small_while_the_samples_doubled() -> None:
     cell = ArenaCell.of(TASKS["lock"], METHODS["random"], 0)
-    found = [point for point, _ in points(cell)]
+    found = [point for point, _ in cell.steps()]
     good = [max(point.policy_regret, point.transfer_regret) <= REGRET for point in found]
     samples = [point.samples for point in found]
     assert cell.settings.max_samples == cell.task.budget
@@ -128,8 +126,8 @@ def test_a_run_ends_when_both_regrets_were_small_while_the_samples_doubled() -> 
 
 def test_the_regrets_are_those_of_the_policy_and_of_planning_with_the_reward() -> None:
     cell = ArenaCell.of(LOCK, METHODS["guided"], 3)
-    task = drawn(LOCK, 3)
-    point, turn = list(points(cell))[-1]
+    task = LOCK.drawn(3)
+    point, turn = list(cell.steps())[-1]
     problem = make("combination-lock", 3)
     assert point.policy_regret == pytest.approx(task.truth.regret(turn.policy))
     assert point.lost == pytest.approx(task.truth.value(problem.expert) - task.truth.value(turn.policy))
@@ -156,7 +154,7 @@ def test_an_expert_slips_in_one_of_ten_steps_and_a_boltzmann_expert_weighs_what_
 
 def test_every_task_and_every_size_can_be_drawn() -> None:
     for task in tasks_of(None) + list(SCALING.values()):
-        assert len(drawn(task, 0).targets) >= 1
+        assert len(task.drawn(0).targets) >= 1
     assert len(tasks_of(None)) == len(TASKS) + len(VARIANTS)
     assert [task.key for task in tasks_of("lock,gridworld+slips")] == ["lock", "gridworld+slips"]
     assert {task.expert for task in tasks_of(None, "slips,boltzmann")} == {"slips", "boltzmann"}
@@ -183,7 +181,7 @@ def test_a_wrong_task_is_named(tasks: str, experts: str | None, says: str) -> No
 def test_a_strategy_an_algorithm_and_settings_can_be_entered() -> None:
     code = """
 from dataclasses import dataclass
-from aceirl.arena import method
+from aceirl.bench import method
 from aceirl.explore.random import Random
 from aceirl.irl import FeasiblePoint
 
@@ -217,20 +215,32 @@ def settings():
     [
         ("x = 1", "enters no method"),
         ("import nothing_of_that_name", "cannot be executed: ModuleNotFoundError"),
-        ("from aceirl.arena import method\n@method('a', source='b')\ndef f(): return 3", "must return settings, got 3"),
-        ("from aceirl.arena import method\n@method('a', source='b', speed=3)\ndef f(): return {}", "setting 'speed'"),
-        ("from aceirl.arena import method\n@method('a', source='b', access='x')\ndef f(): return {}", "access .* 'x'"),
         (
-            "from aceirl.arena import method\n@method('a', source='b', claims='x')\ndef f(): return {}",
+            "from aceirl.bench import method\n@method('a', source='b')\ndef f(): return 3",
+            "must return settings, got 3",
+        ),
+        (
+            "from aceirl.bench import method\n@method('a', source='b', speed=3)\ndef f(): return {}",
+            "setting 'speed'",
+        ),
+        (
+            "from aceirl.bench import method\n@method('a', source='b', access='x')\ndef f(): return {}",
+            "access .* 'x'",
+        ),
+        (
+            "from aceirl.bench import method\n@method('a', source='b', claims='x')\ndef f(): return {}",
             "certificate 'x'",
         ),
-        ("from aceirl.arena import method\n@method('a', source='b', certify='set')\ndef f(): return {}", "with claims"),
         (
-            "from aceirl.arena import method\n@method('a', source='b')\nclass A: pass",
+            "from aceirl.bench import method\n@method('a', source='b', certify='set')\ndef f(): return {}",
+            "with claims",
+        ),
+        (
+            "from aceirl.bench import method\n@method('a', source='b')\nclass A: pass",
             r"class A of method 'a' has neither plan \(a strategy\) nor __call__ \(an algorithm\)",
         ),
         (
-            "from aceirl.arena import method\n@method('ace', source='b')\ndef f(): return {}",
+            "from aceirl.bench import method\n@method('ace', source='b')\ndef f(): return {}",
             "of the package; rename it",
         ),
         ("x = 1\ny = 1 / 0\nz = 3", r"ZeroDivisionError: division by zero \(wrong.py, line 2\)"),
@@ -272,7 +282,7 @@ def test_the_methods_of_the_page_learn() -> None:
     found = entered_by("\n".join(blocks), "page.py")
     assert list(found) == ["my-method", "my-settings", "my-algorithm"]
     for entry in found.values():
-        last, turn = list(points(ArenaCell.of(LOCK, entry, 0)))[-1]
+        last, turn = list(ArenaCell.of(LOCK, entry, 0).steps())[-1]
         assert last.transfer_regret <= REGRET
         assert turn.belief.recovered.infeasibility < 1
 
@@ -296,7 +306,7 @@ WRONG_PLANS = {
 def test_a_wrong_plan_is_a_failed_run_that_says_what_would_be_right(fields: str) -> None:
     code = f"""
 import numpy as np
-from aceirl.arena import method
+from aceirl.bench import method
 from aceirl.explore import Plan
 
 @method("mine", source="a")
@@ -315,7 +325,7 @@ class Mine:
 def test_a_failed_run_says_in_which_line_of_the_file(tmp_path: Path) -> None:
     code = """
 import numpy as np
-from aceirl.arena import method
+from aceirl.bench import method
 
 @method("mine", source="a")
 class Mine:
@@ -345,7 +355,7 @@ class Mine:
 def test_a_wrong_reward_is_a_failed_run_that_says_what_would_be_right(returned: str, says: str) -> None:
     code = f"""
 import numpy as np
-from aceirl.arena import method
+from aceirl.bench import method
 from aceirl.rewards import Recovered
 
 @method("mine", source="a")
@@ -379,9 +389,9 @@ def test_a_regret_that_rises_again_does_not_count() -> None:
     assert learnt_at(samples, np.array([low, low, low, high, low, low, low])) == 4
 
 
-def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) -> Run:
+def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) -> ArenaRun:
     access = changed.pop("access", "episodes")
-    return Run(
+    return ArenaRun(
         task=task, family=task, expert="optimal", method=name, source="s", access=access, seed=seed,
         states=5, actions=2, horizon=3,
         samples=100, answers=changed.pop("answers", 40), all_samples=200, all_answers=60,
@@ -391,17 +401,17 @@ def run(task: str, name: str, seed: int, samples: int | None, **changed: Any) ->
     )  # fmt: skip
 
 
-def series(task: str, name: str, samples: Sequence[int | None], **changed: Any) -> list[Run]:
+def series(task: str, name: str, samples: Sequence[int | None], **changed: Any) -> list[ArenaRun]:
     return [run(task, name, seed, one, **dict(changed)) for seed, one in enumerate(samples)]
 
 
 def test_a_run_that_did_not_get_there_counts_with_the_most_that_any_run_spent() -> None:
     quiet = series("a", "quiet", [None, None], answers=3)
     loud = series("a", "loud", [20, 30])
-    results = Results((*quiet, *loud))
+    results = ArenaResults((*quiet, *loud))
     by_answers = results.summary("a", "quiet", "transfer", "answers")
     assert by_answers is not None
-    assert (by_answers.mean.mean, by_answers.mean.censored, by_answers.median) == (40.0, 2, None)
+    assert (by_answers.mean, by_answers.censored, by_answers.median) == (40.0, 2, None)
     assert str(by_answers) == "≥ 40 ± 0"
     found = standing(results, "a", "quiet", "transfer", "answers")
     assert found is not None
@@ -411,15 +421,15 @@ def test_a_run_that_did_not_get_there_counts_with_the_most_that_any_run_spent() 
 
 def test_the_mean_its_error_and_the_intervals() -> None:
     amounts: list[int | None] = [10, 20, 60, 30, 40]
-    found = Results(tuple(series("a", "x", amounts))).summary("a", "x", "transfer", "samples")
+    found = ArenaResults(tuple(series("a", "x", amounts))).summary("a", "x", "transfer", "samples")
     assert found is not None
     values = np.array(amounts, dtype=float)
-    assert found.mean.mean == pytest.approx(values.mean())
-    assert found.mean.error == pytest.approx(values.std(ddof=1) / np.sqrt(5))
+    assert found.mean == pytest.approx(values.mean())
+    assert found.error == pytest.approx(values.std(ddof=1) / np.sqrt(5))
     assert found.median == 30
     for statistic, interval in (
-        (np.mean, (found.mean.low, found.mean.high)),
-        (np.median, (found.median_low, found.median_high)),
+        (np.mean, found.interval),
+        (np.median, found.median_interval),
     ):
         every = [statistic(draw) for draw in product(values, repeat=5)]
         np.testing.assert_allclose(interval, np.quantile(every, [0.025, 0.975]), atol=2.1)
@@ -432,7 +442,7 @@ def test_first_is_who_is_within_one_standard_error_without_a_generative_model() 
         *series("a", "far", [18, 18, 19, 19]),
         *series("a", "model", [1, 1, 1, 1], access="generative model"),
     ]
-    results = Results(tuple(runs))
+    results = ArenaResults(tuple(runs))
     holds = {}
     for name in ("best", "near", "far"):
         found = standing(results, "a", name, "transfer", "samples")
@@ -450,7 +460,7 @@ def test_ranks_are_those_of_the_means_and_the_critical_difference_is_demsars() -
         for name, mean in zip("wxyz", row, strict=True)
         for one in series(task, name, [10 * mean - 1, 10 * mean + 1])
     ]
-    found = ranking(Results(tuple(runs)), "transfer", "samples")
+    found = ranking(ArenaResults(tuple(runs)), "transfer", "samples")
     assert found is not None
     assert found.methods == ("w", "x", "y", "z")
     np.testing.assert_allclose(found.ranks, np.array([[1, 2, 3, 4], [2, 1, 3, 4], [2.5, 2.5, 1, 4]]))
@@ -466,7 +476,7 @@ def test_ranks_are_those_of_the_means_and_the_critical_difference_is_demsars() -
 
 
 def test_methods_that_are_not_told_apart_share_a_bar() -> None:
-    found = analysis.Ranking(tuple("abcd"), ("t",), np.zeros((1, 4)), np.array([1.0, 1.8, 2.5, 4.0]), 1.0, 0.01)
+    found = Ranking(tuple("abcd"), ("t",), np.zeros((1, 4)), np.array([1.0, 1.8, 2.5, 4.0]), 1.0, 0.01)
     assert found.groups == [(0, 1), (1, 2)]
     svg = diagram(found, "samples")
     assert svg.count('class="bar"') == 2
@@ -491,65 +501,65 @@ def test_signed_ranks_agree_with_trying_all_signs_and_holm_with_its_definition()
 def test_a_method_is_compared_with_the_reference_and_with_itself_before() -> None:
     slow = [40 + seed for seed in range(20)]
     fast = [20 + seed // 2 for seed in range(20)]
-    results = Results((*series("a", "guided", fast), *series("a", "slow", slow)))
-    (found,) = against_reference(results, "transfer", "samples")
+    results = ArenaResults((*series("a", "guided", fast), *series("a", "slow", slow)))
+    (found,) = against(results, "transfer", "samples")
     assert found.method == "slow"
     assert found.ratio == pytest.approx(np.exp(np.mean(np.log(slow) - np.log(fast))))
     assert found.differs
-    before = Results((*series("a", "guided", slow[:10]), *series("b", "guided", [1, 2])))
-    (changed,) = against_store(results, before, "transfer", "samples")
+    before = ArenaResults((*series("a", "guided", slow[:10]), *series("b", "guided", [1, 2])))
+    (changed,) = against(results, "transfer", "samples", before)
     assert (changed.method, changed.pairs) == ("guided", 10)
     assert changed.ratio < 1
-    assert against_store(results, results, "transfer", "samples")[0].p_value == 1.0
+    assert against(results, "transfer", "samples", results)[0].p_value == 1.0
 
 
 def test_with_fewer_than_six_pairs_no_difference_is_told_however_large() -> None:
-    signs = {n: np.array(list(product((-1, 1), repeat=n))) for n in (analysis.LEAST_PAIRS - 1, analysis.LEAST_PAIRS)}
+    signs = {n: np.array(list(product((-1, 1), repeat=n))) for n in (LEAST_PAIRS - 1, LEAST_PAIRS)}
     least = {n: (np.abs(every.sum(axis=1)) == n).mean() for n, every in signs.items()}
-    assert least[analysis.LEAST_PAIRS] < 0.05 < least[analysis.LEAST_PAIRS - 1]
+    assert least[LEAST_PAIRS] < 0.05 < least[LEAST_PAIRS - 1]
     for n, differs in ((5, False), (6, True)):
-        results = Results((*series("a", "guided", [10] * n), *series("a", "slow", [90] * n)))
-        (found,) = against_reference(results, "transfer", "samples")
+        results = ArenaResults((*series("a", "guided", [10] * n), *series("a", "slow", [90] * n)))
+        (found,) = against(results, "transfer", "samples")
         assert (found.pairs, found.too_few, found.differs) == (n, not differs, differs)
 
 
 def test_who_never_learnt_is_not_among_first() -> None:
     late = [*series("a", "guided", [60, None]), *series("a", "never", [None, None])]
-    results = Results(tuple(late))
+    results = ArenaResults(tuple(late))
     assert {one.method: one.among_first for one in overall(results)} == {"guided": (1, 1), "never": (0, 0)}
-    (table,) = table_of(results, "transfer", "samples").rows
-    assert {entry.method: entry.best for entry in table[1]} == {"guided": True, "never": False}
-    nobody = Results((*series("a", "guided", [None, None]), *series("a", "never", [None, None])))
+    (table,) = table_of(results, "transfer", "samples")
+    assert {entry.name: entry.best for entry in table[1]} == {"guided": True, "never": False}
+    nobody = ArenaResults((*series("a", "guided", [None, None]), *series("a", "never", [None, None])))
     assert {one.among_first for one in overall(nobody)} == {(0, 0)}
     assert missed(nobody) == []
 
 
 def test_two_methods_have_no_friedman_test() -> None:
     runs = [one for task in "ab" for name in "xy" for one in series(task, name, [5, 6])]
-    found = ranking(Results(tuple(runs)), "transfer", "samples")
+    found = ranking(ArenaResults(tuple(runs)), "transfer", "samples")
     assert found is not None
     assert found.p_value is None
 
 
 def test_pairs_with_another_store_are_counted_and_names_that_differ_said() -> None:
-    results = Results((*series("a", "x", [10] * 7), *series("b", "x", [10] * 3)))
-    before = Results((*series("a", "x", [30] * 6), *series("b", "x", [30] * 9)))
+    results = ArenaResults((*series("a", "x", [10] * 7), *series("b", "x", [10] * 3)))
+    before = ArenaResults((*series("a", "x", [30] * 6), *series("b", "x", [30] * 9)))
     said = against_lines(results, before)
     assert said[0] == "Compared with the other arena: 9 pairs of runs with the same method, task and seed."
     assert "x in a: 0.33 times the samples of before" in said
     assert "Too few seeds to tell by samples (at least 6 are needed): x in b" in said
     assert not any(line.startswith("No method") for line in said)
-    assert against_lines(results, Results(tuple(series("a", "y", [3, 4])))) == [
+    assert against_lines(results, ArenaResults(tuple(series("a", "y", [3, 4])))) == [
         "Nothing is compared: no method has the name of one in the other arena, which has y."
     ]
-    assert against_lines(results, Results(tuple(series("a", "x", [3])))) == [
+    assert against_lines(results, ArenaResults(tuple(series("a", "x", [3])))) == [
         "Nothing is compared: no method has the same task and two seeds in both arenas."
     ]
 
 
 def test_claims_and_broken_claims_are_counted() -> None:
     made = [run("a", "x", seed, 5, claims=True, broken=seed == 0) for seed in range(4)]
-    results = Results((*made, run("a", "x", 4, 5, claims=True), run("a", "y", 0, 5)))
+    results = ArenaResults((*made, run("a", "x", 4, 5, claims=True), run("a", "y", 0, 5)))
     (found,) = calibration(results)
     assert (found.method, found.able, found.claimed, found.broken, found.share) == ("x", 5, 4, 1, 0.25)
     assert {one.method: one.calibration for one in overall(results)} == {"x": found, "y": None}
@@ -624,7 +634,7 @@ def test_the_page_needs_nothing_else_and_its_tables_can_be_sorted_by_keyboard(ar
 
 def test_the_page_says_what_is_left_out_and_what_is_censored(arena: tuple[Path, str]) -> None:
     page = (arena[0] / PAGE).read_text(encoding="utf-8")
-    results = Results.of_store(arena[0])
+    results = ArenaResults.of_store(arena[0])
     late = sum(one.transfer_samples is None for one in results.runs)
     assert f"{late:,} of 12 runs did not reach" in page
     assert "methods: probe, advice" in page
@@ -635,7 +645,7 @@ def test_the_page_says_what_is_left_out_and_what_is_censored(arena: tuple[Path, 
 def test_a_method_that_always_fails_stays_in_the_table(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
-        "from aceirl.arena import method\n"
+        "from aceirl.bench import method\n"
         "@method('mine', source='me', access='generative model')\n"
         "class Mine:\n"
         "    def plan(self, belief, rng):\n"
@@ -711,7 +721,7 @@ def test_samples_are_drawn_over_a_size_where_three_tasks_differ_in_it_alone(tmp_
         for task, (states, actions, horizon) in sizes.items()
         for one in series(task, "guided", [4 * states, 5 * states])
     ]
-    results = Results(tuple(runs))
+    results = ArenaResults(tuple(runs))
     panels = scaling_panels(results, overall(results), Gallery(tmp_path))
     assert [re.findall(r'aria-label="([^"]*)"', panel)[0] for panel in panels] == [
         "Samples to transfer regret 0.05 over states S, garnet",

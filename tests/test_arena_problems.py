@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs import Problem, make
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.mdp import FloatArray
 
 
 def best_return(problem: Problem) -> float:

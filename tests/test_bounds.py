@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import rel_entr
 from strategies import SEEDS, from_rows, mdps, random_mdp, random_policy, rewards
 
-from aceirl.bounds import ErrorBound, error_bound, highest_means
-from aceirl.confidence import Radii, kl, trivial_bound
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.simulator import Simulator
-from aceirl.mdp import MDP, BoolArray, FloatArray
+from aceirl.models.tabular.bounds import ErrorBound, error_bound, highest_means
+from aceirl.models.tabular.confidence import Radii, kl, trivial_bound
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray
 
 
 def radii_of(cost: FloatArray, rmax: float = 1.0, start: float = 0.0) -> Radii:

@@ -13,38 +13,38 @@ from hypothesis import strategies as st
 from scipy.special import rel_entr
 from scipy.stats import binom
 
-from aceirl.belief import Plan, Target
 from aceirl.certificates import transfer_certificate
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
 from aceirl.certificates.e_process import (
-    LOOK_AGAIN,
     STAKES,
+    BatchOutcome,
     EProcess,
-    Forecast,
     Wager,
-    Watched,
-    forecast,
     log_factors,
 )
+from aceirl.certificates.forecast import LOOK_AGAIN, Forecast, forecast
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
-from aceirl.collect import Episode, first_deviations
-from aceirl.confidence import Radii, trivial_bound
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import evaluate, occupancy
-from aceirl.engine import Engine
+from aceirl.data.arrays import Move
+from aceirl.data.dataset import Trajectory
 from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.loop import answers_of, learn
-from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
-from aceirl.metrics import Truth
-from aceirl.protocols import Move, Moves
+from aceirl.irl.belief import Plan, Target
+from aceirl.learner.collect import first_deviations
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of, learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.confidence import Radii, trivial_bound
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import evaluate, occupancy
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after
+from aceirl.models.tabular.metrics import Truth
+from aceirl.protocols import Moves
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.turns import Turn
 from studies import soundness as study
 from studies.adversaries import CASES, Case, rare_branch_case
 from studies.collecting import collected, watched_actions
@@ -53,10 +53,10 @@ from studies.collecting import collected, watched_actions
 
 
 def test_an_episode_deviates_where_no_action_is_known_or_right_after_another_one() -> None:
-    watched = np.array([[0, 1], [1, -1], [0, 0]])
+    reference = np.array([[0, 1], [1, -1], [0, 0]])
 
     def first(*walk: Move) -> int:
-        counted = first_deviations(watched, [Episode(0, tuple(walk))], 3)
+        counted = first_deviations(reference, [Trajectory.of_moves(walk[0][1], walk)], 3)
         assert counted.sum() == 1
         return int(counted.argmax())
 
@@ -65,35 +65,35 @@ def test_an_episode_deviates_where_no_action_is_known_or_right_after_another_one
     assert first((0, 0, 1, 0), (1, 0, 1, 1), (2, 1, 0, 0)) == 1
     assert first((0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 1, 0)) == 3
     assert first((0, 2, 0, 0)) == 0  # a state met only in this episode
-    assert first_deviations(None, [Episode(0, ((0, 0, 0, 0),))], 3).sum() == 0  # nothing was watched
+    assert first_deviations(None, [Trajectory.of_moves(0, ((0, 0, 0, 0),))], 3).sum() == 0  # nothing was reference
 
 
 @pytest.mark.parametrize("episodes", [WALKED_EPISODES, 100_000])
 def test_first_deviations_of_walked_and_of_drawn_episodes_have_the_exact_law(episodes: int) -> None:
     problem, rng = make("double-chain", 0), np.random.default_rng(1)
-    watched = np.where(rng.random(problem.mdp.shape[:2]) < 0.1, -1, problem.expert.argmax(axis=2))
+    reference = np.where(rng.random(problem.mdp.shape[:2]) < 0.1, -1, problem.expert.argmax(axis=2))
     policy = 0.9 * problem.expert + 0.1 / problem.mdp.n_actions
     times = max(1, 20_000 // episodes)
     environment = Simulator(problem.mdp)
     deviated = np.zeros(problem.mdp.horizon + 1, dtype=np.int64)
     for _ in range(times):
-        counted = environment.rollout(policy, episodes, rng, watched).first_deviations
+        counted = environment.rollout(policy, episodes, rng, reference).first_deviations
         assert counted is not None
         deviated += counted
-    law = _deviation_law(problem.mdp, policy, watched)
+    law = _deviation_law(problem.mdp, policy, reference)
     total = episodes * times
     assert deviated.sum() == total
     tails = [min(binom.cdf(n, total, p), binom.sf(n - 1, total, p)) for n, p in zip(deviated, law, strict=True)]
     assert min(tails) > 1e-8
 
 
-def _deviation_law(mdp: MDP, policy: FloatArray, watched: IntArray) -> FloatArray:
+def _deviation_law(mdp: MDP, policy: FloatArray, reference: IntArray) -> FloatArray:
     """By the definition: the probability of having deviated by each step, step after step."""
     dense, here, law = mdp.transitions.dense(), mdp.initial.copy(), np.zeros(mdp.horizon + 1)
     for h in range(mdp.horizon):
-        law[h] += here[watched[h] < 0].sum()
-        here = np.where(watched[h] < 0, 0.0, here)
-        meant = np.maximum(watched[h], 0)
+        law[h] += here[reference[h] < 0].sum()
+        here = np.where(reference[h] < 0, 0.0, here)
+        meant = np.maximum(reference[h], 0)
         right = policy[h, np.arange(mdp.n_states), meant]
         law[h + 1] += (here * (1 - right)).sum()
         here = (here * right) @ dense[np.arange(mdp.n_states), meant]
@@ -112,9 +112,9 @@ def test_stepping_and_drawing_give_the_same_evidence() -> None:
     stepping = FunctionExpert(lambda h, s: int(problem.expert[h, s].argmax()))
     environment, advice = Simulator(problem.mdp), _advice(problem.mdp)
     before = collected(environment, table, advice, 20, Counts.empty(problem.mdp.shape), np.random.default_rng(0)).counts
-    watched = watched_actions(ExpertKind(), before)
-    assert watched is not None
-    law = _deviation_law(problem.mdp, problem.expert, watched)
+    reference = watched_actions(ExpertKind(), before)
+    assert reference is not None
+    law = _deviation_law(problem.mdp, problem.expert, reference)
     assert 0.1 < law[-1] < 0.9
     for expert in (table, stepping):
         deviated = collected(environment, expert, advice, 2000, before, np.random.default_rng(1)).first_deviations
@@ -148,7 +148,7 @@ def test_without_a_stake_nothing_is_won_or_lost_but_claims_that_cannot_hold_any_
     process, nobody = EProcess.started(0.1), np.array([3, 0, 5])
     for largest in (1.0, 1.0, 0.3):  # what can be lost only falls
         losses = np.array([largest, largest / 2, 0.0])
-        after = process.after(Wager(0.0), Watched(nobody, losses))
+        after = process.after(Wager(0.0), BatchOutcome(nobody, losses))
         refuted = process.levels >= largest
         np.testing.assert_array_equal(after.now, np.where(refuted, np.inf, 0.0))
         np.testing.assert_array_equal(after.peak, after.now)
@@ -158,14 +158,14 @@ def test_without_a_stake_nothing_is_won_or_lost_but_claims_that_cannot_hold_any_
 def test_episodes_that_lose_nothing_certify_after_as_many_as_the_logarithm_says() -> None:
     process, wager = EProcess.started(0.1), Wager(0.98)
     assert process.certified(0.1) == 1.0
-    nothing_lost = Watched(np.array([0, 0, 0, 0, 1]), LOSSES)
+    nothing_lost = BatchOutcome(np.array([0, 0, 0, 0, 1]), LOSSES)
     needed = int(np.ceil(np.log(10) / np.log(0.02 + 0.98 / 0.9)))
     for _ in range(needed - 1):
         process = process.after(wager, nothing_lost)
     assert process.certified(0.1) > 0.1
     process = process.after(wager, nothing_lost)
     assert process.certified(0.1) == 0.1
-    lost_again = process.after(wager, Watched(np.array([5, 0, 0, 0, 0]), LOSSES))
+    lost_again = process.after(wager, BatchOutcome(np.array([5, 0, 0, 0, 0]), LOSSES))
     assert lost_again.now.max() < process.now.max()
     assert lost_again.certified(0.1) == 0.1
 
@@ -204,7 +204,7 @@ def test_a_forecast_far_above_the_target_is_made_again_when_there_are_more_sampl
 
 
 def test_each_first_action_has_an_e_process_of_its_own() -> None:
-    target, wager, nothing_lost = Target(0.4, 0.1, 1.0), Wager(0.98), Watched(np.array([0, 0, 0, 0, 100]), LOSSES)
+    target, wager, nothing_lost = Target(0.4, 0.1, 1.0), Wager(0.98), BatchOutcome(np.array([0, 0, 0, 0, 100]), LOSSES)
     memory = Criterion().update({}, wager, Plan(first_action=2), nothing_lost, target)
     assert {name.partition(".")[0] for name in memory} == {"2"}
     again = Criterion().update(memory, wager, Plan(first_action=0), nothing_lost, target)
@@ -287,7 +287,7 @@ def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_th
         samples[kind] = last.record.samples
     first_actions = last.counts.visits[0].sum(axis=0)
     assert (first_actions > 0).all()
-    assert {name.partition(".")[0] for name in last.belief.evidence["criterion"]} == {*"0123", "presumed"}
+    assert {name.partition(".")[0] for name in last.belief.evidence["criterion"]} == {*"0123", "imputed"}
     assert last.record.certificates["criterion"] <= 0.1 * environment.horizon * (1 + 1e-12)
     assert samples["criterion"] <= 2 * 4 * samples["policy"]
 
@@ -340,7 +340,7 @@ def test_a_run_goes_on_with_the_same_evidence(tmp_path: Path) -> None:
             break
     *_, last = Run.open(tmp_path / "run").resume(environment, expert)
     expected, found = whole.state.evidence["policy"], last.state.evidence["policy"]
-    assert set(found) == set(expected) == {"levels", "now", "peak", "presumed"}
+    assert set(found) == set(expected) == {"levels", "now", "peak", "imputed"}
     for name, array in expected.items():
         assert np.array_equal(found[name], array)
 
@@ -455,9 +455,9 @@ def test_the_set_promise_is_not_loose_by_a_constant() -> None:
 def test_the_worst_reward_makes_the_policy_certificate_tight() -> None:
     """Where the expert is unknown anything may be lost: `E[Z]` is the regret of the worst policy under some reward."""
     case = rare_branch_case(np.random.default_rng(0))
-    watched = case.actions.copy()
-    watched[1:, 2:] = -1
-    other = np.where(watched < 0, 1 - case.actions, watched)
+    reference = case.actions.copy()
+    reference[1:, 2:] = -1
+    other = np.where(reference < 0, 1 - case.actions, reference)
     expert, policy = (occupancy(case.mdp, np.eye(2)[actions]) for actions in (case.actions, other))
     reward = (expert > policy).astype(np.float64)
     values = [
@@ -465,7 +465,7 @@ def test_the_worst_reward_makes_the_policy_certificate_tight() -> None:
     ]
     regret = study.worst_regret(case, other)
     assert values[0] - values[1] == pytest.approx(regret)
-    assert regret == pytest.approx(case.mdp.horizon * study.lost_share(case, watched))
+    assert regret == pytest.approx(case.mdp.horizon * study.lost_share(case, reference))
 
 
 # Coverage, in small; the tables in docs/certificates.md come from benchmarks/soundness.py.
@@ -502,8 +502,8 @@ def test_promises_made_of_radii_are_rarely_broken() -> None:
 def test_a_policy_that_breaks_its_promise_is_found_out() -> None:
     """The study sees what it is there to see: promises of half of what is lost, and radii of half the width."""
     case = rare_branch_case(np.random.default_rng(0))
-    watched = np.where(np.arange(4) < 2, case.actions, -1)
-    lost = case.mdp.horizon * study.lost_share(case, watched)
+    reference = np.where(np.arange(4) < 2, case.actions, -1)
+    lost = case.mdp.horizon * study.lost_share(case, reference)
     promise = study.Promise("policy", "", 0.1)
     outcome: study.Outcome = {promise: None}
     study.looked(outcome, promise, lost, case.mdp.horizon, case.mdp.horizon)

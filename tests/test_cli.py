@@ -165,7 +165,7 @@ def test_help_and_import_stay_light() -> None:
 
 def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "aceirl.experiments.store", raising=False)
+    monkeypatch.delitem(sys.modules, "aceirl.bench.store", raising=False)
     missing = aceirl("reproduce", "table1", "--seeds", "1")
     assert missing.exit_code == 2
     assert missing.stderr == "aceirl: this needs pyarrow: pip install 'aceirl[report]'\n"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from aceirl.bench.cluster import Cluster
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, sweep
+from aceirl.bench.userspecs import read_spec
 from aceirl.errors import InputError
-from aceirl.experiments.cluster import Cluster
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, sweep
-from aceirl.experiments.userspecs import read_spec
 
 pytest.importorskip("distributed")
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from strategies import counts, random_mdp, random_policy
 
-from aceirl.confidence import FAMILIES, hoeffding, kl, total_variation, trivial_bound
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.confidence import FAMILIES, hoeffding, kl, total_variation, trivial_bound
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
 
 FALSE_ALARM = 1e-7  # the probability that a coverage test of right radii fails
 

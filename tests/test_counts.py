@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from strategies import SEEDS, counts, random_mdp, random_moves, shapes
 
-from aceirl.counts import Counts, Estimate, ExpertKind, _merge
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind, _merge
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 
 FIELDS = ("visits", "answers", "starts", "move_keys", "move_counts")
@@ -228,9 +228,7 @@ def test_an_estimate_that_continues_another_says_what_a_new_one_does(
     )
     before, so_far = None, batch.with_answers(answers)
     for new in (batch, batch, other, other):
-        estimate = Estimate.of(so_far, **options)
-        if before is not None:
-            estimate = estimate.continued(before)
+        estimate = Estimate.of(so_far, before=before, **options)
         fresh = Estimate.of(so_far, **options)
         for name in ("indptr", "successors", "probabilities", "filled"):
             mine, theirs = (getattr(one.mdp.transitions, name) for one in (estimate, fresh))

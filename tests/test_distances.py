@@ -20,11 +20,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from strategies import SEEDS, mdps, random_mdp, random_policy, rewards
 
-from aceirl.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, FloatArray, IntArray, Transitions
-from aceirl.metrics import Truth
+from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, Transitions
+from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import dard, epic, largest_regret, shaping, starc
 from aceirl.rewards.shaping import unshaped
 

@@ -17,11 +17,11 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import aceirl
+from aceirl.bench.specs import Scenario
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, sweep
+from aceirl.bench.userspecs import read_spec
 from aceirl.cli import app
-from aceirl.experiments.specs import Scenario
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, sweep
-from aceirl.experiments.userspecs import read_spec
 
 ROOT = Path(__file__).parents[1]
 DOCS = [page for folder in ("docs", "docs/reference") for page in sorted((ROOT / folder).glob("*.md"))]
@@ -71,7 +71,9 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
         if words[0] == "aceirl":
             assert words[1] in known, line
-            taken = {name for parameter in known[words[1]].params for name in parameter.opts}
+            found = known[words[1]]
+            complete = found.complete() if hasattr(found, "complete") else found
+            taken = {name for parameter in complete.params for name in parameter.opts}
             assert options <= taken | {"--help"}, line
         else:
             script = ROOT / next(word for word in words if word.endswith(".py"))
@@ -117,8 +119,10 @@ def test_names_of_the_package_exist(page: Path) -> None:
 
 def test_names_in_the_table_of_notation_exist() -> None:
     """With the name of a module before them, or a class that one of these modules has."""
-    homes = ("mdp", "counts", "confidence", "bounds", "belief", "planner", "rewards", "collect", "turns", "settings")
-    modules = [aceirl, *(importlib.import_module(f"aceirl.{name}") for name in (*homes, "certificates.e_process"))]
+    tables = ("mdp", "counts", "confidence", "bounds", "planner")
+    homes = ("irl.belief", "rewards", "learner.collect", "learner.turns", "learner.settings", "certificates.e_process")
+    names = ("models.tabular", *(f"models.tabular.{name}" for name in tables), *homes)
+    modules = [aceirl, *(importlib.import_module(f"aceirl.{name}") for name in names)]
     rows = [line.split(" | ") for line in (ROOT / "docs" / "notation.md").read_text(encoding="utf-8").splitlines()]
     cells = [row[1] for row in rows[1:] if len(row) > 2]
     assert len(cells) > 25

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 from comparisons import assert_same, assert_same_arrays, timeless
 
-from aceirl.belief import Belief, Memory, Plan, Target
-from aceirl.certificates import KINDS, Certificate, CertificateKind, Wager, Watched
-from aceirl.collect import Answers, Reply
-from aceirl.counts import Estimate, ExpertKind
-from aceirl.engine import Engine
+from aceirl.certificates import KINDS, BatchOutcome, Certificate, CertificateKind, Wager
 from aceirl.envs import Problem, make
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.loop import answers_of, learn
-from aceirl.mdp import FloatArray, IntArray
-from aceirl.metrics import Truth
+from aceirl.irl.belief import Belief, Memory, Plan, Target
+from aceirl.learner.collect import Answers, Reply
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of, learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import RunState, Turn
+from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Question
 from aceirl.rewards import Recovered, RewardSpace
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.turns import RunState, Turn
 
 
 @pytest.fixture(scope="module")
@@ -202,9 +202,9 @@ def test_whoever_looks_on_changes_nothing(problem: Problem, strategy: str) -> No
     def engine() -> Engine:
         return Engine(Simulator(problem.mdp), answers_of(expert, chosen), chosen)
 
-    watched, alone = engine(), engine()
+    reference, alone = engine(), engine()
     while True:
-        seen = watched.ask()
+        seen = reference.ask()
         assert isinstance(seen, Turn)
         assert seen.policy.shape == problem.mdp.shape[:2]
         assert seen.record.samples == seen.state.counts.samples
@@ -238,12 +238,12 @@ class EnoughOf(CertificateKind):
     def steer(self, plan: Plan, belief: Belief) -> Plan:
         return replace(plan, first_action=self.action)
 
-    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
-        assert watched is not None
-        assert (watched[0] == self.action).all()
+    def watch(self, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager | None:
+        assert reference is not None
+        assert (reference[0] == self.action).all()
         return Wager(0.5) if belief.iteration > 0 else None  # nothing is wagered on the first batch
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         assert plan.first_action == self.action
         assert wager == Wager(0.5)
         return {"seen": memory.get("seen", np.zeros(1)) + seen.first_deviations.sum()}

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from aceirl.envs import ENVIRONMENTS, Layout, Problem, make
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, FloatArray
+from aceirl.models.tabular.mdp import MDP, FloatArray
 
 LEFT, UP, RIGHT, DOWN = range(4)
 SIZES = {

@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from aceirl.bench import work
+from aceirl.bench.experiments import RunResult
+from aceirl.bench.paper import PAPER_STRATEGIES, SPECS, TABLE1
+from aceirl.bench.specs import Cell, Scenario, Spec
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, Processes, sweep
+from aceirl.bench.work import Failed, Finished, perform
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.experiments import performing, specs
-from aceirl.experiments.performing import Failed, Finished, perform
-from aceirl.experiments.published import TABLE1
-from aceirl.experiments.specs import PAPER_STRATEGIES, SPECS, Cell, Scenario, Spec
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, Processes, sweep
-from aceirl.files import DRAFT
+from aceirl.runs.files import DRAFT
 
 SMALL = Spec(
     name="small",
@@ -100,7 +101,7 @@ def test_a_key_changes_with_whatever_determines_a_run(monkeypatch: pytest.Monkey
         cell.model_copy(update={"settings": cell.settings.model_copy(update={"delta": 0.2})}),
     ]
     keys |= {other.key for other in others}
-    monkeypatch.setattr(specs, "RESULTS_VERSION", specs.RESULTS_VERSION + 1)
+    monkeypatch.setattr(work, "RESULTS_VERSION", work.RESULTS_VERSION + 1)
     later = scenario.cell("random", 0)
     keys.add(later.key)
     assert len(keys) == len(others) + 2
@@ -140,7 +141,7 @@ def test_what_is_finished_is_not_done_again(
         done.append(cell.key)
         return perform(cell)
 
-    monkeypatch.setattr("aceirl.experiments.sweep.perform", noted)
+    monkeypatch.setattr("aceirl.bench.sweep.perform", noted)
     first, *_ = steps = list(sweep(SMALL.cells(), Store(tmp_path), Here()))
     assert (first.kept, first.total) == (5, 8)
     assert steps[-1].finished == 3
@@ -178,16 +179,16 @@ def test_a_failing_run_is_told_kept_apart_and_tried_again(
     undisturbed: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = SMALL.cells()[2]
-    whole = performing._turns
+    whole = Cell.steps
 
-    def turns(cell: Cell):
+    def steps(cell: Cell):
         if cell == broken:
             raise RuntimeError("the lamp\nwent out")
         return whole(cell)
 
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(performing, "_turns", turns)
+        patch.setattr(Cell, "steps", steps)
         *_, last = sweep(SMALL.cells(), store, Here())
         assert (last.finished, last.failed, last.left) == (7, 1, 0)
     assert store.error(broken) == "RuntimeError: the lamp went out"
@@ -208,7 +209,7 @@ def test_a_run_that_kills_its_process_fails_alone_and_those_beside_it_are_done_a
     undisturbed: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = SMALL.cells()[3]
-    monkeypatch.setattr("aceirl.experiments.sweep.perform", partial(die_always, victim=victim.key))
+    monkeypatch.setattr("aceirl.bench.sweep.perform", partial(die_always, victim=victim.key))
     store = Store(tmp_path)
     *_, last = sweep(SMALL.cells(), store, Processes(2))
     assert (last.finished, last.failed) == (7, 1)
@@ -234,7 +235,7 @@ def test_an_interrupt_before_the_first_run_stops_the_processes_without_a_word(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("aceirl.experiments.sweep.compile_once", interrupted)
+        patch.setattr("aceirl.bench.sweep.compile_once", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(Processes(2).outcomes(SMALL.cells()))
     assert [outcome.key for outcome in Processes(2).outcomes(SMALL.cells()[:1])] == [SMALL.cells()[0].key]
@@ -244,7 +245,7 @@ def test_an_interrupt_before_the_first_run_stops_the_processes_without_a_word(
 def test_processes_leave_an_interrupt_to_the_one_that_started_them() -> None:
     """A terminal sends it to all; they would end with words of their own."""
     script = (
-        "import signal; from aceirl.experiments.sweep import Processes, deaf_to_interrupts\n"
+        "import signal; from aceirl.bench.sweep import Processes, deaf_to_interrupts\n"
         "with Processes(2)._at_work(signal.getsignal, [signal.SIGINT] * 2, deaf_to_interrupts()) as handlers:\n"
         "    assert list(handlers) == [signal.SIG_IGN] * 2\n"
         "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
@@ -281,7 +282,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(
             return super().write(content)
 
     with monkeypatch.context() as patch:
-        patch.setattr("aceirl.files.open", NearlyFull, raising=False)
+        patch.setattr("aceirl.runs.files.open", NearlyFull, raising=False)
         with pytest.raises(InputError, match=r"cannot write to .*: No space left on device; finished runs are kept"):
             finish(Store(tmp_path))
     assert 0 < len(files(tmp_path)) < 8
@@ -327,7 +328,7 @@ def test_seconds_are_kept_beside_the_rows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     cell = SMALL.cells()[0]
     finish(store, [cell])
-    run = store.read(cell)
+    run = RunResult.read(cell, store)
     assert run is not None
     assert 0 < run.seconds["inferring"] < run.seconds["total"]
     assert run.samples[-1] == 60

@@ -10,25 +10,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aceirl.experiments.analysis import (
+from aceirl.bench.experiments import ExperimentResults, RunResult, Verdict, efficiency, samples_needed, verdicts
+from aceirl.bench.paper import REWARD_FREE_CLAIMS, SPECS, TABLE1_CLAIMS
+from aceirl.bench.specs import Claim, Contrast, Scenario, Spec, Term
+from aceirl.bench.statistics import (
     EXACT_UP_TO,
     RANDOM_SIGNS,
     RESAMPLES,
-    Results,
-    Verdict,
-    adjusted,
     bootstrap,
-    curve,
-    efficiency,
+    corrected,
+    mean_curve,
     sign_flip_test,
-    summary,
-    verdicts,
 )
-from aceirl.experiments.claims import REWARD_FREE_CLAIMS, TABLE1_CLAIMS, Claim, Comparison, Term
-from aceirl.experiments.specs import SPECS, Scenario, Spec
-from aceirl.experiments.store import RunResult
 from aceirl.explore import STRATEGIES
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray
 
 BATCHES = {"small": 50, "large": 200}
 SCENARIOS = tuple(
@@ -57,7 +52,7 @@ def reaching(samples: int, **names: int | str) -> RunResult:
     return run([1, samples], [0.9, 0.1], **names)  # type: ignore[arg-type]
 
 
-def results(needed: dict[tuple[str, str], list[int]]) -> Results:
+def results(needed: dict[tuple[str, str], list[int]]) -> ExperimentResults:
     runs = {
         (scenario, strategy): [
             reaching(n, strategy=strategy, seed=seed, scenario=list(BATCHES).index(scenario))
@@ -75,24 +70,24 @@ def results(needed: dict[tuple[str, str], list[int]]) -> Results:
         seeds=tuple(range(20)),
         claims=TABLE1_CLAIMS,
     )
-    return Results(spec, runs, [])
+    return ExperimentResults(spec, runs, [])
 
 
 def test_a_summary_is_the_mean_with_its_standard_error_and_interval() -> None:
-    found = summary([reaching(n) for n in (100, 200, 300, 400)], 0.4)
+    found = samples_needed([reaching(n) for n in (100, 200, 300, 400)], 0.4)
     assert found is not None
     assert (found.mean, found.runs, found.censored) == (250, 4, 0)
     assert found.error == pytest.approx(np.std([100, 200, 300, 400], ddof=1) / 2)
-    assert found.low < found.mean < found.high
+    assert found.interval[0] < found.mean < found.interval[1]
     assert str(found) == "250 ± 65"
 
 
 def test_a_run_that_never_got_there_is_counted_with_what_it_spent_and_shown() -> None:
-    found = summary([reaching(100), run([1, 1000], [0.9, 0.5])], 0.4)
+    found = samples_needed([reaching(100), run([1, 1000], [0.9, 0.5])], 0.4)
     assert found is not None
     assert (found.mean, found.censored) == (550, 1)
     assert str(found).startswith("≥ 550")
-    assert summary([], 0.4) is None
+    assert samples_needed([], 0.4) is None
 
 
 def test_bootstrap_intervals_cover_the_mean_as_often_as_they_say() -> None:
@@ -129,7 +124,7 @@ def test_efficiency_is_the_ratio_of_means_over_common_seeds() -> None:
     found = efficiency(own, other, 0.4)
     assert found is not None
     assert found.value == 4
-    assert (found.low, found.high) == (4, 4)
+    assert found.interval == (4, 4)
     assert str(found) == "4×"
     censored = efficiency(own[:2], [other[0], run([1200], [0.9], seed=1)], 0.4)
     assert str(censored) == "≥ 4×"
@@ -137,13 +132,12 @@ def test_efficiency_is_the_ratio_of_means_over_common_seeds() -> None:
 
 
 def test_a_curve_holds_the_last_regret_of_a_run_that_ended() -> None:
-    found = curve([run([10, 20], [0.8, 0.2]), run([10, 20, 30], [0.6, 0.4, 0.0])])
-    assert found is not None
+    early, late = run([10, 20], [0.8, 0.2]), run([10, 20, 30], [0.6, 0.4, 0.0])
+    found = mean_curve([(one.samples, one.regret) for one in (early, late)])
     assert found.samples.tolist() == [10, 20, 30]
     assert found.mean == pytest.approx([0.7, 0.3, 0.1])
     assert (found.low <= found.mean).all()
     assert (found.mean <= found.high).all()
-    assert curve([]) is None
 
 
 def test_a_sign_flip_test_counts_sign_patterns() -> None:
@@ -180,9 +174,10 @@ def test_a_sign_flip_test_of_many_pairs_agrees_with_the_t_test() -> None:
 
 
 def test_holms_correction_within_a_claim() -> None:
-    found = adjusted([Verdict("a", "", "", p) for p in (0.04, 0.01, 0.03)] + [Verdict("b", "", "", 0.04)])
-    assert [verdict.adjusted for verdict in found] == pytest.approx([0.06, 0.03, 0.06, 0.04])
-    assert [verdict.holds for verdict in found] == [False, True, False, True]
+    found = corrected([Verdict("a", "", "", p_value=p) for p in (0.04, 0.01, 0.03)])
+    assert [verdict.adjusted for verdict in found] == pytest.approx([0.06, 0.03, 0.06])
+    assert [verdict.holds for verdict in found] == [False, True, False]
+    assert corrected([Verdict("b", "", "", p_value=0.04)])[0].holds
 
 
 def test_the_papers_claims_hold_where_they_are_built_in_and_not_where_they_are_not() -> None:
@@ -234,7 +229,7 @@ def test_a_new_claim_is_data_and_only_seeds_with_all_terms_count() -> None:
     claim = Claim(
         "Random exploration is not hurt by large batches",
         (
-            Comparison(
+            Contrast(
                 (Term(1, "small", "random"), Term(-1, "large", "random")),
                 "{small.name} to {large.name}",
                 "by {size:.1f}",
@@ -268,7 +263,7 @@ def test_reward_free_claims_compare_mean_regrets_where_the_expert_plays_no_part(
         strategies=tuple(strategies),
         claims=REWARD_FREE_CLAIMS,
     )
-    (found,) = verdicts(Results(spec, runs, []))
+    (found,) = verdicts(ExperimentResults(spec, runs, []))
     assert (found.where, found.effect) == ("Free", "the mean regret is 0.30 lower")
     assert found.p_value == 2.0**-6
     assert found.holds
@@ -278,7 +273,7 @@ def test_claims_speak_of_strategies_and_families_that_there_are() -> None:
     claims = [(spec, claim) for spec in SPECS.values() for claim in spec.claims]
     assert claims
     for spec, claim in claims:
-        terms = [term for comparison in claim.comparisons for term in comparison.terms]
+        terms = [term for contrast in claim.contrasts for term in contrast.terms]
         assert {term.strategy for term in terms} <= set(STRATEGIES)
         roles = {"here"} if claim.over == "scenarios" else {"small", "large"}
         assert {term.scenario for term in terms} <= roles

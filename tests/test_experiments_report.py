@@ -13,16 +13,18 @@ from matplotlib.collections import PatchCollection
 from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
+from aceirl.bench.page import inline_svg
+from aceirl.bench.paper import SPECS
+from aceirl.bench.report import write_report
+from aceirl.bench.specs import Scenario, Spec
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, Progress, sweep
+from aceirl.bench.work import Failed, Finished
 from aceirl.cli import app
 from aceirl.cli.watching import LiveDisplay, Remaining, status
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.experiments.performing import Failed, Finished
-from aceirl.experiments.report import inline_svg, write_report
-from aceirl.experiments.specs import SPECS, Scenario, Spec
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, Progress, sweep
-from aceirl.show import maps, plots
+from aceirl.explain import maps, plots
 
 TOML = """\
 title = "A <small> & quick look"

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aceirl.bench.experiments import RunResult
+from aceirl.bench.report import write_report
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, sweep
+from aceirl.bench.userspecs import read_spec
+from aceirl.bench.work import RESULTS_VERSION
 from aceirl.errors import InputError
-from aceirl.experiments.report import write_report
-from aceirl.experiments.specs import RESULTS_VERSION
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, sweep
-from aceirl.experiments.userspecs import read_spec
 
 GOOD = """\
 title = "Mine"
@@ -144,7 +145,7 @@ def test_environments_of_gymnasium_and_of_ones_own_are_swept_too(tmp_path: Path)
     *_, last = sweep(cells, store, Here())
     assert (last.finished, last.failed) == (4, 0)
     for cell in cells:
-        run = store.read(cell)
+        run = RunResult.read(cell, store)
         assert run is not None
         assert np.isfinite(run.regret).all()
         assert run.samples[-1] >= 200

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import counts
 
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
 
 
@@ -45,24 +45,24 @@ def test_the_figures_fit_together(some: Counts, space: RewardSpace | None, rmax:
     assert min(seen.loss, seen.expected, seen.deviation) >= 0
     assert seen.error_rate in ERROR_RATES
     assert seen.explains == (seen.gain >= 1.5 if seen.error_rate else seen.evidence >= needed(seen.compared))
-    assert len(seen.theta) == len(seen.likeliest) == len(seen.states) == len(seen.actions) == len(seen.importance)
-    assert not seen.importance[seen.likeliest == 0].any()
+    assert len(seen.theta) == len(seen.map_estimate) == len(seen.states) == len(seen.actions) == len(seen.importance)
+    assert not seen.importance[seen.map_estimate == 0].any()
     assert seen.by_state.shape == seen.ends.shape == some.shape[1:2]
     assert not (seen.ends & ~np.isin(np.arange(some.shape[1]), terminal)).any()
     if not seen.explains:
         assert seen.goals == seen.avoided == []
     assert not set(seen.goals) & set(seen.avoided)
     if seen.space != "any":
-        assert np.abs(seen.theta).max() == np.abs(seen.likeliest).max() == 1
+        assert np.abs(seen.theta).max() == np.abs(seen.map_estimate).max() == 1
         likelihood = Likelihood(estimate)
         chosen = SPACES[seen.space]()
-        over = chosen.over(estimate.mdp, estimate.over)
-        assert seen.loss == pytest.approx(likelihood.loss(over.table(seen.likeliest)), rel=1e-9, abs=1e-9)
-        assert seen.explained == likelihood.explained(over.table(seen.likeliest))[1].sum()
+        design = chosen.design_matrix(estimate.mdp, estimate.terminal_states)
+        assert seen.loss == pytest.approx(likelihood.loss(design.table(seen.map_estimate)), rel=1e-9, abs=1e-9)
+        assert seen.explained == likelihood.explained(design.table(seen.map_estimate))[1].sum()
         assert seen.chance == pytest.approx(likelihood.loss(np.zeros(some.shape)), rel=1e-9, abs=1e-9)
-        np.testing.assert_allclose(seen.paid, over.paid(seen.theta))
-        assert seen.hurries == bool(terminal)
-        assert seen.hurry == (seen.theta[-1] if terminal else 0.0)
+        np.testing.assert_allclose(seen.paid, design.paid(seen.theta))
+        assert seen.has_step_cost == bool(terminal)
+        assert seen.step_cost == (seen.theta[-1] if terminal else 0.0)
     elif space is None:
         assert seen.explained == seen.compared, "to repeat the answers explains them all, and says nothing"
         assert not seen.explains
@@ -73,20 +73,20 @@ def example(
     *,
     gain: float = 10.0,
     ends: tuple[int, ...] = (),
-    hurry: float = 0.0,
-    likeliest: FloatArray | None = None,
+    step_cost: float = 0.0,
+    map_estimate: FloatArray | None = None,
 ) -> Explanation:
     """An explanation of eight answers by a reward `paid [S, A]`; the likeliest parameters are the same unless given."""
     n_states, n_actions = paid.shape
     states, actions = np.divmod(np.arange(paid.size), n_actions)
-    theta = np.append(paid.ravel(), hurry)
+    theta = np.append(paid.ravel(), step_cost)
     return Explanation(
         space="state-action",
         theta=theta,
-        likeliest=theta if likeliest is None else np.append(likeliest.ravel(), hurry),
+        map_estimate=theta if map_estimate is None else np.append(map_estimate.ravel(), step_cost),
         states=np.append(states, -1),
         actions=np.append(actions, -1),
-        hurries=True,
+        has_step_cost=True,
         answers=10,
         compared=8,
         explained=6,
@@ -119,14 +119,14 @@ def test_goals_are_the_places_of_the_best_payment_and_avoided_those_where_nothin
 
 def test_places_that_only_the_mean_is_about_are_neither_goals_nor_avoided() -> None:
     """The mean over rewards that are about as likely has a little of everything."""
-    shunned = np.array([[0.0, 0.0], [-1.0, -1.0], [0.0, 0.0]])
+    avoided = np.array([[0.0, 0.0], [-1.0, -1.0], [0.0, 0.0]])
     mean = np.array([[0.1, 0.1], [-1.0, -1.0], [-0.1, -0.1]])
-    seen = example(mean, likeliest=shunned)
+    seen = example(mean, map_estimate=avoided)
     assert (seen.goals, seen.avoided) == ([], [1])
-    sought = example(-mean, likeliest=-shunned)
+    sought = example(-mean, map_estimate=-avoided)
     assert (sought.goals, sought.avoided) == ([1], [])
     # Where two places are about as likely, the goal is that of the larger mean.
-    torn = example(np.array([[0.8, 0.8], [1.0, 1.0]]), likeliest=np.array([[1.0, 1.0], [0.0, 0.0]]))
+    torn = example(np.array([[0.8, 0.8], [1.0, 1.0]]), map_estimate=np.array([[1.0, 1.0], [0.0, 0.0]]))
     assert torn.goals == [1]
 
 
@@ -152,15 +152,15 @@ def test_answers_that_are_more_consistent_than_the_estimate_are_evidence_unless_
 
 
 def test_an_end_saves_a_hurried_expert_the_whole_episode() -> None:
-    seen = example(PAID, ends=(0,), hurry=0.3)
+    seen = example(PAID, ends=(0,), step_cost=0.3)
     np.testing.assert_allclose(seen.by_state, [3.0, 1.0, 0.0, -0.25, -1.0])
     assert seen.goals == [0]
-    assert seen.hurry == 0.3
+    assert seen.step_cost == 0.3
     assert example(PAID, ends=(0,)).goals == [1], "who is not in a hurry does not care for an end that pays nothing"
 
 
 def test_the_same_words_for_other_parameters() -> None:
     other = example(PAID).of(np.append(-PAID.ravel(), 0.0), -PAID)
     assert other.goals == [2, 4]
-    np.testing.assert_array_equal(other.likeliest, other.theta)
+    np.testing.assert_array_equal(other.map_estimate, other.theta)
     assert (other.loss, other.answers) == (example(PAID).loss, 10)

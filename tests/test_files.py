@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from aceirl import files
 from aceirl.errors import InputError
-from aceirl.files import DRAFT, Log, alone, disk, replace
+from aceirl.runs import files
+from aceirl.runs.files import DRAFT, Log, alone, disk, replace
 
 HOLD = """
 import sys
 from pathlib import Path
 
-from aceirl.files import alone
+from aceirl.runs.files import alone
 
 with alone(Path(sys.argv[1]), "another process is at work"):
     print("held", flush=True)
@@ -247,16 +247,16 @@ warnings.simplefilter("ignore")
 import json
 from pathlib import Path
 
-import aceirl.engine
-import aceirl.files
+import aceirl.learner.engine
+import aceirl.runs.files
 import aceirl.runs
 
 folder = Path(sys.argv[1])
-with aceirl.files.alone(folder, "the first has it"):
+with aceirl.runs.files.alone(folder, "the first has it"):
     try:
-        with aceirl.files.alone(folder, "the first has it"):
+        with aceirl.runs.files.alone(folder, "the first has it"):
             said = "both have it"
-    except aceirl.files.InputError as error:
+    except aceirl.runs.files.InputError as error:
         said = str(error)
 print(json.dumps(said))
 """

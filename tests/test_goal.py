@@ -9,29 +9,33 @@ import numpy as np
 import pytest
 from estimates import explained, observed
 
-from aceirl import goal
-from aceirl.counts import Estimate
-from aceirl.dynamic_programming import optimal_values
 from aceirl.envs import make
-from aceirl.goal import EXPERT, LONGEST, YOU, Person, explained_answers, goal_in_words, listed
-from aceirl.mdp import FloatArray
+from aceirl.explain import goal
+from aceirl.explain.goal import explained_answers, goal_in_words
+from aceirl.explain.listing import EXPERT, LONGEST, YOU, Person, listed
+from aceirl.explain.wish import said_wish
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import AnyReward, Explanation, FeatureReward, RewardSpace, StateReward, estimated_conflict
+from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Wish, wish_of
+from aceirl.rewards.hypotheses.wish import ENOUGH, Kind
 
 NAMES = ("start", "room 1", "room 2", "room 3", "pit", "door")
 ACTIONS = ("stay", "go", "jump")
 
 
 def explanation(by_place: dict[int, float], **changes: Any) -> Explanation:
-    """A reward of places, and hurry, that explains seven of eight answers; `by_place` are its parameters."""
-    likeliest = np.zeros(7)
-    likeliest[list(by_place)] = list(by_place.values())
+    """A reward of places, and a step cost, that explains seven of eight answers; `by_place` are its parameters."""
+    map_estimate = np.zeros(7)
+    map_estimate[list(by_place)] = list(by_place.values())
     values: dict[str, Any] = {
         "space": "state",
-        "theta": likeliest,
-        "likeliest": likeliest,
+        "theta": map_estimate,
+        "map_estimate": map_estimate,
         "states": np.array([0, 1, 2, 3, 4, 5, -1]),
         "actions": np.full(7, -1),
-        "hurries": True,
+        "has_step_cost": True,
         "answers": 1234,
         "compared": 8,
         "explained": 7,
@@ -40,8 +44,8 @@ def explanation(by_place: dict[int, float], **changes: Any) -> Explanation:
         "expected": 1.0,
         "deviation": 1.0,
         "error_rate": 0.0,
-        "importance": np.where(likeliest != 0, 3.0, 0.0),
-        "paid": np.repeat(likeliest[:6, None], 3, axis=1),
+        "importance": np.where(map_estimate != 0, 3.0, 0.0),
+        "paid": np.repeat(map_estimate[:6, None], 3, axis=1),
         "ends": np.zeros(6, dtype=bool),
         "horizon": 10,
     }
@@ -51,9 +55,52 @@ def explanation(by_place: dict[int, float], **changes: Any) -> Explanation:
 ENDS = np.array([False, False, False, False, True, True])
 
 
+NOTHING = Hypothesis()
+
+
+def wished(
+    kind: Kind,
+    *claims: Claim,
+    evidence: float = 30.4,
+    answers: int = 8,
+    unexplained: int = 0,
+    best: Hypothesis = NOTHING,
+) -> Wish:
+    """A wish that names claims, each as probable."""
+    named = tuple(Named(one, 0.97) for one in claims)
+    return Wish(kind, named, evidence, "an action for each state", answers, unexplained, best)
+
+
+def wants(*places: int) -> tuple[Claim, ...]:
+    return tuple(Claim("wants", place) for place in places)
+
+
+def avoids(*places: int) -> tuple[Claim, ...]:
+    return tuple(Claim("avoids", place) for place in places)
+
+
+HURRY = Claim("hurry")
+ROOM = wished("bold", *wants(2))
+BETTER = "Wishes predict the answers 30 nats better than the best habit."
+
+
+def turn_of(
+    found: Explanation | None,
+    wish: Wish,
+    undetermined: tuple[int, ...] = (),
+    estimate: Estimate | None = None,
+    space: RewardSpace | None = None,
+) -> Any:
+    """A turn that ends on a reward and a wish; the places `undetermined` may be worth as much as the goal."""
+    ends = np.zeros(0, dtype=np.int64) if found is None else np.flatnonzero(found.ends)
+    belief = SimpleNamespace(estimate=estimate or SimpleNamespace(terminal_states=ends))
+    alternatives = SimpleNamespace(undetermined=list(undetermined))
+    return SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space, wish=wish)
+
+
 def said(
     found: Explanation | None,
-    goals: tuple[int, ...] = (),
+    wish: Wish = ROOM,
     undetermined: tuple[int, ...] = (),
     actions: tuple[str, ...] = ACTIONS,
     estimate: Estimate | None = None,
@@ -61,112 +108,164 @@ def said(
     space: RewardSpace | None = None,
     who: Person = EXPERT,
 ) -> list[str]:
-    """The sentences; `goals` and `undetermined` are what other rewards that are about as likely say."""
-    alternatives = SimpleNamespace(goals=list(goals), undetermined=list(undetermined))
-    belief = SimpleNamespace(estimate=estimate)
-    turn = SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space)
-    lines = goal_in_words(turn, names, actions, who)  # type: ignore[arg-type]
-    return [line for line in lines if not line.startswith(("It makes these answers ", "This wish makes your answers "))]
+    """The sentences."""
+    return goal_in_words(turn_of(found, wish, undetermined, estimate, space), names, actions, who)
 
 
 def test_a_goal_and_nothing_else() -> None:
-    assert said(explanation({2: 1.0}), goals=(2,), undetermined=(2,)) == [
+    assert said(explanation({2: 1.0}), undetermined=(2,)) == [
         "The expert wants to be in room 2 (explains 7 of 8 answers).",
-        "It does not care which way it gets there.",
-        "Every other place is worth less to it.",
+        BETTER,
     ]
 
 
 def test_several_goals() -> None:
-    first, *_ = said(explanation({1: 1.0, 2: 1.0, 5: 1.0}), goals=(1, 2, 5))
+    first, *_ = said(explanation({1: 1.0, 2: 1.0, 5: 1.0}), wished("bold", *wants(1, 2, 5)))
     assert first == "The expert wants to be in room 1 to room 2, door (explains 7 of 8 answers)."
 
 
 def test_an_end_is_reached_and_hurry_is_told() -> None:
     calm = explanation({5: 1.0}, ends=ENDS)
-    assert said(calm, goals=(5,))[:2] == [
-        "The expert wants to reach door (explains 7 of 8 answers).",
-        "It does not care which way it gets there.",
-    ]
-    hurried = said(explanation({5: 1.0, 6: 0.1}, ends=ENDS), goals=(5,))
-    assert hurried[0] == (
-        "The expert wants to reach door, and is in a hurry: every step before the end costs it something "
-        "(explains 7 of 8 answers)."
+    door = wants(5)
+    assert said(calm, wished("bold", *door))[0] == "The expert wants to reach door (explains 7 of 8 answers)."
+    both = said(explanation({2: 1.0, 5: 1.0}, ends=ENDS), wished("bold", *wants(2, 5)))[0]
+    assert both.startswith("The expert wants to be in room 2, door (")
+    hurried = explanation({5: 1.0, 6: 0.1}, ends=ENDS)
+    assert said(hurried, wished("bold", *door, HURRY))[0] == (
+        "The expert wants to reach door, the sooner the better (explains 7 of 8 answers)."
     )
-    assert not any("which way" in line for line in hurried), "the shortest way matters to who is in a hurry"
+    assert said(hurried, wished("bold", *door))[0].startswith("The expert wants to reach door ("), "hurry is not sure"
+    alone = said(explanation({6: 1.0}, ends=ENDS), wished("bold", HURRY), undetermined=(1, 2))
+    assert alone == ["The expert is in a hurry (explains 7 of 8 answers).", BETTER], "there is no goal to be beside"
 
 
 def test_what_is_avoided_with_and_without_a_goal() -> None:
-    both = said(explanation({2: 1.0, 4: -0.5}), goals=(2,), undetermined=(2,))
-    assert both[0] == "The expert wants to be in room 2, and avoids pit (explains 7 of 8 answers)."
-    assert not any("which way" in line for line in both)
-    assert said(explanation({4: -1.0, 3: -0.25}), undetermined=(0, 1, 2)) == [
-        "The expert avoids pit, room 3 (explains 7 of 8 answers).",
+    both = said(explanation({2: 1.0, 4: -0.5}), wished("bold", *wants(2), *avoids(4)))
+    assert both[0] == "The expert wants to be in room 2 and to avoid pit (explains 7 of 8 answers)."
+    pits = wished("bold", *avoids(4, 3))
+    assert said(explanation({4: -1.0, 3: -0.25}), pits, undetermined=(0, 1, 2)) == [
+        "The expert wants to avoid pit and to avoid room 3 (explains 7 of 8 answers).",
+        BETTER,
         "Which of the others it likes best is not determined: start, room 1 to room 2.",
     ]
-    assert said(explanation({4: -1.0})) == ["The expert avoids pit (explains 7 of 8 answers)."]
-
-
-def test_an_expert_who_is_in_no_place_for_its_own_sake() -> None:
-    assert said(explanation({6: -1.0}, ends=ENDS))[0].startswith("The expert wants its episodes to last (")
-    assert said(explanation({}))[0].startswith("The expert wants nothing in particular (")
+    alone = said(explanation({4: -1.0}), wished("bold", *avoids(4)))
+    assert alone == ["The expert wants to avoid pit (explains 7 of 8 answers).", BETTER]
 
 
 @pytest.mark.parametrize(
     ("paid", "actions", "wish"),
+    [(1.0, ACTIONS, "do “go”"), (-1.0, ACTIONS, "avoid “go”"), (1.0, (), "do “action 1”")],
+)
+def test_what_it_likes_to_do_anywhere(paid: float, actions: tuple[str, ...], wish: str) -> None:
+    found = wished("bold", Claim("action", 1), best=Hypothesis(actions=((1, paid),)))
+    first, *_ = said(explanation({}, space="state-action"), found, actions=actions)
+    assert first == f"The expert wants to {wish} wherever it is (explains 7 of 8 answers)."
+
+
+def test_a_wish_that_depends_on_the_step() -> None:
+    found = wished("bold", *wants(1, 2), Claim("step", 3))
+    first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
+    assert first == (
+        "The expert wants to be in room 1 to room 2; its wish depends on the step (explains 7 of 8 answers)."
+    )
+    yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
+    assert yours.startswith("You seem to want to be in room 1 to room 2; your wish depends on the step (")
+
+
+def test_one_of_a_few_wishes() -> None:
+    """Nothing is said of what the recovered reward explains: it is only one of them."""
+    found = explanation({2: 1.0}, ends=ENDS)
+    assert said(found, wished("set", *wants(2, 1)), undetermined=(0, 1, 2)) == [
+        "The expert wants to be in room 2 or room 1: which, the answers do not tell."
+    ]
+    assert said(found, wished("set", *wants(4, 5)))[0].startswith("The expert wants to reach pit or door: ")
+    best = Hypothesis(actions=((2, -1.0),))
+    mixed = wished("set", *wants(2), *avoids(4), Claim("action", 2), HURRY, best=best)
+    assert said(found, mixed) == [
+        "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” wherever it is, or to be done soon: "
+        "which, the answers do not tell."
+    ]
+    steps = wished("set", Claim("step", 3), *wants(1))
+    assert said(found, steps, who=YOU) == [
+        "You seem to want to be in room 1, or to have something else from step 4 on: which, the answers do not tell."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
     [
-        ([0.0, 1.0, 0.0], ACTIONS, "do “go” in room 2"),
-        ([1.0, 1.0, 0.0], ACTIONS, "do “stay or go” in room 2"),
-        ([1.0, 1.0, 1.0], ACTIONS, "be in room 2"),
-        ([0.0, 1.0, 0.0], (), "be in room 2"),
+        (
+            wished("open", evidence=0.0, answers=0),
+            "The answers do not tell what the expert wants: nothing else was tried where the expert answered.",
+        ),
+        (
+            wished("open", evidence=ENOUGH - 0.01, answers=1234),
+            "The answers do not tell what the expert wants: a habit (an action for each state) predicts the 1,234 that "
+            "can be compared about as well as any wish. More tries of other actions near its way would tell.",
+        ),
+        (
+            wished("open", answers=100, unexplained=4),
+            "No simple wish explains the answers: the best one leaves 4 of 100 unexplained, whatever the dynamics may "
+            "be.",
+        ),
+        (
+            wished("open", answers=100, unexplained=3),
+            "The answers do not tell what the expert wants: too many wishes predict them as well.",
+        ),
     ],
 )
-def test_what_it_does_there(paid: list[float], actions: tuple[str, ...], wish: str) -> None:
-    table = np.zeros((6, 3))
-    table[2] = paid
-    found = explanation({2: 1.0}, space="state-action", paid=table)
-    assert said(found, goals=(2,), actions=actions)[0] == f"The expert wants to {wish} (explains 7 of 8 answers)."
-    ends = explanation({5: 1.0}, space="state-action", ends=ENDS)
-    assert said(ends, goals=(5,), actions=actions)[0].startswith("The expert wants to reach door (")
+def test_why_nothing_is_named(wish: Wish, sentence: str) -> None:
+    """Whatever the recovered reward pays, and however much it explains."""
+    assert said(explanation({2: 1.0}), wish, undetermined=(1, 2)) == [sentence]
+    found = said_wish(turn_of(explanation({2: 1.0}), wish), NAMES)
+    assert (found.kind, found.named, found.sentence) == ("open", [], sentence)
 
 
-def test_other_places_that_are_paid_for() -> None:
-    found = explanation({2: 1.0, 1: 0.25, 3: 0.5, 0: 0.1})
-    lines = said(found, goals=(2,), undetermined=(2,))
-    assert lines[1] == "It also likes to be in room 3 (50%), room 1 (25%), start (10%) of what the goal pays."
-    assert not any("which way" in line for line in lines)
-    importance = np.where(np.arange(7) == 3, goal.SLIGHT, goal.SLIGHT - 0.01)
-    slight = explanation({2: 1.0, 1: 0.25, 3: 0.5}, importance=importance)
-    assert said(slight, goals=(2,))[1] == "It also likes to be in room 3 (50%) of what the goal pays."
+def test_what_the_recovered_reward_does_not_pay_is_not_sure() -> None:
+    for found, wish, told in (
+        (explanation({1: 1.0}), ROOM, "the expert wants to be in room 2"),
+        (explanation({2: 0.5, 1: 1.0}), ROOM, "the expert wants to be in room 2"),
+        (explanation({2: 1.0}), wished("bold", *avoids(2)), "the expert wants to avoid room 2"),
+        (explanation({2: 1.0}), wished("bold", Claim("step", 3)), "its wish depends on the step"),
+    ):
+        sentence = f"Nothing is sure: the answers say that {told}, and the recovered reward pays something else."
+        assert said(found, wish) == [sentence]
+        assert said_wish(turn_of(found, wish), NAMES).kind == "open"
+    assert said_wish(turn_of(None, ROOM), NAMES).kind == "open", "there is no reward that says what it pays"
 
 
-@pytest.mark.parametrize(("gain", "times"), [(np.log(4), "4"), (np.log(1500), "1,500"), (30.0, "over a million")])
-@pytest.mark.parametrize("answers", [8, 11])
-def test_how_much_likelier_the_answers_are_is_told(gain: float, times: str, answers: int) -> None:
-    found = explanation({2: 1.0}, loss=0.0, expected=0.0, chance=gain, answers=answers)
-    alternatives = SimpleNamespace(goals=[2], undetermined=[])
-    turn = SimpleNamespace(explanation=found, alternatives=alternatives, space=None)
-    more = "" if answers == 8 else "; 3 more cannot be compared with anything that was tried"
-    lines = goal_in_words(turn, NAMES)  # type: ignore[arg-type]
-    assert f"It makes these answers {times} times likelier than chance{more}." in lines
+def test_a_wish_in_plain_values() -> None:
+    wish = wished("bold", *wants(2), Claim("action", 1), Claim("step", 3), HURRY, best=Hypothesis(actions=((1, 1.0),)))
+    found = said_wish(turn_of(explanation({2: 1.0}), wish), NAMES, ACTIONS)
+    named = [
+        {"what": "wants", "where": 2, "name": "room 2", "probability": 0.97},
+        {"what": "action", "where": 1, "name": "go", "probability": 0.97},
+        {"what": "step", "where": 3, "name": "step 4", "probability": 0.97},
+        {"what": "hurry", "where": None, "name": "every step", "probability": 0.97},
+    ]
+    sentence = (
+        "The expert wants to be in room 2 and to do “go” wherever it is, the sooner the better; its wish depends on "
+        "the step."
+    )
+    assert found.to_json() == {"kind": "bold", "named": named, "evidence": 30.4, "sentence": sentence}
 
 
-def test_rivals_and_what_is_not_determined() -> None:
-    lines = said(explanation({2: 1.0}), goals=(2, 1, 5), undetermined=(0, 1, 2, 3, 5))
+def test_what_else_the_reward_pays_is_not_claimed() -> None:
+    """Of places that the answers do not speak for, the parameters that fit best say nothing."""
+    mean = np.array([0.1, -0.1, 1.0, 0.2, 0.0, 0.0, 0.0])
+    blurred = explanation({2: 1.0}, theta=mean, paid=np.repeat(mean[:6, None], 3, axis=1))
+    for found in (explanation({2: 1.0, 1: 0.25, 3: 0.5, 4: -0.5}), blurred):
+        assert said(found) == said(explanation({2: 1.0}))
+
+
+def test_what_is_not_determined() -> None:
+    lines = said(explanation({2: 1.0}), undetermined=(0, 1, 2, 3, 5))
     assert lines[2:] == [
-        "What it wants may also be room 1, door: the answers fit that too.",
         "Not determined: start, room 1, room 3, door; the answers would fit about as well if any "
         "one of these 4 places were worth as much as the goal.",
     ]
-    one = said(explanation({2: 1.0}), goals=(2,), undetermined=(2, 5))
+    one = said(explanation({2: 1.0}), undetermined=(2, 5))
     assert one[-1] == "Not determined: door; the answers would fit about as well if it were worth as much as the goal."
-
-
-def test_places_that_only_the_mean_pays_for_are_not_told() -> None:
-    """It says what is likeliest; the mean, which is planned with, has a little of all that is about as likely."""
-    mean = np.array([0.1, -0.1, 1.0, 0.2, 0.0, 0.0, 0.0])
-    blurred = explanation({2: 1.0}, theta=mean, paid=np.repeat(mean[:6, None], 3, axis=1))
-    assert said(blurred, goals=(2,)) == said(explanation({2: 1.0}), goals=(2,))
 
 
 def test_errors_are_told() -> None:
@@ -183,19 +282,19 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
         error_rate=0.1,
     )
     assert said(found) == [
-        "The expert's reward is a sum of features, with the weights feature 1: -1, feature 0: 0.25, hurry: 0.1 "
+        "The expert's reward is a sum of features, with the weights feature 1: -1, feature 0: 0.25, step cost: 0.1 "
         "(explains 7 of 8 answers).",
         "About 10% of the answers seem to be errors.",
     ]
-    endless = explanation({6: 1.0}, space="features", states=np.full(7, -1), hurries=False)
+    endless = explanation({6: 1.0}, space="features", states=np.full(7, -1), has_step_cost=False)
     assert "feature 6: 1 (" in said(endless)[0]
     named = FeatureReward(np.zeros((6, 6)), names=("warm", "wet"))
-    assert "weights wet: -1, warm: 0.25, hurry: 0.1 (" in said(found, space=named)[0]
+    assert "weights wet: -1, warm: 0.25, step cost: 0.1 (" in said(found, space=named)[0]
 
 
 def test_who_is_not_explained_gets_no_goal() -> None:
     found = explanation({2: 1.0}, loss=9.0, expected=9.0)
-    assert said(found, goals=(2,), undetermined=(1, 2)) == [
+    assert said(found, undetermined=(1, 2)) == [
         "The answers tell little of what the expert wants: explains 7 of 8 answers, hardly more than chance would."
     ]
 
@@ -280,62 +379,78 @@ def test_of_many_names_the_first_are_told() -> None:
     assert listed([f"cell {k}" for k in range(100)]) == "cell 0 to cell 99"
 
 
-def test_the_table_of_a_real_run_is_told_in_its_own_names() -> None:
+def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
     problem = make("gridworld", 0)
-    found = explained(observed(problem, "uniform", 400, 0))
+    estimate = observed(problem, "uniform", 400, 0)
+    found = explained(estimate)
     truth: FloatArray = problem.reward.max(axis=(0, 2))
     name = problem.layout.state_names[int(truth.argmax())]
-    first, *_ = said(found, names=problem.layout.state_names)
+    first, *_ = said(found, wish_of(estimate), estimate=estimate, names=problem.layout.state_names)
     assert first == f"The expert wants to be in {name} (explains {found.explained} of {found.compared} answers)."
 
 
 @pytest.mark.parametrize(
-    ("found", "others", "lines"),
+    ("found", "wish", "undetermined", "lines"),
     [
         (
             explanation({2: 1.0}),
-            ((2,), (2,)),
-            [
-                "You seem to want to be in room 2 (explains 7 of 8 answers).",
-                "You do not seem to care which way you get there.",
-                "Every other place is worth less to you.",
-            ],
+            ROOM,
+            (2,),
+            ["You seem to want to be in room 2 (explains 7 of 8 answers).", BETTER],
         ),
         (
             explanation({5: 1.0, 6: 0.1, 4: -0.5, 3: 0.5}, ends=ENDS),
-            ((5, 1), (1,)),
+            wished("bold", *wants(5), HURRY),
+            (1,),
             [
-                "You seem to want to reach door, and to be in a hurry: every step before the end costs you something, "
-                "and to avoid pit (explains 7 of 8 answers).",
-                "You also seem to like to be in room 3 (50%) of what the goal pays.",
-                "What you want may also be room 1: the answers fit that too.",
+                "You seem to want to reach door, the sooner the better (explains 7 of 8 answers).",
+                BETTER,
                 "Not determined: room 1; the answers would fit about as well if it were worth as much as the goal.",
             ],
         ),
         (
             explanation({4: -1.0}),
-            ((), (0, 1)),
+            wished("bold", *avoids(4)),
+            (0, 1),
             [
-                "You seem to avoid pit (explains 7 of 8 answers).",
+                "You seem to want to avoid pit (explains 7 of 8 answers).",
+                BETTER,
                 "Which of the others you like best is not determined: start, room 1.",
             ],
         ),
         (
-            explanation({6: -1.0}, ends=ENDS),
-            ((), ()),
-            ["You seem to want the episodes to last (explains 7 of 8 answers)."],
+            explanation({6: 1.0}, ends=ENDS),
+            wished("bold", HURRY),
+            (),
+            ["You seem to be in a hurry (explains 7 of 8 answers).", BETTER],
+        ),
+        (
+            explanation({2: 1.0}),
+            wished("open", evidence=0.0, answers=0),
+            (),
+            ["The answers do not tell what you want: nothing else was tried where you answered."],
+        ),
+        (
+            explanation({2: 1.0}),
+            wished("open", evidence=1.0),
+            (),
+            [
+                "The answers do not tell what you want: a habit (an action for each state) predicts the 8 that can be "
+                "compared about as well as any wish. More tries of other actions near your way would tell."
+            ],
         ),
         (
             explanation({2: 1.0}, answers=0),
-            ((), ()),
+            ROOM,
+            (),
             ["There is no answer of yours to go by: the recovered reward means nothing."],
         ),
     ],
 )
 def test_whoever_reads_it_is_spoken_to(
-    found: Explanation, others: tuple[tuple[int, ...], tuple[int, ...]], lines: list[str]
+    found: Explanation, wish: Wish, undetermined: tuple[int, ...], lines: list[str]
 ) -> None:
-    told = said(found, *others, who=YOU)
+    told = said(found, wish, undetermined, who=YOU)
     assert told == lines
     assert not any(word in line.split() for line in told for word in ("expert", "It"))
 
@@ -349,7 +464,8 @@ def test_the_answer_that_does_not_fit_the_others_is_found() -> None:
     estimate = observed(problem, "uniform", 2000, 0, expert)
     space = StateReward()
     alternatives = SimpleNamespace(
-        over=space.over(estimate.mdp, estimate.over), theta=explained(estimate, space).likeliest
+        design=space.design_matrix(estimate.mdp, estimate.terminal_states),
+        theta=explained(estimate, space).map_estimate,
     )
     turn = SimpleNamespace(alternatives=alternatives, belief=SimpleNamespace(estimate=estimate))
     verdicts = explained_answers(turn)  # type: ignore[arg-type]

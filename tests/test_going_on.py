@@ -14,8 +14,8 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 import aceirl
-from aceirl import ActiveIRL, InputError, Result, Run, Turn, learner
-from aceirl.certificates.e_process import EProcess, Wager, Watched, kept_evidence
+from aceirl import ActiveIRL, InputError, Result, Run, Turn
+from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager, kept_evidence
 from aceirl.cli import app
 
 
@@ -50,6 +50,7 @@ def test_another_space_or_algorithm_infers_anew_from_the_same_answers(begun: Res
         **begun.turn.settings.model_dump(), "irl": "max-causal-entropy", "reward": "any"
     }  # fmt: skip
     algorithm = fresh.settings.irl
+    assert algorithm is not None
     expected = algorithm(begun.turn.belief.estimate, 1.0, {}, fresh.settings.reward)  # type: ignore[arg-type]
     np.testing.assert_allclose(other.reward_table, expected.reward)
     assert np.abs(other.reward_table - begun.reward_table).max() > 0.1
@@ -117,7 +118,7 @@ def test_continued_evidence_is_wrong_as_rarely_as_was_said_and_moved_evidence_is
     for _ in range(RUNS):
         process, moved = EProcess.started(0.2), None
         for lost in rng.random(EPISODES) < TRUTH:
-            seen = Watched(np.array([int(lost), int(not lost)]), losses)
+            seen = BatchOutcome(np.array([int(lost), int(not lost)]), losses)
             stake = 0.5 if moved is None else 0.96
             process = process.after(Wager(stake), seen)
             moved = moved and moved.after(Wager(stake), seen)
@@ -135,7 +136,7 @@ def test_evidence_below_whose_levels_something_is_asked_is_dropped() -> None:
     process = EProcess.started(0.2)
     memory = {"0.levels": process.levels, "0.now": process.now, "0.peak": process.peak}
     assert kept_evidence(memory, process.levels[0]) is memory
-    assert kept_evidence(memory, process.levels[0] / 1.01) == {}
+    assert kept_evidence(memory, process.levels[0] / 1.01) == {"restarts": 1}, "nothing but that it starts anew"
     assert kept_evidence({}, 0.1) == {}
 
 
@@ -172,7 +173,7 @@ def test_the_log_tells_start_and_end_and_is_quiet_unless_asked(
 ) -> None:
     short().fit("gridworld")
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("aceirl.loop.LOG_EVERY", 0.0)
+    monkeypatch.setattr("aceirl.learner.loop.LOG_EVERY", 0.0)
     with caplog.at_level(logging.INFO, logger="aceirl"):
         result = short().fit("gridworld")
     messages = [record.getMessage() for record in caplog.records if record.name == "aceirl"]
@@ -186,7 +187,7 @@ def test_progress_without_a_terminal_is_a_whole_line_now_and_then(
 ) -> None:
     result = short().fit("gridworld", progress=True)
     assert capsys.readouterr().err == "", "a short run needs none"
-    monkeypatch.setattr(learner, "LINE_EVERY", 0.0)
+    monkeypatch.setattr("aceirl.runs.driving.LINE_EVERY", 0.0)
     short().fit("gridworld", progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(result.records)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from aceirl import backends, dynamic_programming
 from aceirl.errors import InputError
-from aceirl.kernels import config
-from aceirl.mdp import MDP, FloatArray, Transitions
-from aceirl.planner import Episodes, PolicySet, SaddlePlan, Samples, Separable, solve_saddle
+from aceirl.models.tabular import backends, dynamic_programming
+from aceirl.models.tabular.kernels import config
+from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions
+from aceirl.models.tabular.planner import Episodes, PolicySet, SaddlePlan, Samples, Separable, solve_saddle
 
 HORIZON, STATES, ACTIONS = 3, 4, 2
 SHAPE = (HORIZON, STATES, ACTIONS)
@@ -41,7 +41,7 @@ def problem(rng: np.random.Generator) -> tuple[Separable, FloatArray]:
 
 @pytest.mark.parametrize("stationary", [True, False])
 def test_passes_agree_with_those_of_the_processor(stationary: bool) -> None:
-    from aceirl import gpu
+    from aceirl.models.tabular import gpu
 
     rng = np.random.default_rng(0)
     mdp = random_mdp(rng, stationary=stationary, unknown=True)
@@ -114,9 +114,9 @@ def test_a_plan_can_start_from_an_earlier_one(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("cached", [10**6, 0])
 def test_a_mixture_is_the_plan_with_nothing_of_its_size(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With values in single precision too, its bounds are bounds, and its answers are what was counted."""
-    from aceirl.planner import board
+    from aceirl.models.tabular.planner import gpu
 
-    monkeypatch.setattr(board, "CACHED", cached)
+    monkeypatch.setattr(gpu, "CACHED", cached)
     rng = np.random.default_rng(4)
     mdp, number = random_mdp(rng), 20.0
     weight, counts = problem(rng)

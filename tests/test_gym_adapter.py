@@ -13,26 +13,26 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium_environments import Corridor, Failing, Guarded, Shown
 
-from aceirl.confidence import kl
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
-from aceirl.envs.observations import NOWHERE, StateIndex
 from aceirl.envs.search import searched
 from aceirl.envs.truth import exact_model, model_of
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.goal import goal_in_words
+from aceirl.experts.tasks import GymWorld, Source, open_task, optimal_task
+from aceirl.explain.goal import goal_in_words
 from aceirl.irl import MaxCausalEntropy
-from aceirl.loop import learn
-from aceirl.mdp import FloatArray
-from aceirl.metrics import Truth
-from aceirl.protocols import EndingEnvironment, Environment, Expert, GrowingEnvironment, Moves
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import RunState, Turn
+from aceirl.models.tabular.bins import Bins
+from aceirl.models.tabular.confidence import kl
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.models.tabular.metrics import Truth
+from aceirl.protocols import Capabilities, Environment, Expert, Moves
 from aceirl.rewards import AnyReward
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_task, optimal_task
-from aceirl.turns import RunState, Turn
 
 SPACES = {
     "discrete": spaces.Discrete(9, start=-4),
@@ -72,7 +72,7 @@ def test_an_observation_that_ends_an_episode_is_another_state_than_the_same_one_
     states = StateIndex(SPACES[kind])
     numbers = [states.number(first), states.number(first, terminal=True), states.number(second, terminal=True)]
     assert numbers == [1, 2, 3]
-    assert states.terminal == {NOWHERE, 2, 3}
+    assert states.terminal == {PADDING_STATE, 2, 3}
     assert states.find(second) is None, "it was met as an end only"
     assert states.names[2] == f"terminal {states.names[1]}"
 
@@ -94,7 +94,7 @@ def test_cells_of_a_discretiser_have_ends_of_their_own_too() -> None:
 
 
 def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
-    counts = {kind: StateIndex(space).possible for kind, space in SPACES.items()}
+    counts = {kind: StateIndex(space).possible_states for kind, space in SPACES.items()}
     expected = {
         "discrete": 9,
         "multi-discrete": 24,
@@ -105,7 +105,7 @@ def test_how_many_states_there_can_be_is_known_where_it_can_be() -> None:
     }
     both = {kind: 2 * count + 1 for kind, count in expected.items()}
     assert counts == both | {"text": None}, "each observation once as a place to act in and once as an end, and nowhere"
-    assert StateIndex(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible is None
+    assert StateIndex(spaces.Box(0, 255, shape=(7, 7, 3), dtype=np.uint8)).possible_states is None
 
 
 def test_continuous_observations_need_a_discretiser_and_the_error_says_so() -> None:
@@ -113,7 +113,7 @@ def test_continuous_observations_need_a_discretiser_and_the_error_says_so() -> N
     with pytest.raises(InputError, match="discretise=Bins"):
         StateIndex(space)
     states = StateIndex(space, Bins((-1, -1), (1, 1), (4, 2)))
-    assert states.possible == 17
+    assert states.possible_states == 17
     here = states.number(np.array([0.1, 0.9], dtype=np.float32))
     assert states.number(np.array([0.4, 0.1], dtype=np.float32)) == here
     assert states.number(np.array([0.6, 0.1], dtype=np.float32)) == here + 1
@@ -170,13 +170,14 @@ def test_an_episode_that_is_over_stays_where_it_ended_and_nothing_more_is_observ
     turns = learned(environment, onwards(environment), max_samples=6)
     counts, end = turns[-1].state.counts, 4
     assert environment.names == ("nowhere", "0", "1", "2", "terminal 2")
-    assert environment.terminal == {NOWHERE, end}
+    assert environment.terminal == {PADDING_STATE, end}
     assert counts.samples == 6, "two episodes of three steps, although each has a horizon of ten"
-    for over in (NOWHERE, end):
+    for over in (PADDING_STATE, end):
         assert counts.visits[:, over].sum() == counts.answers[:, over].sum() == 0
     rng = np.random.default_rng(0)
     environment.reset(rng)
-    assert [environment.step(1) for _ in range(10)] == [2, 3, *[end] * 8]
+    numbers = [Capabilities.of(environment).encode(*environment.step(1)) for _ in range(10)]
+    assert numbers == [2, 3, *[end] * 8]
     with pytest.raises(InputError, match="call reset first"):
         environment.step(1)
 
@@ -191,14 +192,15 @@ LEFT, DOWN, RIGHT = 0, 1, 2
 
 def test_a_goal_and_a_hole_are_two_states_and_each_episode_stays_in_its_own() -> None:
     environment, rng = lake(), np.random.default_rng(0)
-    assert environment.reset(rng) == 1
-    fallen = [environment.step(DOWN) for _ in range(6)]
+    encode = Capabilities.of(environment).encode
+    assert encode(environment.reset(rng)) == 1
+    fallen = [encode(*environment.step(DOWN)) for _ in range(6)]
     environment.reset(rng)
-    arrived = [environment.step(RIGHT) for _ in range(6)]
+    arrived = [encode(*environment.step(RIGHT)) for _ in range(6)]
     assert fallen == [2] * 6
     assert arrived == [3, *[4] * 5]
     assert environment.names == ("nowhere", "0", "terminal 3", "1", "terminal 2")
-    assert environment.terminal == {NOWHERE, 2, 4}
+    assert environment.terminal == {PADDING_STATE, 2, 4}
     assert environment.possible_states == 13
 
 
@@ -211,7 +213,7 @@ def test_nobody_is_asked_where_an_episode_is_over_and_nothing_is_tried_there(str
         return RIGHT
 
     turn = learned(environment, ObservationExpert(answer, environment), strategy=strategy, certify=None)[-1]
-    assert {environment.observation(state) for state in environment.terminal - {NOWHERE}} >= {2}
+    assert {environment.observation(state) for state in environment.terminal - {PADDING_STATE}} >= {2}
     assert not asked & {2, 3}
     assert not turn.counts.visits[:, sorted(environment.terminal)].any()
     assert turn.record.answers == len(asked) <= 4
@@ -236,9 +238,10 @@ def test_the_exact_model_has_the_ends_that_are_met(name: str, options: dict[str,
     task = open_task(Source(name, options, 0, expert="optimal", horizon=60))
     environment = task.environment
     assert isinstance(environment, GymEnvironment)
-    assert task.env is not None
-    model = exact_model(task.env, 60, environment.n_actions)
+    assert isinstance(task.world, GymWorld)
+    model = task.world.model()
     best, rng = model.stationary_expert(), np.random.default_rng(0)
+    encode = Capabilities.of(environment).encode
 
     def in_model(state: int) -> int:
         found = model.states.find(environment.observation(state), terminal=state in environment.terminal)
@@ -247,18 +250,18 @@ def test_the_exact_model_has_the_ends_that_are_met(name: str, options: dict[str,
 
     moves = set()
     for _ in range(150):
-        state = environment.reset(rng)
+        state = encode(environment.reset(rng))
         assert model.mdp.initial[in_model(state)] > 0
         for _ in range(60):
             here = in_model(state)
             action = int(rng.integers(environment.n_actions)) if rng.random() < 0.3 else int(best[here])
-            state = environment.step(action)
+            state = encode(*environment.step(action))
             moves.add((here, action, in_model(state)))
             if state in environment.terminal:
                 break
     probabilities = model.mdp.transitions.matrix.toarray().reshape(-1, environment.n_actions, len(model.states))
     assert all(probabilities[move] > 0 for move in moves)
-    assert environment.terminal - {NOWHERE}, "some episode must have ended"
+    assert environment.terminal - {PADDING_STATE}, "some episode must have ended"
     for over in model.states.terminal:
         assert (probabilities[over, :, over] == 1).all()
         assert not model.reward[:, over].any()
@@ -266,11 +269,11 @@ def test_the_exact_model_has_the_ends_that_are_met(name: str, options: dict[str,
 
 def test_what_happens_after_the_end_is_known_without_a_visit() -> None:
     environment = GymEnvironment(Corridor(rooms=3), horizon=5)
-    assert isinstance(environment, EndingEnvironment)
-    assert isinstance(environment, GrowingEnvironment)
+    assert Capabilities.of(environment).can_end
+    assert Capabilities.of(environment).growing is environment.states
     turn = learned(environment, onwards(environment), max_samples=3)[-1]
     known = turn.belief.estimate
-    assert environment.terminal == {NOWHERE, 4}
+    assert environment.terminal == {PADDING_STATE, 4}
     radii = kl(known, 1.0, 0.1)
     for over in environment.terminal:
         assert known.mdp.transitions.dense()[over, :, over].tolist() == [1, 1]
@@ -316,7 +319,7 @@ def test_states_met_one_by_one_give_the_same_as_states_known_from_the_start() ->
     assert len(shapes) > 1, "some state must have been met after the first iteration, or nothing grew"
 
     end = environment.states.number(names[-1], terminal=True)
-    order = [NOWHERE, end, *(environment.states.number(name) for name in names)]
+    order = [PADDING_STATE, end, *(environment.states.number(name) for name in names)]
     warm: Mapping[str, FloatArray] = {}
     for turn in turns:
         counts = relabelled(turn.state.counts.grown(len(order)), order)
@@ -483,7 +486,7 @@ def test_frozen_lake_is_learned_from_an_optimal_expert() -> None:
     """One episode of the expert's is not enough: something is lost. A few are, and hardly anything is."""
     env = gymnasium.make("FrozenLake-v1")
     environment = GymEnvironment(env)
-    task = optimal_task(env, environment, stationary=True)
+    task = optimal_task(GymWorld.of(env, environment), stationary=True)
     settings = Settings(strategy="guided", max_samples=600)
     turns = list(learn(task.environment, task.expert, settings, regret=task.regret))
     assert turns[0].record.regret is not None
@@ -520,7 +523,7 @@ def above(room: int) -> list[float]:
 def test_a_reward_that_was_inferred_before_the_last_states_were_met_can_still_be_told(reward: Any) -> None:
     env = gymnasium.make("FrozenLake-v1", map_name="8x8")
     environment = GymEnvironment(env)
-    expert = optimal_task(env, environment).expert
+    expert = optimal_task(GymWorld.of(env, environment)).expert
     settings = Settings(reward=reward, max_samples=400, infer_after_growth=2.0)
     grown = 0
     for turn in learn(environment, expert, settings):
@@ -534,16 +537,16 @@ def test_a_reward_that_was_inferred_before_the_last_states_were_met_can_still_be
             continue
         grown += 1
         new = np.arange(n_before, n_states)
-        np.testing.assert_array_equal(told.ends[new], np.isin(new, turn.belief.estimate.over))
+        np.testing.assert_array_equal(told.ends[new], np.isin(new, turn.belief.estimate.terminal_states))
         if callable(reward):
             seen = [np.array(reward(environment.observation(state))) @ told.theta[:2] for state in new.tolist()]
             np.testing.assert_allclose(told.paid[new], np.repeat(np.array(seen)[:, None], 4, axis=1))
         else:
             assert not told.paid[new].any()
         assert turn.alternatives is not None
-        np.testing.assert_array_equal(turn.alternatives.theta, told.likeliest)
+        np.testing.assert_array_equal(turn.alternatives.theta, told.map_estimate)
         low, high = turn.alternatives.intervals
-        assert (low <= told.likeliest).all()
-        assert (high >= told.likeliest).all()
+        assert (low <= told.map_estimate).all()
+        assert (high >= told.map_estimate).all()
         assert goal_in_words(turn, [f"state {name}" for name in turn.names])
     assert grown >= 2

@@ -18,10 +18,10 @@ from aceirl.envs.described import LONGEST, action_names, description, map_cell, 
 from aceirl.envs.description import EnvironmentDescription, Frame, MapCell
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.map_layout import MOST_PANELS, layout, rendered, turned
-from aceirl.envs.observations import StateIndex
-from aceirl.show import maps
-from aceirl.sources import Source, rendering_env
-from aceirl.sources import layout as layout_of
+from aceirl.experts.tasks import Source, rendering_env
+from aceirl.experts.tasks import layout as layout_of
+from aceirl.explain import maps
+from aceirl.models.tabular.encoder import StateIndex
 
 pytest.importorskip("pygame")
 
@@ -40,9 +40,11 @@ def walked(environment: GymEnvironment, episodes: int = 30) -> None:
     """Meet some states."""
     rng = np.random.default_rng(0)
     for _ in range(episodes):
-        environment.reset(rng)
+        environment.states.number(environment.reset(rng))
         for _ in range(environment.horizon):
-            if environment.step(int(rng.integers(environment.n_actions))) in environment.terminal:
+            seen, over = environment.step(int(rng.integers(environment.n_actions)))
+            environment.states.number(seen, terminal=over)
+            if over:
                 break
 
 

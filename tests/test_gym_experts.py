@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from aceirl.cli.app import app
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import NOWHERE, StateIndex
 from aceirl.envs.truth import Renumbered, exact_model
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import (
@@ -24,12 +23,13 @@ from aceirl.experts import (
     PredictExpert,
     TerminalExpert,
 )
-from aceirl.loop import learn
-from aceirl.metrics import Truth
+from aceirl.experts.tasks import Source, open_source, open_task
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
+from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Expert, Question
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_source, open_task
 
 RNG = np.random.default_rng(0)
 
@@ -131,7 +131,8 @@ def test_randomness_of_the_environments_own_is_found_too() -> None:
     with pytest.raises(InputError, match="is random"):  # in 400 tries, but with probability 0.8^400
         open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 1, "slip": 0.2}, 0, expert="optimal", horizon=2))
     certain = open_task(Source("test_gym_experts:OwnRandomness", {"rooms": 4}, 0, expert="optimal", horizon=9))
-    assert (certain.rmax, certain.max_return) == (1.0, 1.0)  # as the environment pays, not as MiniGrid would
+    pay = certain.world.rmax, certain.world.max_return
+    assert pay == (1.0, 1.0)  # as the environment pays, not as MiniGrid would
 
 
 @pytest.mark.parametrize("wrapper", ["Swapped", "Mirrored", "Doubled"])
@@ -330,11 +331,11 @@ def test_the_table_is_read_as_it_is_meant() -> None:
     assert len(model.states) == 4
     zero, one, end = model.states.number(0), model.states.number(1), model.states.number(1, terminal=True)
     assert {zero, one, end} == {1, 2, 3}, "all were there before"
-    assert model.states.terminal == {NOWHERE, end}
+    assert model.states.terminal == {PADDING_STATE, end}
     dense = model.mdp.transitions.dense()
     assert dense[zero, 0, [end, zero, one]].tolist() == [0, 0.5, 0.5]
     assert dense[one, 0, [end, zero, one]].tolist() == [0.5, 0.5, 0]
-    for over in (end, NOWHERE):
+    for over in (end, PADDING_STATE):
         assert dense[over, :, over].tolist() == [1, 1]
     assert model.mdp.initial[[zero, one]].tolist() == [0.5, 0.5]
     assert model.reward[0, [zero, one], 0].tolist() == [1.5, 1.0]
@@ -451,7 +452,7 @@ def test_a_run_of_another_version_is_refused_in_one_line(
     code, _, error = on_the_command_line(command, "old")
     assert code == 2
     assert error.strip() == (
-        "aceirl: old is of another version, whose promises rest on something else (format 1, this one reads 4); "
+        "aceirl: old is of another version, whose promises rest on something else (format 1, this one reads 5); "
         "run it again"
     )
 

@@ -16,30 +16,32 @@ from gymnasium_environments import Corridor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aceirl.dynamic_programming import evaluate, greedy_actions, optimal_values
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
-from aceirl.envs.observations import NOWHERE
 from aceirl.errors import InputError
 from aceirl.experts import ObservationExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP, check_policy
-from aceirl.metrics import Truth
-from aceirl.outputs import (
+from aceirl.experts.tasks import GymWorld, optimal_task
+from aceirl.learner.loop import learn
+from aceirl.learner.outputs import (
     EpisodeLog,
     GreedyPolicy,
-    GymResult,
+    ObservedReward,
     RecoveredReward,
     imitation_trajectories,
     price_of_actions,
+    save_demonstrations,
     save_minari,
+    save_table,
     shaped,
     state_only,
 )
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, optimal_values
+from aceirl.models.tabular.encoder import PADDING_STATE
+from aceirl.models.tabular.mdp import MDP, check_policy
+from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Question
-from aceirl.settings import Settings
-from aceirl.sources import optimal_task
-from aceirl.turns import Turn
 
 HORIZON = 20
 
@@ -56,30 +58,35 @@ def run() -> tuple[EpisodeLog, GymEnvironment, Turn]:
     """A lake learned from its best expert, with all that happened."""
     log = EpisodeLog(lake())
     environment = GymEnvironment(log)
-    task = optimal_task(log, environment, stationary=True)
+    task = optimal_task(GymWorld.of(log, environment), stationary=True)
     turns = list(learn(task.environment, task.expert, Settings(strategy="advice", max_samples=60)))
     return log, environment, turns[-1]
 
 
 @pytest.fixture
-def learned(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> GymResult:
-    return GymResult.of(run[2], run[1])
+def greedy(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> GreedyPolicy:
+    return GreedyPolicy.of(run[2], run[1])
+
+
+@pytest.fixture
+def learned(run: tuple[EpisodeLog, GymEnvironment, Turn]) -> ObservedReward:
+    return ObservedReward.of(run[2], run[1])
 
 
 def test_what_was_learned_outlives_the_environments_numbering(
-    run: tuple[EpisodeLog, GymEnvironment, Turn], learned: GymResult
+    run: tuple[EpisodeLog, GymEnvironment, Turn], learned: ObservedReward
 ) -> None:
-    before = [learned(room, 1, 0) for room in range(16)]
+    before = [learned(room, 1) for room in range(16)]
     other = GymEnvironment(run[0].env)
     other.reset(np.random.default_rng(3))
-    assert [learned(room, 1, 0) for room in range(16)] == before
+    assert [learned(room, 1) for room in range(16)] == before
     here = learned.states.find(0)
-    assert learned(0, 1, 0) == learned.payments[0, here, 1]
-    assert learned(0, 1, 10**6) == learned.payments[-1, here, 1]
+    assert learned(0, 1) == learned.payments[0, here, 1]
+    assert learned(0, 1, step=10**6) == learned.payments[-1, here, 1]
 
 
 @wrapped_on_purpose
-def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: GymResult) -> None:
+def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_reward(learned: ObservedReward) -> None:
     wrapped = RecoveredReward(lake(), learned)
     check_env(wrapped, skip_render_check=True)
     wrapped.reset(seed=0)
@@ -90,7 +97,7 @@ def test_the_wrapped_environment_passes_the_checker_and_keeps_the_original_rewar
     _, reward, terminated, _, info = wrapped.step(2)
     assert terminated
     assert info["original_reward"] == 1
-    assert reward == learned(14, 2, 5, 15, terminated=True)
+    assert reward == learned(14, 2, 15, terminated=True, step=5)
 
 
 @wrapped_on_purpose
@@ -98,7 +105,7 @@ def test_the_log_passes_the_checker() -> None:
     check_env(EpisodeLog(lake()), skip_render_check=True)
 
 
-def test_what_is_paid_in_states_never_met_can_be_chosen(learned: GymResult) -> None:
+def test_what_is_paid_in_states_never_met_can_be_chosen(learned: ObservedReward) -> None:
     """The expert goes down first; nobody ever was on its right."""
     assert learned.states.find(1) is None
     assert learned.unknown_step_reward == 0
@@ -134,25 +141,25 @@ SPACES: dict[str, dict[str, Any]] = {
 
 
 @cache
-def explored(space: str) -> GymResult:
+def explored(space: str) -> tuple[ObservedReward, GreedyPolicy]:
     """What was recovered in a space, in the small lake, in which everything was tried; or any table at all."""
     env = small_lake()
     environment = GymEnvironment(env)
-    task = optimal_task(env, environment, stationary=True)
+    task = optimal_task(GymWorld.of(env, environment), stationary=True)
     settings = Settings(strategy="random", max_samples=600, episodes_per_iteration=50, certify=None, **SPACES[space])
     turn = list(learn(task.environment, task.expert, settings))[-1]
     assert turn.belief.estimate.mdp.known[:, 1:].all(), "everything was tried"
-    result = GymResult.of(turn, environment)
+    result = ObservedReward.of(turn, environment)
     if space == "random numbers":
-        return replace(result, reward=np.random.default_rng(0).random(result.reward.shape), explanation=None)
-    return result
+        result = replace(result, reward=np.random.default_rng(0).random(result.reward.shape), explanation=None)
+    return result, GreedyPolicy.of(turn, environment)
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) -> None:
     """An agent's episode stops at the end, the learner's goes on there for the steps that are left, in the place where
     it ended. Both rank all ways to act alike: the returns differ by a factor and a constant."""
-    result = explored(space)
+    result, _ = explored(space)
     wrapped, rng = RecoveredReward(small_lake(), result), np.random.default_rng(0)
     paid, in_table, ends = [], [], set()
     for _ in range(60):
@@ -177,12 +184,12 @@ def test_what_the_wrapper_pays_in_an_episode_is_the_tables_return(space: str) ->
 
 @pytest.mark.parametrize("space", SPACES)
 def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: Path) -> None:
-    result = explored(space)
-    result.save_table(tmp_path / "reward.csv")
+    result, policy = explored(space)
+    save_table(tmp_path / "reward.csv", result, policy)
     with (tmp_path / "reward.csv").open() as file:
         lines = list(csv.DictReader(file))
     own = {line["observation"]: float(line["reward"]) for line in lines if line["terminal"] == ""}
-    hurry = own.pop("hurry", 0.0)
+    hurry = own.pop("step cost", 0.0)
 
     def written(room: int, action: int | None, step: int) -> float:
         """What the lines say of an action, or of an end."""
@@ -201,9 +208,9 @@ def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: P
     for step in range(8):
         for room in set(range(9)) - {HOLE, FLAG}:
             for action in range(4):
-                assert result(room, action, step) == pytest.approx(written(room, action, step) - hurry, abs=1e-5)
+                assert result(room, action, step=step) == pytest.approx(written(room, action, step) - hurry, abs=1e-5)
         for room, before, action in ((HOLE, 1, 1), (FLAG, 5, 1)):
-            paid = result(before, action, step, room, terminated=True) - result(before, action, step)
+            paid = result(before, action, room, terminated=True, step=step) - result(before, action, step=step)
             assert paid == pytest.approx(written(room, None, step), abs=1e-5)
 
 
@@ -211,9 +218,9 @@ def test_the_table_on_disk_has_all_that_the_wrapper_pays(space: str, tmp_path: P
 def test_a_table_that_is_the_same_at_every_step_pays_the_same_at_every_step(space: str) -> None:
     """An agent that does not see the step can be trained on it. Ends that are worth the same pay nothing on arrival,
     else there would be more to get by an early end."""
-    result = explored(space)
+    result, _ = explored(space)
     np.testing.assert_allclose(result.payments, np.broadcast_to(result.payments[:1], result.payments.shape), atol=1e-12)
-    for end in result.states.terminal - {NOWHERE}:
+    for end in result.states.terminal - {PADDING_STATE}:
         np.testing.assert_allclose(result.payments[:, end], 0.0, atol=1e-12)
     assert result.payments[:, 1:].max() <= 1e-12
 
@@ -231,7 +238,7 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> N
     worth = np.zeros(len(states))
     worth[last], worth[end] = 0.2, 1.0
     paid = np.repeat(worth[:, None], 2, axis=1)
-    result = replace(GymResult.of(turn, environment), explanation=told.of(np.append(worth, 0.1), paid))
+    result = replace(ObservedReward.of(turn, environment), explanation=told.of(np.append(worth, 0.1), paid))
     wrapped = RecoveredReward(Corridor(rooms=3), result)
     wrapped.reset(seed=0)
     rewards = [wrapped.step(action)[1:3] for action in (1, 0, 1, 1, 1)]
@@ -246,21 +253,21 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> N
 
 def test_features_pay_where_nobody_ever_was() -> None:
     """In a lake that is larger, with the same weights; a state is known by its number only."""
-    result = explored("features")
+    result, _ = explored("features")
     told = result.explanation
     assert told is not None
     weights = told.theta[:2]
     for room, action in ((11, 0), (HOLE, 2)):
-        assert result(room, action, 0) == pytest.approx(np.dot(place(room), weights) - told.hurry)
-    paid = result(0, 0, 3, 13, terminated=True) - result(0, 0, 3)
+        assert result(room, action) == pytest.approx(np.dot(place(room), weights) - told.step_cost)
+    paid = result(0, 0, 13, terminated=True, step=3) - result(0, 0, step=3)
     assert paid == pytest.approx(np.dot(place(13), weights))
-    by_state = explored("state")
+    by_state, _ = explored("state")
     assert by_state.explanation is not None
-    assert by_state(11, 0, 0) == -by_state.explanation.hurry
+    assert by_state(11, 0) == -by_state.explanation.step_cost
 
 
-def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: GymResult) -> None:
-    policy, env = GreedyPolicy(learned), lake()
+def test_the_greedy_policy_predicts_for_one_observation_and_for_many(greedy: GreedyPolicy) -> None:
+    policy, env = greedy, lake()
     observation, _ = env.reset(seed=0)
     steps, total = None, 0.0
     for _ in range(HORIZON):
@@ -276,24 +283,24 @@ def test_the_greedy_policy_predicts_for_one_observation_and_for_many(learned: Gy
     assert steps[0].tolist() == [2, 1, 2]
 
 
-def test_answers_come_back_as_demonstrations(learned: GymResult, tmp_path: Path) -> None:
+def test_answers_come_back_as_demonstrations(greedy: GreedyPolicy, tmp_path: Path) -> None:
     from aceirl.experts import DemonstrationExpert
 
-    learned.save_demonstrations(tmp_path / "answers.jsonl")
+    save_demonstrations(tmp_path / "answers.jsonl", greedy)
     environment = GymEnvironment(lake())
-    environment.recall(learned.states.names)
+    environment.recall(greedy.states.names)
     expert = DemonstrationExpert.load(tmp_path / "answers.jsonl", environment)
     assert expert.stationary
     assert len(expert.actions) == 6
     rng = np.random.default_rng(0)
-    for entry in learned.demonstrations():
+    for entry in greedy.demonstrations():
         question = Question(0, environment.states.number(entry.observation), (), rng, observation=entry.observation)
         assert expert.answer(question) == entry.action
 
 
 def test_transitions_and_answers_become_a_minari_dataset(
     run: tuple[EpisodeLog, GymEnvironment, Turn],
-    learned: GymResult,
+    greedy: GreedyPolicy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -303,7 +310,7 @@ def test_transitions_and_answers_become_a_minari_dataset(
     with pytest.raises(InputError, match="no episode yet"):
         save_minari("aceirl/empty-v0", EpisodeLog(lake()))
     details = {"author": "tests", "author_email": "none", "code_permalink": "none", "description": "a lake"}
-    save_minari("aceirl/lake-v0", log, learned, algorithm_name="expert", **details)
+    save_minari("aceirl/lake-v0", log, greedy, algorithm_name="expert", **details)
     dataset = minari.load_dataset("aceirl/lake-v0")
     assert dataset.total_episodes == len(log.episodes)
     for kept, episode in zip(dataset.iterate_episodes(), log.episodes, strict=True):

@@ -20,22 +20,22 @@ from gymnasium_environments import Conveyor, Corridor, Failing, GuardedVector, S
 from test_gym_adapter import SPACES, assert_same, learned, onwards, samples
 from typer.testing import CliRunner
 
-from aceirl.belief import Plan
 from aceirl.cli import app
-from aceirl.counts import Counts
-from aceirl.dynamic_programming import occupancy
-from aceirl.envs.discretise import Bins
 from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
 from aceirl.envs.truth import exact_model
 from aceirl.envs.vector import GymVectorEnvironment, Resting
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert, ObservationExpert
-from aceirl.loop import learn
+from aceirl.experts.tasks import Source, open_source, open_task
+from aceirl.irl.belief import Plan
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.bins import Bins
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.protocols import ParallelEnvironment
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.sources import Source, open_source, open_task
-from aceirl.turns import Turn
 from studies.collecting import collected
 
 OLD = gymnasium.__version__.startswith("0.")
@@ -140,8 +140,7 @@ def test_a_vector_that_would_lose_steps_is_refused() -> None:
     workers = AsyncVectorEnv([lambda: Corridor(rooms=1)] * 2, shared_memory=False)
     with closing(GymVectorEnvironment(workers, horizon=2)) as environment:
         environment.begin(2, np.random.default_rng(0))
-        assert environment.advance({0: 1, 1: 0}) == {0: 2, 1: 1}
-        assert environment.terminal == {0, 2}
+        assert environment.advance({0: 1, 1: 0}) == {0: (0, True), 1: (0, False)}
         with pytest.raises(InputError, match="wrap its environments in aceirl"):
             environment.begin(2, np.random.default_rng(0))
 
@@ -150,19 +149,18 @@ def test_a_vector_that_would_lose_steps_is_refused() -> None:
 def test_an_episode_that_is_over_is_left_alone_and_the_next_begins_at_the_start(
     kind: type[Any], options: dict[str, Any]
 ) -> None:
-    rng, end = np.random.default_rng(0), 3
+    rng, end = np.random.default_rng(0), (1, True)
     with closing(vector(lambda: Corridor(rooms=2), 2, horizon=4, kind=kind, **options)) as environment:
         for _ in range(3):
             first, second = environment.begin(2, rng)
             assert first == second
             here = environment.advance({0: 1, 1: 0})
-            assert here[0] != here[1] == first
+            assert here[0] != here[1] == (first, False)
             assert environment.advance({0: 1, 1: 1}) == {0: end, 1: here[0]}
-            assert environment.advance({0: 1, 1: 0}) == {0: end, 1: first}
+            assert environment.advance({0: 1, 1: 0}) == {0: end, 1: here[1]}
             assert environment.advance({1: 1}) == {1: here[0]}
             with pytest.raises(InputError, match="call reset first"):
                 environment.advance({1: 1})
-        assert environment.names == ("nowhere", "0", "1", "terminal 1")
         for _ in range(2):
             assert environment.reset(rng) == first
             assert [environment.step(1) for _ in range(4)] == [here[0], end, end, end]
@@ -180,8 +178,8 @@ def test_what_was_seen_when_an_episode_is_truncated_is_not_the_next_start(
         for _ in range(2):
             environment.begin(2, rng)
             seen = [environment.advance({0: 1, 1: 0}) for _ in range(3)]
-            assert [environment.observation(state[0]) for state in seen] == [1, 2, 3]
-            assert [environment.observation(state[1]) for state in seen] == [0, 0, 0]
+            assert [arrived[0][0] for arrived in seen] == [1, 2, 3]
+            assert [arrived[1][0] for arrived in seen] == [0, 0, 0]
     with (
         closing(vector(limited, 2, horizon=7, kind=kind, **options)) as environment,
         pytest.raises(InputError, match="truncated an episode after 3 steps, before the horizon of 7"),
@@ -340,7 +338,7 @@ def test_multi_discrete_actions_arrive_as_they_are() -> None:
     environment = vector(Doors, 2)
     environment.begin(2, np.random.default_rng(0))
     assert environment.n_actions == 6
-    assert {environment.observation(state) for state in environment.advance({0: 5, 1: 4}).values()} == {0, 1}
+    assert {observation for observation, _ in environment.advance({0: 5, 1: 4}).values()} == {0, 1}
 
 
 def test_a_vector_that_does_not_tell_its_limit_needs_a_horizon() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from aceirl import Settings
-from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import steps_after
+from aceirl.learner.loop import learn
+from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.mdp import steps_after
 from aceirl.rewards import answer_importance
 
 

@@ -25,17 +25,16 @@ from interviews import (
     work_out,
 )
 
-from aceirl import files
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.files import Event
+from aceirl.experts.tasks import Source
 from aceirl.protocols import Question
-from aceirl.sources import Source
-from aceirl.web import session
-from aceirl.web.conduct import MOST_GUESSES, RIGHT_GUESSES
-from aceirl.web.history import Mode, Walk, effective
-from aceirl.web.scope import Scope
-from aceirl.web.session import ANSWERS, Accuracy, Interview, StaleError
+from aceirl.runs import files
+from aceirl.runs.files import Event
+from aceirl.web import dialogue
+from aceirl.web.driver import ANSWERS, Interview, StaleError
+from aceirl.web.episode_mode import MOST_GUESSES, RIGHT_GUESSES
+from aceirl.web.history import Accuracy, LoggedTrajectory, Mode, Scope, effective
 from aceirl.web.view import answers, like, view
 from studies.interviewees import Interviewee, interviewed
 
@@ -73,7 +72,7 @@ def assert_same_when_opened_again(interview: Interview) -> Interview:
             np.testing.assert_array_equal(values, after.evidence[kind][name], err_msg=f"{kind} {name}")
     if isinstance(asked, Question) and isinstance(again.asked, Question):
         assert (again.asked.state, again.asked.step) == (asked.state, asked.step)
-    elif isinstance(asked, Walk) and isinstance(again.asked, Walk):
+    elif isinstance(asked, LoggedTrajectory) and isinstance(again.asked, LoggedTrajectory):
         assert again.asked.number == asked.number
     else:
         assert again.asked == asked
@@ -128,7 +127,7 @@ def test_an_answer_can_hold_everywhere_like_this(tmp_path: Path) -> None:
 
     again.undo(again.turn)
     assert again.history.known() == {0: UP}
-    assert again.reopened
+    assert again.history.reopened
     assert here(again) == 11
 
 
@@ -170,13 +169,13 @@ def shown_episode(folder: Path, source: Source = GRIDWORLD) -> tuple[Interview, 
     interview = begin(folder, source)
     person = Interviewee(interview, declare=False)
     for _ in range(60):
-        if isinstance(interview.asked, Walk):
+        if isinstance(interview.asked, LoggedTrajectory):
             return interview, person
         assert interview.phase == "asking"
         person.reply()
         interview.walk_on(10)
         if interview.history.answers:
-            interview.adopt(interview.glance(), interview.version)
+            interview.adopt(interview.preview(), interview.version)
     raise AssertionError("nothing was shown")
 
 
@@ -188,7 +187,7 @@ TAXI_LIKE = Source("gridworld", {"size": 7, "horizon": 14}, seed=0, stationary_e
 def test_an_episode_on_guesses_is_shown_once_they_are_right_and_approving_answers_them_all(tmp_path: Path) -> None:
     interview, _ = shown_episode(tmp_path, TAXI_LIKE)
     walk = interview.asked
-    assert isinstance(walk, Walk)
+    assert isinstance(walk, LoggedTrajectory)
     assert interview.history.right_guesses >= RIGHT_GUESSES
     assert 0 < len(walk.guessed) <= MOST_GUESSES
     known = dict(interview.history.known())
@@ -214,7 +213,7 @@ def test_an_episode_on_guesses_is_shown_once_they_are_right_and_approving_answer
 def test_an_objection_answers_what_came_before_it_and_says_what_is_right(tmp_path: Path) -> None:
     interview, _ = shown_episode(tmp_path, TAXI_LIKE)
     walk = interview.asked
-    assert isinstance(walk, Walk)
+    assert isinstance(walk, LoggedTrajectory)
     known = dict(interview.history.known())
     step, state, action = walk.guessed[-1]
     other = (action + 1) % 4
@@ -229,14 +228,14 @@ def test_an_objection_answers_what_came_before_it_and_says_what_is_right(tmp_pat
     interview.undo(interview.turn)
     assert interview.history.known() == known
     asked = interview.asked
-    assert isinstance(asked, Walk)
+    assert isinstance(asked, LoggedTrajectory)
     assert asked.number == walk.number
     again = assert_same_when_opened_again(interview)
     assert again.history.right_guesses > 0
     again.skip(again.turn)
     assert again.history.known() == known
     assert again.history.right_guesses == 0, "who cannot say of an episode is asked about situations"
-    assert not again.reopened
+    assert not again.history.reopened
 
 
 def test_the_promise_holds_for_people_who_declare_and_approve(tmp_path: Path) -> None:
@@ -250,9 +249,9 @@ def test_the_promise_holds_for_people_who_declare_and_approve(tmp_path: Path) ->
             person.reply()
             interview.walk_on(10)
             if interview.history.answers % 3 == 0:
-                interview.adopt(interview.glance(), interview.version)
+                interview.adopt(interview.preview(), interview.version)
         assert interview.certified
-        shown += any(walk.reviewed for walk in interview.history.walks)
+        shown += any(walk.reviewed for walk in interview.history.trajectories)
         declared += bool(interview.history.rules)
         broken += lost_share(interview, seed) > 0.1
     assert min(shown, declared) >= 5
@@ -289,7 +288,9 @@ def test_whoever_plays_makes_every_move_and_each_is_an_answer(tmp_path: Path) ->
     interview.walk_on(10)
     person, moves = flag_seeker(interview), []
     while (
-        interview.history.episodes < 25 or interview.history.walk is None or interview.history.walk.conduct == "alone"
+        interview.history.episodes < 25
+        or interview.history.trajectory is None
+        or interview.history.trajectory.mode == "alone"
     ):
         state = here(interview)
         moves.append((state, person(state)))
@@ -297,7 +298,7 @@ def test_whoever_plays_makes_every_move_and_each_is_an_answer(tmp_path: Path) ->
         interview.walk_on(10)
         if interview.phase == "done":
             break
-    played = [move[1:3] for walk in interview.history.walks if walk.conduct != "alone" for move in walk.moves]
+    played = [move[1:3] for walk in interview.history.trajectories if walk.mode != "alone" for move in walk.moves]
     assert played[: len(moves)] == moves[: len(played)], "the agent does nothing of its own"
     assert all(action == person(state) for state, action in interview.history.known().items())
     assert len(interview.history.known()) < len(moves) <= interview.history.answers
@@ -312,7 +313,7 @@ def test_a_move_is_made_even_where_the_person_did_something_else_before(tmp_path
         moves.append((here(interview), int(rng.integers(4))))
         interview.answer(interview.turn, moves[-1][1])
     interview.walk_on(10)
-    played = [move[1:3] for walk in interview.history.walks if walk.conduct != "alone" for move in walk.moves]
+    played = [move[1:3] for walk in interview.history.trajectories if walk.mode != "alone" for move in walk.moves]
     assert played == moves[: len(played)]
     assert len(played) >= len(moves) - 1
     assert interview.history.contradictory()
@@ -324,15 +325,15 @@ def test_a_move_is_made_even_where_the_person_did_something_else_before(tmp_path
 
 def reached(interview: Interview, number: int) -> int:
     """1 if an episode ends at the flag."""
-    return int(interview.view.name(interview.history.walks[number].states[-1]) == FLAG)
+    return int(interview.view.name(interview.history.trajectories[number].states[-1]) == FLAG)
 
 
-def test_comparing_episodes_is_enough_to_tell_what_is_wanted(tmp_path: Path) -> None:
+def test_comparing_episodes_is_enough_to_find_a_reward_and_too_little_to_be_sure_of_it(tmp_path: Path) -> None:
     interview = begin(tmp_path, LAKE)
     interview.change_mode(interview.turn, "compare")
     for _ in range(14):
         interview.walk_on(10)
-        interview.adopt(interview.glance(), interview.version)
+        interview.adopt(interview.preview(), interview.version)
         pair = interview.asked
         if not isinstance(pair, tuple):
             break
@@ -342,22 +343,28 @@ def test_comparing_episodes_is_enough_to_tell_what_is_wanted(tmp_path: Path) -> 
     assert len(interview.history.compared) >= 8
     assert not interview.history.known(), "nothing was said about what to do"
     interview.finish(interview.turn)
-    work_out(interview)
-    assert view(interview)["outcome"]["lines"][0] == f"You seem to want to reach {FLAG}."
+    turn = work_out(interview)
+    assert turn.explanation is not None
+    assert [interview.view.name(place) for place in turn.explanation.goals] == [FLAG]
+    assert turn.wish.best.places == ((turn.explanation.goals[0], 1.0),), "no wish predicts them better"
+    sentence = "The comparisons do not tell what you want: too many wishes predict them as well."
+    assert view(interview)["outcome"]["lines"][0] == sentence
     assert not interview.certified
-    assert json.loads((tmp_path / "result.json").read_text())["goal"][0].startswith(f"You seem to want to reach {FLAG}")
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["goal"] == [sentence]
+    assert kept["wish"] == {"kind": "open", "named": [], "evidence": turn.wish.evidence, "sentence": sentence}
 
 
 def test_who_cannot_say_which_is_better_has_said_nothing(tmp_path: Path) -> None:
     interview = begin(tmp_path, LAKE)
     interview.change_mode(interview.turn, "compare")
     interview.walk_on(10)
-    assert interview.ponders
-    interview.adopt(interview.glance(), interview.version)
+    assert interview.needs_inference
+    interview.adopt(interview.preview(), interview.version)
     pair = interview.asked
     assert isinstance(pair, tuple)
     interview.skip(interview.turn)
-    assert [one.pair for one in interview.history.compared] == [pair]
+    assert [tuple(one["pair"]) for one in interview.history.compared] == [pair]
     assert not interview.engine.belief.estimate.preferences
     assert interview.history.answers == 0
     interview.undo(interview.turn)
@@ -366,7 +373,7 @@ def test_who_cannot_say_which_is_better_has_said_nothing(tmp_path: Path) -> None
         interview.prefer(interview.turn, 2)
     interview.prefer(interview.turn, 1)
     (preference,) = interview.engine.belief.estimate.preferences
-    assert preference.preferred == tuple(interview.history.walks[pair[1]].moves)
+    assert preference.preferred == tuple(interview.history.trajectories[pair[1]].moves)
     assert_same_when_opened_again(interview)
 
 
@@ -399,15 +406,15 @@ def test_starting_again_forgets_everything_but_the_log_and_meets_new_chances(tmp
     interview = begin(tmp_path, LAKE)
     for _ in range(3):
         answer(interview, lambda state: RIGHT)
-    walked = [list(walk.moves) for walk in interview.history.walks]
+    walked = [list(walk.moves) for walk in interview.history.trajectories]
     lines = len(logged(tmp_path))
     interview.start_again(interview.turn)
-    assert (interview.history.answers, interview.history.walks, interview.learned) == (0, [], None)
+    assert (interview.history.answers, interview.history.trajectories, interview.learned) == (0, [], None)
     assert len(logged(tmp_path)) == lines + 1
     with pytest.raises(InputError, match="no answer"):
         interview.undo(interview.turn)
     interview.walk_on(10)
-    assert [list(walk.moves) for walk in interview.history.walks] != walked
+    assert [list(walk.moves) for walk in interview.history.trajectories] != walked
     assert_same_when_opened_again(interview)
     finish(interview := begin(tmp_path, LAKE), flag_seeker(interview))
     assert interview.certified
@@ -482,9 +489,9 @@ def test_a_question_that_was_reopened_is_there_again_after_a_kill(tmp_path: Path
     for _ in range(3):
         answer(interview, UPWARD)
     interview.undo(interview.turn)
-    assert interview.reopened
+    assert interview.history.reopened
     again = assert_same_when_opened_again(interview)
-    assert again.reopened
+    assert again.history.reopened
 
 
 def test_how_much_is_familiar_rises_to_all_of_it(tmp_path: Path) -> None:
@@ -503,12 +510,12 @@ def test_the_agent_looks_around_before_it_asks_and_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interview = begin(tmp_path / "looking", LAKE)
-    assert {walk.conduct for walk in interview.history.walks[:-1]} == {"alone"}
+    assert {walk.mode for walk in interview.history.trajectories[:-1]} == {"alone"}
     assert interview.history.answers == 0
     finish(interview, flag_seeker(interview))
-    last = [walk.conduct for walk in interview.history.walks[-20:]]
+    last = [walk.mode for walk in interview.history.trajectories[-20:]]
     assert last.count("alone") <= 2, "once nothing is asked any more, it walks on the answers"
-    monkeypatch.setattr(session, "next_conduct", lambda history, can_guess: "asked")
+    monkeypatch.setattr(dialogue, "next_mode", lambda history, can_guess: "asked")
     asked = begin(tmp_path / "asked", LAKE)
     finish(asked, flag_seeker(asked))
     assert interview.history.answers <= asked.history.answers
@@ -521,10 +528,10 @@ def test_an_answer_that_comes_back_by_undoing_stands_only_since_then(tmp_path: P
         answer(interview, lambda state: RIGHT)
     state, action = next(iter(interview.history.known().items()))
     interview.correct(interview.turn, state, (action + 1) % 4)
-    while interview.asked is None or interview.history.walk is None:
+    while interview.asked is None or interview.history.trajectory is None:
         interview.walk_on(10)
     answer(interview, lambda state: RIGHT)
-    now = interview.history.walk.number
+    now = interview.history.trajectory.number
     interview.undo(interview.turn)
     interview.undo(interview.turn)
     assert interview.history.standing(state) == action
@@ -586,14 +593,14 @@ def test_who_plays_is_shown_how_much_was_familiar_from_earlier_episodes(tmp_path
     interview.change_mode(interview.turn, "play")
     interview.walk_on(10)
     shares = []
-    while len([walk for walk in interview.history.walks if walk.conduct != "alone"]) <= 8:
+    while len([walk for walk in interview.history.trajectories if walk.mode != "alone"]) <= 8:
         shares.append(view(interview)["gauge"]["covered"])
         answer(interview, lambda state: RIGHT)
     horizon = interview.environment.horizon
     assert shares[:horizon] == [None] * horizon, "in the first episode there is nothing to be familiar with"
     known: set[int] = set()
     familiar, met = 0, 0
-    for number, walk in enumerate(one for one in interview.history.walks if one.conduct != "alone" and one.over):
+    for number, walk in enumerate(one for one in interview.history.trajectories if one.mode != "alone" and one.over):
         states = set(walk.states[:-1])
         familiar, met = familiar + len(states & known) * (number > 0), met + len(states) * (number > 0)
         known |= states
@@ -618,11 +625,11 @@ def test_it_comes_out_the_same_however_often_the_agent_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked, pieces = Interview.walk_on, 0
-    conducts: set[str] = set()
+    modes: set[str] = set()
 
     def log_of(folder: Path) -> list[Event]:
         interview, _ = shown_episode(folder, TAXI_LIKE)
-        conducts.update(walk.conduct for walk in interview.history.walks)
+        modes.update(walk.mode for walk in interview.history.trajectories)
         return [{name: event[name] for name in event if name not in ("time", "seconds")} for event in logged(folder)]
 
     def walk_in_pieces(interview: Interview, seconds: float) -> None:
@@ -633,7 +640,7 @@ def test_it_comes_out_the_same_however_often_the_agent_is_interrupted(
 
     whole = log_of(tmp_path / "whole")
     monkeypatch.setattr(Interview, "walk_on", walk_in_pieces)
-    monkeypatch.setattr(session, "PAUSE", 3)
+    monkeypatch.setattr(dialogue, "PAUSE", 3)
     assert log_of(tmp_path / "pieces") == whole
     assert pieces > sum("stakes" in event for event in whole), "episodes were interrupted"
-    assert conducts == {"asked", "shown", "alone"}
+    assert modes == {"asked", "shown", "alone"}

@@ -20,12 +20,11 @@ from typer.testing import CliRunner
 import aceirl
 from aceirl.cli import app
 from aceirl.errors import InputError
+from aceirl.experts.tasks import Source, open_task
 from aceirl.runs import Run
-from aceirl.show.opened import opened
-from aceirl.sources import Source, open_task
-from aceirl.web import session
-from aceirl.web.outcome import summary
-from aceirl.web.session import ANSWERS, Interview
+from aceirl.runs.result import opened
+from aceirl.web.driver import ANSWERS, Interview, summary
+from aceirl.web.history import Accuracy
 from aceirl.web.view import view
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -77,15 +76,15 @@ def test_a_finished_interview_is_a_run_that_says_the_same(interview: Interview) 
     (record,) = run.records()
     assert record.stopped == "certificate"
     assert (record.samples, record.answers) == (interview.history.samples, interview.history.answers)
-    with opened(run) as found:
-        np.testing.assert_array_equal(found.turn.policy, learned.policy)
-        np.testing.assert_array_equal(found.turn.belief.recovered.reward, learned.belief.recovered.reward)
-        promise = found.turn.certificate("policy")
+    found = opened(run)
+    np.testing.assert_array_equal(found.turn.policy, learned.policy)
+    np.testing.assert_array_equal(found.turn.belief.recovered.reward, learned.belief.recovered.reward)
+    promise = found.turn.certificate("policy")
     assert promise.holds
     assert promise.value == pytest.approx(interview.certified_share * interview.environment.horizon)
 
 
-def test_show_says_what_the_person_wants_wherever_the_folder_lies(
+def test_show_says_what_the_answers_tell_wherever_the_folder_lies(
     interview: Interview, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved = tmp_path / "moved"
@@ -96,8 +95,12 @@ def test_show_says_what_the_person_wants_wherever_the_folder_lies(
     assert source.expert == "moved"
     code, out, error = on_the_command_line("show", "moved")
     assert (code, error) == (0, "")
+    first = out.splitlines()[0]
+    assert first.startswith("The answers do not tell what the expert wants: a habit (the same action everywhere) ")
     goal = "u10" if interview.source.environment == "four-paths" else "row 4, column 4"
-    assert goal in out.splitlines()[0]
+    found = opened(Run.open("moved"))
+    assert found.explanation is not None
+    assert [goal in found.names[place] for place in found.explanation.goals] == [True], "the reward pays for it"
     assert "It stopped because the certificate that was asked for holds." in out
     assert "true reward" not in out, "what the environment pays is not what a person wants"
     assert (moved / "pictures" / "policy.svg").exists()
@@ -157,14 +160,14 @@ def test_the_person_can_be_the_expert_of_another_run(interview: Interview, tmp_p
     assert (code, error) == (0, "")
     assert json.loads(out)["goal"] == ("u10" if own else "the flag in row 4, column 4")
     assert json.loads(out)["regret"] is None
-    with opened(Run.open(tmp_path / "again")) as found:
-        assert found.task is not None
-        assert found.task.expert.stationary
-        known = dict(summary(interview)["answers_by_state"])
-        answered = np.flatnonzero(found.turn.counts.answers.any(axis=(0, 2)))
-        assert 0 < len(answered) <= len(known), "where the person said nothing, the expert says nothing"
-        if own:
-            assert all(found.turn.policy[0, state] == UPWARD(int(state)) for state in answered)
+    found = opened(Run.open(tmp_path / "again"))
+    assert found.task is not None
+    assert found.task.expert.stationary
+    known = dict(summary(interview)["answers_by_state"])
+    answered = np.flatnonzero(found.turn.counts.answers.any(axis=(0, 2)))
+    assert 0 < len(answered) <= len(known), "where the person said nothing, the expert says nothing"
+    if own:
+        assert all(found.turn.policy[0, state] == UPWARD(int(state)) for state in answered)
     assert on_the_command_line("resume", tmp_path / "again")[0] == 0
 
 
@@ -174,7 +177,7 @@ def test_an_unfinished_interview_says_which_command_goes_on_with_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = Source("FrozenLake-v1", {"is_slippery": False, "map_name": "4x4"}, 3, stationary_expert=True, horizon=20)
-    begun = begin(Path("my lake"), source, session.Accuracy(epsilon=0.2))
+    begun = begin(Path("my lake"), source, Accuracy(epsilon=0.2))
     answer(begun, lambda state: RIGHT)
     code, _, error = on_the_command_line(command, "my lake")
     assert code == 2
@@ -203,7 +206,7 @@ def test_answers_name_states_and_actions_and_say_when_they_were_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr("aceirl.web.session.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("aceirl.web.driver.time.monotonic", lambda: clock[0])
     begun = begin(tmp_path, LAKE)
     person = person_of(begun)
     answer(begun, person)
@@ -241,9 +244,9 @@ def test_what_was_contradicted_is_not_certified_by_the_run_either(tmp_path: Path
     (state, *_) = begun.history.contradictory()
     run = Run.open(tmp_path)
     assert run.records()[-1].stopped == "questions"
-    with opened(run) as found:
-        assert not found.turn.certificate("policy").holds
-        assert found.turn.counts.contradicted[state]
+    found = opened(run)
+    assert not found.turn.certificate("policy").holds
+    assert found.turn.counts.contradicted[state]
     code, out, _ = on_the_command_line("show", tmp_path)
     assert code == 0
     assert "nothing was left to ask" in out
@@ -253,10 +256,10 @@ def test_what_was_contradicted_is_not_certified_by_the_run_either(tmp_path: Path
     begun.walk_on(10)
     finish(begun, UPWARD)
     finish_off(begun)
-    with opened(Run.open(tmp_path)) as found:
-        assert found.turn.certificate("policy").holds == begun.certified
-        for state, action in begun.history.known().items():
-            assert (found.turn.policy[:, state] == action).all()
+    found = opened(Run.open(tmp_path))
+    assert found.turn.certificate("policy").holds == begun.certified
+    for state, action in begun.history.known().items():
+        assert (found.turn.policy[:, state] == action).all()
 
 
 def test_someone_who_never_knew_leaves_a_run_without_answers(tmp_path: Path) -> None:
@@ -290,12 +293,12 @@ def test_a_run_of_ours_can_be_exported_and_replayed(tmp_path: Path) -> None:
     ):
         code, _, error = on_the_command_line(*arguments)
         assert (code, error) == (0, "")
-    with opened(Run.open(tmp_path / "chain")) as first, opened(Run.open(tmp_path / "again")) as second:
-        both = first.turn.counts.answers.any(axis=2) & second.turn.counts.answers.any(axis=2)
-        assert both.any()
-        np.testing.assert_array_equal(
-            first.turn.counts.answers.argmax(axis=2)[both], second.turn.counts.answers.argmax(axis=2)[both]
-        )
+    first, second = opened(Run.open(tmp_path / "chain")), opened(Run.open(tmp_path / "again"))
+    both = first.turn.counts.answers.any(axis=2) & second.turn.counts.answers.any(axis=2)
+    assert both.any()
+    np.testing.assert_array_equal(
+        first.turn.counts.answers.argmax(axis=2)[both], second.turn.counts.answers.argmax(axis=2)[both]
+    )
 
 
 def test_the_page_says_that_it_is_over_when_the_run_is_there(tmp_path: Path) -> None:

@@ -25,14 +25,15 @@ from interviews import DOWN, FOUR_PATHS, GRIDWORLD, UP, all_closed, begin, here,
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from aceirl import files
 from aceirl.cli import app
 from aceirl.errors import InputError
-from aceirl.web import conductor, connections, security
+from aceirl.runs import files
+from aceirl.web import background, security
+from aceirl.web.driver import Interview
+from aceirl.web.history import Accuracy
 from aceirl.web.people import People
 from aceirl.web.security import Guard, Reach, Tokens, is_loopback, lasting_token, reachable_address
 from aceirl.web.server import application, listening_socket
-from aceirl.web.session import Accuracy, Interview
 from studies.serving import Server
 
 TOKEN, INVITATION, PORT = "t" * 32, "i" * 32, 8472
@@ -105,7 +106,8 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
         post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
     assert shown["gauge"]["reached"]
     assert shown["outcome"]["certified"]
-    assert shown["outcome"]["lines"][0] == "You seem to want to be in the upper corridor, cell 10."
+    first = shown["outcome"]["lines"][0]
+    assert first.startswith("The answers do not tell what you want: a habit (the same action everywhere) predicts ")
     film = client.get(f"/{TOKEN}/film").json()["frames"]
     assert len(film) == 21
     assert film[-1]["y"] > 3, "it acts as the person wants"
@@ -115,7 +117,9 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
         "answers.jsonl", "demonstrations.jsonl", "interview.json", "records.jsonl", "result.json", "run.json",
         "state.npz",
     ]  # fmt: skip
-    assert json.loads(archive.read("result.json"))["certified"]
+    result = json.loads(archive.read("result.json"))
+    assert result["certified"]
+    assert (result["wish"]["kind"], result["wish"]["sentence"]) == ("open", first)
 
 
 def test_a_page_that_has_the_latest_is_told_so(client: TestClient) -> None:
@@ -413,7 +417,7 @@ def full_disk(*_: object) -> None:
 def test_an_answer_that_was_stored_is_not_refused_when_the_agent_cannot_go_on(
     client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conductor, "RETRY", 0.05)
+    monkeypatch.setattr(background, "RETRY", 0.05)
     turn, log = interview.turn, interview.log
     with monkeypatch.context() as patched:
 
@@ -438,7 +442,7 @@ def test_an_answer_that_was_stored_is_not_refused_when_the_agent_cannot_go_on(
 def test_a_full_disk_is_shown_at_the_end_until_the_result_is_written(
     client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conductor, "RETRY", 0.05)
+    monkeypatch.setattr(background, "RETRY", 0.05)
     person = wants_the_end_of(UP)
     with monkeypatch.context() as patched:
         patched.setattr("os.replace", full_disk)
@@ -476,7 +480,7 @@ def test_a_failure_of_the_software_is_shown(
     def broken(turn: object) -> None:
         raise ArithmeticError("no reward to be found")
 
-    monkeypatch.setattr(conductor, "work_out", broken)
+    monkeypatch.setattr(background, "work_out", broken)
     post(client, "answer", turn=interview.turn, action=UP)
     for _ in range(100):
         if (shown := current(client))["trouble"]:
@@ -541,11 +545,11 @@ def test_what_strangers_leave_behind_is_collected_a_little_at_a_time(monkeypatch
     collected: list[int] = []
     door, _ = at_the_door(b"GET /")
     monkeypatch.setattr(gc, "collect", lambda: collected.append(door.gone))
-    for _ in range(2 * connections.COLLECTED):
+    for _ in range(2 * security.COLLECTED):
         door.connection_lost(None)
-    assert collected == [connections.COLLECTED, 2 * connections.COLLECTED]
+    assert collected == [security.COLLECTED, 2 * security.COLLECTED]
     assert not door.strangers
-    assert connections.Door.gone == 0, "another server counts its own"
+    assert security.Door.gone == 0, "another server counts its own"
 
 
 def test_a_token_opens_its_own_page_from_when_it_is_added() -> None:
@@ -582,19 +586,19 @@ class Transport(asyncio.Transport):
         self.inside = protocol
 
 
-def at_the_door(*pieces: bytes) -> tuple[connections.Door, Transport]:
+def at_the_door(*pieces: bytes) -> tuple[security.Door, Transport]:
     """A stranger who has come and said something."""
 
     async def app(scope: object, receive: object, send: object) -> None:
         raise AssertionError("nobody has asked for anything yet")
 
-    async def come() -> tuple[connections.Door, Transport]:
+    async def come() -> tuple[security.Door, Transport]:
         config = uvicorn.Config(app)
         server_state = uvicorn.Server(config).server_state
         tokens = Tokens()
         tokens.add("o" * 32, app)
         tokens.add(TOKEN, app)
-        kind = connections.door(tokens, security.refusal())
+        kind = security.door(tokens, security.refusal())
         door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
         door.connection_made(transport)
         for piece in pieces:

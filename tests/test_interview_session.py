@@ -31,29 +31,20 @@ from interviews import (
 )
 from scipy.stats import binom
 
-from aceirl import files
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experts import FunctionExpert
-from aceirl.files import Event, alone
-from aceirl.loop import learn
+from aceirl.experts.tasks import Source
+from aceirl.learner.loop import learn
 from aceirl.protocols import Question
-from aceirl.runs import Run
-from aceirl.sources import Source
-from aceirl.web import session
-from aceirl.web.answer_errors import answer_errors
-from aceirl.web.conduct import FIRST_REPEAT, MAX_VOTES
-from aceirl.web.environment_view import open_view, with_keys
-from aceirl.web.history import MAX_SKIPS, History, effective
-from aceirl.web.png import png
-from aceirl.web.session import (
-    ANSWERS,
-    QUIET_EPISODES,
-    RESULTS,
-    Accuracy,
-    Interview,
-    StaleError,
-)
+from aceirl.runs import Run, files
+from aceirl.runs.files import Event, alone
+from aceirl.web import dialogue
+from aceirl.web.driver import ANSWERS, QUIET_EPISODES, RESULTS, Interview, StaleError
+from aceirl.web.environment_view import open_view, png, with_keys
+from aceirl.web.episode_mode import FIRST_REPEAT, MAX_VOTES
+from aceirl.web.history import MAX_SKIPS, Accuracy, History, effective
+from aceirl.web.inter_rater import answer_errors
 from aceirl.web.view import about, tag, view
 
 UPWARD = wants_the_end_of(UP)
@@ -172,12 +163,12 @@ def test_undoing_takes_the_answer_back_asks_once_more_and_keeps_the_episodes(tmp
         state = here(interview)
         interview.answer(interview.turn, DOWN)
         interview.walk_on(10)
-        walked = [list(walk.moves) for walk in interview.history.walks]
+        walked = [list(walk.moves) for walk in interview.history.trajectories]
         interview.undo(interview.turn)
         assert here(interview) == state, "the same question comes again"
-        assert interview.reopened
+        assert interview.history.reopened
         assert interview.history.standing(state) is None
-        assert [walk.moves for walk in interview.history.walks] == walked, "no episode is played anew"
+        assert [walk.moves for walk in interview.history.trajectories] == walked, "no episode is played anew"
         answer(interview, UPWARD)
     assert interview.history.answers == 4
     assert interview.turn == 12
@@ -208,7 +199,7 @@ def test_an_interview_and_a_run_of_the_same_answers_end_alike(
     tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are the same code, if the agent never looks around: same counts, same policy, same certificate."""
-    monkeypatch.setattr(session, "next_conduct", lambda history, can_guess: "asked")
+    monkeypatch.setattr(dialogue, "next_mode", lambda history, can_guess: "asked")
     interview = begin(tmp_path, source)
     actions = interview.environment.n_actions
 
@@ -219,7 +210,7 @@ def test_an_interview_and_a_run_of_the_same_answers_end_alike(
     interviewed = work_out(interview)
 
     environment = open_view(source).environment
-    # As of a person, nothing is presumed of who may be asked again, however rarely.
+    # As of a person, nothing is imputed of who may be asked again, however rarely.
     expert = FunctionExpert(lambda step, state: person(state), stationary=True, ask_again=1e-9)
     *_, run = learn(environment, expert, interview.settings)
     assert run.stopped == "certificate"
@@ -261,7 +252,7 @@ def test_who_does_not_know_is_asked_again_in_later_episodes_and_then_left_alone(
     asked: Counter[tuple[int, int]] = Counter()
     skipped: Counter[int] = Counter()
     while interview.phase != "done":
-        state, walk = here(interview), interview.history.walk
+        state, walk = here(interview), interview.history.trajectory
         assert walk is not None
         asked[walk.number, state] += 1
         skipped[state] += 1
@@ -306,7 +297,7 @@ def test_taking_back_a_repeated_answer_asks_again(tmp_path: Path) -> None:
     assert not interview.certified
     assert (interview.history.repeats, interview.history.contradictions) == (1, 1)
     interview.undo(interview.turn)
-    assert (interview.reopened, here(interview)) == (True, state)
+    assert (interview.history.reopened is not None, here(interview)) == (True, state)
     assert (interview.history.repeats, interview.history.contradictory()) == (0, {})
     answer(interview, UPWARD)
     assert (interview.history.repeats, interview.history.contradictions) == (1, 0)
@@ -339,7 +330,7 @@ def test_the_page_says_what_is_true(tmp_path: Path) -> None:
         assert isinstance(question, Question)
         often = re.search(r"came up in (\d+) of (\d+) episodes", shown["question"]["why"])
         if often:
-            walks = [walk for walk in interview.history.walks if walk.over]
+            walks = [walk for walk in interview.history.trajectories if walk.over]
             met = sum(any(move[1] == question.state for move in walk.moves) for walk in walks)
             assert (met, len(walks)) == (int(often[1]), int(often[2]))
         repeated = question.state in interview.history.known()
@@ -455,7 +446,7 @@ def test_the_incremental_and_the_recomputed_account_agree(tmp_path: Path) -> Non
         np.testing.assert_array_equal(array, theirs.evidence["policy"][name])
     for name in ("visits", "answers", "starts", "move_keys", "move_counts"):
         np.testing.assert_array_equal(getattr(mine.estimate.counts, name), getattr(theirs.estimate.counts, name))
-    np.testing.assert_array_equal(interview.glance().policy, again.glance().policy)
+    np.testing.assert_array_equal(interview.preview().policy, again.preview().policy)
 
 
 def full(*_: object) -> None:
@@ -522,7 +513,7 @@ def test_a_folder_can_be_opened_whatever_write_failed_and_whatever_was_done_then
     for _ in range(30):
         try:
             interview.walk_on(10)
-            if rng.random() < 0.2 and interview.can_undo:
+            if rng.random() < 0.2 and interview.history.said:
                 interview.undo(interview.turn)
             elif interview.phase == "asking":
                 interview.answer(interview.turn, int(rng.integers(4)))
@@ -535,7 +526,7 @@ def test_a_folder_can_be_opened_whatever_write_failed_and_whatever_was_done_then
     again = begin(tmp_path, GRIDWORLD)
     assert again.version == interview.version
     assert again.history.known() == interview.history.known()
-    np.testing.assert_array_equal(again.glance().policy, interview.glance().policy)
+    np.testing.assert_array_equal(again.preview().policy, interview.preview().policy)
 
 
 def test_it_is_over_when_the_result_is_in_the_folder_and_not_before(

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from strategies import SEEDS, counts, mdps, random_mdp, random_policy, rewards, shapes
 
-from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, PosteriorMean, SparseLikelihood, reproducing_answers
 from aceirl.irl.feasible_point import MARGIN
 from aceirl.irl.max_causal_entropy import RESIDUAL, gathered, loss, problem_of
-from aceirl.mdp import MDP, BoolArray, FloatArray, steps_after
-from aceirl.metrics import Truth
-from aceirl.named import read
+from aceirl.learner.named import read
+from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, steps_after
+from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import Recovered, RewardSpace, StateActionReward, StateReward, action_values
 from aceirl.rewards.recovered import infeasibility, scaled
 
@@ -41,7 +41,8 @@ def informed(mdp: MDP, policy: FloatArray, asked: BoolArray | None = None) -> Es
     kind = ExpertKind(deterministic=deterministic)
     known = Estimate.of(Counts.empty(mdp.shape).with_answers(answers), kind=kind, delta=0.1, initial=mdp.initial)
     # What an estimate works out when first asked is told to it before.
-    vars(known).update(mdp=mdp, expert_policy=policy, row_visits=np.where(mdp.known, CERTAIN, 0))
+    vars(known).update(mdp=mdp, row_visits=np.where(mdp.known, CERTAIN, 0))
+    vars(known.said).update(expert_policy=policy)
     return known
 
 
@@ -166,14 +167,14 @@ def test_in_a_space_what_the_parameters_are_about_is_met_as_often_as_the_expert_
     mdp = random_mdp(rng, (5, 4, 3), sparsity=0.3)
     policy, _ = soft_values(mdp, 2 * rng.normal(size=mdp.shape[1:])[None].repeat(5, axis=0))
     recovered = MaxCausalEntropy()(informed(mdp, policy), 1.0, {}, space)
-    over = space.over(mdp, np.zeros(0, dtype=np.int64))
+    design = space.design_matrix(mdp, np.zeros(0, dtype=np.int64))
     theta = recovered.parameters[f"theta.{space.name}"]
-    learned = occupancy(mdp, soft_values(mdp, over.table(theta))[0])
-    behind = over.adjoint(occupancy(mdp, policy) - learned)
+    learned = occupancy(mdp, soft_values(mdp, design.table(theta))[0])
+    behind = design.adjoint(occupancy(mdp, policy) - learned)
     np.testing.assert_allclose(behind, REGULARISATION * theta, atol=1e-3)
-    uniform = over.adjoint(occupancy(mdp, policy) - occupancy(mdp, np.full(mdp.shape, 1 / 3)))
+    uniform = design.adjoint(occupancy(mdp, policy) - occupancy(mdp, np.full(mdp.shape, 1 / 3)))
     assert np.abs(behind).max() < 0.1 * np.abs(uniform).max()
-    table = over.table(theta)
+    table = design.table(theta)
     np.testing.assert_allclose(recovered.reward - recovered.unknown_step_reward, table / (np.ptp([0, *table.ravel()])))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,11 +20,11 @@ from typer.testing import CliRunner
 import aceirl
 from aceirl import ActiveIRL, InputError, Result, Run, make
 from aceirl.cli import app
-from aceirl.envs.discretise import Bins
-from aceirl.envs.observations import StateIndex
 from aceirl.envs.written_space import read_space, write_space
-from aceirl.sources import Source
-from aceirl.sources.given import named_source
+from aceirl.experts.tasks import Source
+from aceirl.experts.tasks.source import named_source
+from aceirl.models.tabular.bins import Bins
+from aceirl.models.tabular.encoder import StateIndex
 
 MODULE = '''
 import gymnasium
@@ -89,19 +90,20 @@ def test_a_moved_run_is_shown_and_used_where_its_module_is_not(made: Path, tmp_p
     shutil.copytree(made, moved)
     result = aceirl.load(moved)
     assert isinstance(result, Result)
-    assert result.in_words().startswith("The expert wants to reach the end in room 1, with the key")
+    assert result.explanation is not None
+    assert [result.names[place] for place in result.explanation.goals] == ["the end in room 1, with the key"]
+    assert result.in_words().startswith("The answers do not tell what the expert wants: "), "eight are few"
     assert int(result.predict({"room": 2, "key": 0})[0]) == 1
     assert int(result.predict({"room": 3, "key": 1})[0]) == 0
     together, _ = result.predict({"room": np.array([2, 3]), "key": np.array([0, 1])})
     assert together.tolist() == [1, 0]
-    assert result.explanation is not None
-    assert result.explanation.hurry > 0
+    assert result.explanation.step_cost > 0
     paid = result.reward({"room": 1, "key": 1}, 1, {"room": 2, "key": 1})
-    assert paid == pytest.approx(-result.explanation.hurry), "every step before the end costs"
+    assert paid == pytest.approx(-result.explanation.step_cost), "every step before the end costs"
     assert isinstance(result.plot(), Figure)
     shown = aceirl_command("show", str(moved))
     assert shown.exit_code == 0, shown.output
-    assert "room 1, with the key" in shown.stdout
+    assert re.search(r"mattered most: .*room \d, with the key", shown.stdout)
     assert (moved / "pictures" / "policy.svg").exists()
     exported = aceirl_command("export", str(moved))
     assert exported.exit_code == 0, exported.output
@@ -123,7 +125,8 @@ def test_features_by_a_function_that_is_not_here_are_kept(made: Path) -> None:
 
 def test_bins_by_a_function_that_is_not_here_are_shown_and_cannot_be_told_apart(made: Path) -> None:
     result = aceirl.load(made.parent / "binned")
-    assert "room 1, with the key" in result.in_words()
+    assert result.explanation is not None
+    assert [result.names[place] for place in result.explanation.goals] == ["the end in room 1, with the key"]
     with pytest.raises(InputError, match="cannot be told apart without its environment"):
         result.predict({"room": 2, "key": 0})
 
@@ -181,9 +184,9 @@ def test_a_problem_of_ones_own_keeps_its_names_and_map(tmp_path: Path) -> None:
     kept = Run.open(tmp_path / "run").kept()
     assert kept is not None
     assert kept.complete
-    assert kept.task.layout is not None
-    assert kept.task.layout.state_names == problem.layout.state_names
-    np.testing.assert_array_equal(kept.task.layout.positions, problem.layout.positions)
+    assert kept.task.world.layout is not None
+    assert kept.task.world.layout.state_names == problem.layout.state_names
+    np.testing.assert_array_equal(kept.task.world.layout.positions, problem.layout.positions)
     here = aceirl_command("transfer", str(tmp_path / "run"), "--to", "four-paths", "--env-seed", "1", "--json")
     assert here.exit_code == 0, here.output
     nowhere = aceirl_command("transfer", str(tmp_path / "run"))

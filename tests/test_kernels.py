@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import SEEDS, from_rows, mdps, policies, random_mdp, rewards, shapes
 
-from aceirl import dynamic_programming as dp
-from aceirl import kernels
-from aceirl.mdp import MDP, FloatArray, steps_after, steps_left
+from aceirl.models.tabular import dynamic_programming as dp
+from aceirl.models.tabular import kernels
+from aceirl.models.tabular.mdp import MDP, FloatArray, steps_after, steps_left
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -285,9 +285,9 @@ import sys
 
 import numpy as np
 
-import aceirl.engine
-from aceirl import dynamic_programming as dp
-from aceirl import kernels
+import aceirl.learner.engine
+from aceirl.models.tabular import dynamic_programming as dp
+from aceirl.models.tabular import kernels
 from aceirl.envs import make
 
 problem = make("random-mdp", 0, n_states=3, n_actions=2, horizon=3)

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import SEEDS, counts, shapes
 
-from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
+from aceirl.irl.incremental_likelihood import IncrementalLikelihood
 from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERENCE, MOST_WEIGHT, Likelihood
-from aceirl.loop import learn
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
-from aceirl.rewards import RewardMap, StateReward
-from aceirl.settings import Settings
+from aceirl.rewards import DesignMatrix, StateReward
 
 SHAPES = shapes(max_horizon=4, max_states=4, max_actions=4)
 
@@ -41,11 +42,11 @@ def drawn_reward(rng: np.random.Generator, shape: tuple[int, int, int]) -> Float
     return rng.normal(size=shape) if rng.random() < 0.5 else (rng.random(shape) < 0.3).astype(np.float64)
 
 
-def tables(shape: tuple[int, ...]) -> RewardMap:
+def tables(shape: tuple[int, ...]) -> DesignMatrix:
     """Rewards `[H or 1, S, A]` as their own parameters."""
     none, identity = np.zeros(0, dtype=np.int64), sparse.eye_array(math.prod(shape), format="csr")
     horizon, n_states, n_actions = shape
-    return RewardMap("table", (horizon, n_states, n_actions), none, none, identity, None, hurries=False)
+    return DesignMatrix("table", (horizon, n_states, n_actions), none, none, identity, None, has_step_cost=False)
 
 
 def losses(
@@ -56,10 +57,23 @@ def losses(
     common: FloatArray | float = 0.0,
 ) -> FloatArray:
     """The losses of rewards `[N, H or 1, S, A]` that are said to have a reward `[H or 1, S, A]` in common."""
-    over = tables(rewards.shape[1:])
-    shared = likelihood.common(over, np.broadcast_to(common, rewards.shape[1:]).ravel())
+    design = tables(rewards.shape[1:])
+    shared = IncrementalLikelihood(likelihood).common(design, np.broadcast_to(common, rewards.shape[1:]).ravel())
     by_rate = np.repeat(prices[:, None], len(ERROR_RATES), axis=1)
-    return likelihood.losses(over, rewards.reshape(len(rewards), -1), by_rate, limit, shared)
+    return IncrementalLikelihood(likelihood).losses(design, rewards.reshape(len(rewards), -1), by_rate, limit, shared)
+
+
+@given(estimates(), SEEDS)
+def test_the_incremental_likelihood_is_the_plain_one(estimate: Estimate, seed: int) -> None:
+    """Of rewards that are the same at every step and of others, whatever they are said to have in common."""
+    rng, likelihood = np.random.default_rng(seed), Likelihood(estimate)
+    for steps in (1, estimate.mdp.horizon):
+        rewards = np.stack([drawn_reward(rng, estimate.mdp.shape)[:steps] for _ in range(4)])
+        rewards[2:, :, 0] = rewards[1, :, 0]
+        expected = [likelihood.loss(reward) for reward in rewards]
+        for common in (0.0, np.where(rewards[1] == rewards[2], rewards[1], 0.0)):
+            found = losses(likelihood, rewards, np.zeros(4), np.inf, common)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 class Place(NamedTuple):
@@ -202,7 +216,9 @@ def test_what_is_common_is_right_long_after_its_values_grow_alike(name: str) -> 
     expected = [likelihood.loss(np.repeat(reward, estimate.mdp.horizon, axis=0)) for reward in rewards]
     found = losses(likelihood, rewards, np.zeros(len(rewards)), np.inf, shared)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
-    assert 0 < likelihood.common(tables(shared.shape), shared.ravel()).steps <= estimate.mdp.horizon
+    assert (
+        0 < IncrementalLikelihood(likelihood).common(tables(shared.shape), shared.ravel()).steps <= estimate.mdp.horizon
+    )
 
 
 def estimate_of(moves: list[tuple[int, int, int]], shape: tuple[int, int, int], asked: IntArray) -> Estimate:
@@ -241,13 +257,13 @@ def test_what_rounding_makes_of_a_reward_that_pays_alike_everywhere_explains_not
         asked[::2, (1, 2), answered] = 1
         counts = Counts.of_moves(seen, asked.shape).with_answers(asked)
         estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[0])
-        likelihood, over = Likelihood(estimate), StateReward().over(estimate.mdp, estimate.over)
+        likelihood, design = Likelihood(estimate), StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
         everything = np.array([0.0, 1.0, 1.0, 1.0])
-        assert likelihood.loss(over.steps(everything)) == pytest.approx(chance(estimate), rel=1e-3)
-        assert likelihood.loss(over.table(everything)) == pytest.approx(chance(estimate), rel=1e-3)
+        assert likelihood.loss(design.steps(everything)) == pytest.approx(chance(estimate), rel=1e-3)
+        assert likelihood.loss(design.table(everything)) == pytest.approx(chance(estimate), rel=1e-3)
         for k in (1, 2):
-            common = likelihood.common(over, np.where(np.arange(4) == k, 0.0, everything))
-            found = likelihood.losses(over, everything[None], np.zeros((1, 4)), np.inf, common)
+            common = IncrementalLikelihood(likelihood).common(design, np.where(np.arange(4) == k, 0.0, everything))
+            found = IncrementalLikelihood(likelihood).losses(design, everything[None], np.zeros((1, 4)), np.inf, common)
             np.testing.assert_allclose(found, chance(estimate), rtol=1e-3)
 
 
@@ -320,7 +336,7 @@ def test_the_pull_is_where_the_answers_lead_and_other_actions_do_not(estimate: E
         here = np.eye(n_states)[s]
         difference = oracles.occupancy(P[h:], here, follow) - oracles.occupancy(P[h:], here, instead)
         expected[h:] += each * answers[h, s, a] * difference
-    np.testing.assert_allclose(Likelihood(estimate).pull, expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(Likelihood(estimate).feature_gap, expected, rtol=1e-9, atol=1e-10)
 
 
 def fork(visits: tuple[int, int, int], answered: int = 0) -> Estimate:

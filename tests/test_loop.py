@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 from comparisons import assert_same, timeless
 
-from aceirl.belief import Belief, Plan
-from aceirl.collect import Streams
-from aceirl.counts import Estimate
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import FloatArray, IntArray
-from aceirl.metrics import Threshold, Truth, samples_to_threshold
+from aceirl.irl.belief import Belief, Plan
+from aceirl.learner.collect import Streams
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import RunState, Turn, last_measured
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.metrics import Threshold, Truth, samples_to_threshold
 from aceirl.rewards import Recovered, RewardSpace, StateReward
-from aceirl.settings import Settings
-from aceirl.turns import RunState, Turn, last_measured
 
 
 @pytest.fixture(scope="module")
@@ -90,16 +89,17 @@ def test_a_run_goes_on_from_any_of_its_states_as_if_nothing_had_happened(
 
 
 def test_the_streams_of_an_iteration_have_names_and_do_not_repeat() -> None:
+    names = ("strategy", "environment", "ties", "actions", "answers")
     draws = {
         (seed, iteration, name): tuple(rng.random(4))
         for seed in (0, 1)
         for iteration in (0, 1)
-        for name, rng in ((field.name, getattr(Streams.of(seed, iteration), field.name)) for field in fields(Streams))
+        for name, rng in ((name, getattr(Streams(seed, iteration), name)) for name in names)
     }
     assert len(set(draws.values())) == len(draws) == 20
     children = np.random.SeedSequence(1, spawn_key=(1,)).spawn(5)
-    for field, child in zip(fields(Streams), children, strict=True):
-        assert draws[1, 1, field.name] == tuple(np.random.default_rng(child).random(4))
+    for name, child in zip(names, children, strict=True):
+        assert draws[1, 1, name] == tuple(np.random.default_rng(child).random(4))
 
 
 def test_a_generous_accuracy_is_certified_at_once(problem: Problem) -> None:
@@ -244,7 +244,7 @@ class Bare:
     def reset(self, rng: np.random.Generator) -> int:
         return self._inner.reset(rng)
 
-    def step(self, action: int) -> int:
+    def step(self, action: int) -> tuple[int, bool]:
         return self._inner.step(action)
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from aceirl import ActiveIRL, Turn
-from aceirl.counts import Counts, Estimate, ExpertKind
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxMargin, reproducing_answers
 from aceirl.irl.max_margin import PRICE
-from aceirl.mdp import FloatArray
-from aceirl.named import read
+from aceirl.learner.named import read
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 from aceirl.rewards import FeasibleRewardSet, action_values, contains, extreme, sample
 

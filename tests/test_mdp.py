@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, mdps, random_policy, rewards, shapes
 
-from aceirl.belief import uniform_policy
 from aceirl.errors import InputError, unknown_name
-from aceirl.mdp import MDP, FloatArray, Transitions, check_policy, check_reward, frozen, shared
+from aceirl.irl.belief import uniform_policy
+from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions, check_policy, check_reward, frozen, shared
 
 COIN = np.full((2, 2, 2), 0.5)
 SHAPE = (3, 2, 2)
@@ -326,7 +326,7 @@ def test_what_depends_on_a_shape_alone_is_made_once_unless_it_is_large(monkeypat
         return np.ones(shape)
 
     assert ones((2, 3)) is ones((2, 3))
-    monkeypatch.setattr("aceirl.mdp.SHARED", 5)
+    monkeypatch.setattr("aceirl.models.tabular.mdp.SHARED", 5)
     assert ones((2, 3)) is not ones((2, 3))
     assert made == [(2, 3)] * 3
     policy = uniform_policy((2, 3, 4))

@@ -13,10 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aceirl.belief import Belief, Plan, uniform_policy
 from aceirl.certificates import KINDS
-from aceirl.confidence import FAMILIES, Radii, kl
-from aceirl.counts import Estimate
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
@@ -24,10 +21,14 @@ from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES
 from aceirl.explore.ace import Ace
 from aceirl.irl import ALGORITHMS, MaxCausalEntropy
-from aceirl.learner import ActiveIRL
-from aceirl.named import Unavailable, read, write
-from aceirl.runs import CONFIGURATION, Run
-from aceirl.settings import Settings
+from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.learner.named import Unavailable, read, write
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.confidence import FAMILIES, Radii, kl
+from aceirl.models.tabular.counts import Estimate
+from aceirl.runs import Run
+from aceirl.runs.api import ActiveIRL
+from aceirl.runs.folder import CONFIGURATION
 
 REGISTRIES: dict[str, Mapping[str, Callable[..., Any]]] = {
     "strategy": STRATEGIES,

@@ -22,13 +22,13 @@ from typer.testing import CliRunner
 
 from aceirl.cli import app
 from aceirl.errors import InputError
-from aceirl.sources import Source
+from aceirl.experts.tasks import Source
 from aceirl.web import people as people_module
-from aceirl.web.agreement import agreement, interval
+from aceirl.web.history import Accuracy
+from aceirl.web.inter_rater import agreement, interval
 from aceirl.web.people import HOST, People, checked_name, slug_of
 from aceirl.web.security import Reach, origin_of
 from aceirl.web.server import application
-from aceirl.web.session import Accuracy
 
 PORT = 8472
 JSON = {"content-type": "application/json"}
@@ -194,9 +194,7 @@ def test_people_are_compared_over_what_both_have_answered() -> None:
         ("Ben", "Cem"): (0, 0),
     }
     assert found.common == 2, "b and c"
-    (differ,) = found.disagreements
-    assert differ.situation == "b"
-    assert differ.answers == {"Olga": 1, "Anna": 3, "Ben": 1}
+    assert found.disagreements == {"b": {"Olga": 1, "Anna": 3, "Ben": 1}}
 
 
 @pytest.mark.parametrize(("equal", "common"), [(0, 1), (1, 1), (3, 7), (7, 7), (0, 40), (39, 40), (100, 365)])
@@ -228,7 +226,7 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         hers = join(client, people, "Anna")
         answer_all(client, mine, UP)
         ending = answer_all(client, hers, DOWN)
-        assert "lower corridor" in ending["outcome"]["lines"][0]
+        assert ending["outcome"]["lines"][0].startswith("The answers do not tell what you want: a habit ")
 
         shown = wait_for_goals(client, hers)
         assert shown["me"] == "Anna"
@@ -237,8 +235,8 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         assert people.owner.token not in client.get(f"{hers}people").text
         assert [person["name"] for person in shown["people"]] == [HOST, "Anna"]
         goals = [person["goal"] for person in shown["people"]]
-        assert goals[0].startswith("Host wants to be in the upper corridor, cell ")
-        assert goals[1].startswith("Anna wants to be in the lower corridor, cell ")
+        assert goals[0].startswith("The answers do not tell what Host wants: a habit ")
+        assert goals[1].startswith("The answers do not tell what Anna wants: a habit ")
         (pair,) = shown["agreement"]["pairs"]
         both = [person.interview.history.known() for person in people.everybody]
         common = both[0].keys() & both[1].keys()
@@ -250,12 +248,13 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         }
         assert middle in shown["agreement"]["disagreements"]
 
-    # Each folder is a run of its own, and says what its person wants.
+    # Each folder is a run of its own, whose reward is of its person.
     for folder, corridor in ((tmp_path, "upper"), (tmp_path / "people" / "anna", "down")):
-        for command in (["show", str(folder)], ["transfer", str(folder), "--start", "uniform"]):
-            result = CliRunner().invoke(app, command)
-            assert result.exit_code == 0, result.output
-            assert re.search(rf"\b{corridor[0]}(9|10)\b", result.stdout), "the end of the corridor"
+        told = CliRunner().invoke(app, ["show", str(folder)])
+        assert told.stdout.startswith("The answers do not tell what the expert wants: "), told.output
+        moved = CliRunner().invoke(app, ["transfer", str(folder), "--start", "uniform"])
+        assert moved.exit_code == 0, moved.output
+        assert re.search(rf"\b{corridor[0]}(9|10)\b", moved.stdout), "the end of the corridor"
 
 
 def wait_for_goals(client: TestClient, address: str) -> dict[str, Any]:
@@ -276,7 +275,7 @@ def test_what_one_person_wants_is_known_again_after_a_restart_though_they_are_no
             if found["goal"]:
                 break
             time.sleep(0.05)
-        assert found["goal"].startswith("Anna wants to be in the lower corridor, cell ")
+        assert found["goal"].startswith("The answers do not tell what Anna wants: a habit ")
 
 
 def test_nothing_is_computed_for_who_has_not_come(tmp_path: Path) -> None:
@@ -285,9 +284,9 @@ def test_nothing_is_computed_for_who_has_not_come(tmp_path: Path) -> None:
         with served(people) as client:
             time.sleep(0.3)
             assert anna.interview.history.samples == 0
-            assert anna.interview.history.walk is None
+            assert anna.interview.history.trajectory is None
             client.get(f"/{anna.token}/view")
-            assert anna.interview.history.walk is not None
+            assert anna.interview.history.trajectory is not None
 
 
 def test_people_do_not_see_each_others_interviews(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from strategies import from_rows
 
-from aceirl.dynamic_programming import occupancy, optimal_values
 from aceirl.errors import InputError
-from aceirl.kernels import config
-from aceirl.mdp import MDP, FloatArray
-from aceirl.planner import (
+from aceirl.models.tabular.dynamic_programming import occupancy, optimal_values
+from aceirl.models.tabular.kernels import config
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.models.tabular.planner import (
     ConstrainedStatus,
     Episodes,
     PolicySet,
@@ -26,8 +26,8 @@ from aceirl.planner import (
     solve_constrained,
     solve_saddle,
 )
-from aceirl.planner.saddle import softness_of
-from aceirl.planner.threads import available
+from aceirl.models.tabular.planner.saddle import softness_of
+from aceirl.models.tabular.planner.threads import available
 from studies.saddle import best_value, conic_saddle, lower_bound, upper_bound, visits
 
 pytest.importorskip("cvxpy")
@@ -297,8 +297,8 @@ def test_a_floor_at_the_best_value_picks_the_costliest_of_the_best_policies() ->
 def shared_plan(instance: Instance, threads: int, monkeypatch: pytest.MonkeyPatch, **options: object) -> SaddlePlan:
     """A plan whose passes so many threads share, whatever its size."""
     with monkeypatch.context() as patch:
-        patch.setattr("aceirl.planner.saddle.SHARED", 0)
-        patch.setattr("aceirl.planner.threads.available", lambda: threads)
+        patch.setattr("aceirl.models.tabular.planner.saddle.SHARED", 0)
+        patch.setattr("aceirl.models.tabular.planner.threads.available", lambda: threads)
         return instance.plan(**options)
 
 
@@ -348,7 +348,7 @@ def test_an_error_in_one_thread_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -
         if arguments[-2] == 1:
             raise MemoryError("no room")
 
-    monkeypatch.setattr("aceirl.planner.threads._respond_step", fails)
+    monkeypatch.setattr("aceirl.models.tabular.planner.threads._respond_step", fails)
     with pytest.raises(MemoryError, match="no room"):
         shared_plan(random_instance(0), 3, monkeypatch)
     assert threading.active_count() == before
@@ -356,9 +356,9 @@ def test_an_error_in_one_thread_ends_the_plan(monkeypatch: pytest.MonkeyPatch) -
 
 def test_only_large_steps_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long horizon of small steps is not: threads would meet more often than they work."""
-    monkeypatch.setitem(sys.modules, "aceirl.planner.threads", None)  # whoever imports it fails
+    monkeypatch.setitem(sys.modules, "aceirl.models.tabular.planner.threads", None)  # whoever imports it fails
     assert random_instance(0).plan().status is SaddleStatus.OPTIMAL
-    monkeypatch.setattr("aceirl.planner.saddle.SHARED", 0)
+    monkeypatch.setattr("aceirl.models.tabular.planner.saddle.SHARED", 0)
     with pytest.raises(ImportError):
         random_instance(0).plan()
 

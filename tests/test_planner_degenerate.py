@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import from_rows
 
-from aceirl.dynamic_programming import optimal_values
-from aceirl.mdp import MDP, FloatArray
-from aceirl.planner import (
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.models.tabular.planner import (
     ConstrainedStatus,
     Episodes,
     PolicySet,

@@ -12,7 +12,7 @@ from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, Patch, Polygo
 
 from aceirl.envs import ENVIRONMENTS, Layout, Problem, make
 from aceirl.errors import InputError
-from aceirl.show import maps, plots
+from aceirl.explain import maps, plots
 
 SHAPES = ["four-paths", "double-chain", "chain", "gridworld", "random-mdp"]
 
@@ -218,8 +218,8 @@ def test_what_is_not_determined_of_a_reward_is_hatched() -> None:
 def test_hurry_is_written_under_the_reward() -> None:
     problem = make("gridworld", 0)
     nothing = np.zeros(9)
-    assert "each step costs 0.1" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, hurry=0.1))
-    assert "each step pays 0.25" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, hurry=-0.25))
+    assert "each step costs 0.1" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, step_cost=0.1))
+    assert "each step pays 0.25" in texts(maps.explained(problem.layout, np.eye(9)[:, :4], nothing, step_cost=-0.25))
 
 
 def test_what_is_paid_for_an_action_has_its_part_of_the_cell() -> None:

@@ -11,32 +11,32 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 from strategies import SEEDS, random_mdp
 
-from aceirl.dynamic_programming import boltzmann_policy, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.experts import PolicyExpert, RankedExpert
+from aceirl.experts import PolicyExpert
 from aceirl.irl import PosteriorMean
 from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.posterior import Posterior, Prior, sample
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.metrics import Truth
-from aceirl.protocols import Question
-from aceirl.rewards import SPACES, RewardMap, StateReward
-from aceirl.settings import Settings
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.dynamic_programming import boltzmann_policy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.metrics import Truth
+from aceirl.rewards import SPACES, DesignMatrix, StateReward
+from studies.bayesian import drawn_ranking
 
 NOBODY: IntArray = np.zeros(0, dtype=np.int64)
 
 
-def laid(mdp: MDP, space: str = "state", terminal: IntArray = NOBODY) -> RewardMap:
-    return SPACES[space]().over(mdp, terminal)
+def laid(mdp: MDP, space: str = "state", terminal: IntArray = NOBODY) -> DesignMatrix:
+    return SPACES[space]().design_matrix(mdp, terminal)
 
 
 def dense_log_likelihood(likelihood: Boltzmann, theta: FloatArray) -> float:
     """The same by dense backward induction over tried actions, choice by choice."""
     mdp, choices = likelihood.mdp, likelihood.choices
-    table, known = likelihood.over.table(theta), mdp.known
+    table, known = likelihood.design.table(theta), mdp.known
     rows = np.broadcast_to(mdp.transitions.dense(), (*mdp.shape, mdp.n_states))
     value, q = np.zeros(mdp.n_states), np.empty(mdp.shape)
     for h in reversed(range(mdp.horizon)):
@@ -57,27 +57,27 @@ def dense_log_likelihood(likelihood: Boltzmann, theta: FloatArray) -> float:
 def test_the_likelihood_is_that_of_choices_by_optimal_values(seed: int, space: str, stationary: bool) -> None:
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng, (3, 4, 3), stationary=stationary, sparsity=0.3, unknown=0.3)
-    over = laid(mdp, space)
+    design = laid(mdp, space)
     answers = rng.poisson(0.5, size=mdp.shape)
     rankings = [(int(rng.integers(3)), int(rng.integers(4)), *rng.permutation(3).tolist()) for _ in range(5)]
     choices = Choices.of_answers(answers) + Choices.of_rankings(rankings, 3)
-    likelihood = Boltzmann(mdp, over, 2.5, choices)
-    thetas = rng.normal(size=(4, over.n_parameters))
+    likelihood = Boltzmann(mdp, design, 2.5, choices)
+    thetas = rng.normal(size=(4, design.n_parameters))
     expected = [dense_log_likelihood(likelihood, theta) for theta in thetas]
     np.testing.assert_allclose(likelihood.log_likelihood(thetas), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_what_a_boltzmann_expert_does_is_what_its_answers_are_likely_by() -> None:
     problem = make("gridworld", 0)
-    over = laid(problem.mdp)
-    theta = np.random.default_rng(0).normal(size=(1, over.n_parameters))
-    likelihood = Boltzmann(problem.mdp, over, 3.0, Choices.of_answers(np.zeros(problem.mdp.shape, dtype=np.int64)))
+    design = laid(problem.mdp)
+    theta = np.random.default_rng(0).normal(size=(1, design.n_parameters))
+    likelihood = Boltzmann(problem.mdp, design, 3.0, Choices.of_answers(np.zeros(problem.mdp.shape, dtype=np.int64)))
     policy, q = likelihood.experts(theta)
-    np.testing.assert_allclose(policy[0], boltzmann_policy(problem.mdp, over.table(theta[0]), 3.0), atol=1e-12)
-    np.testing.assert_allclose(q[0], optimal_values(problem.mdp, over.table(theta[0]))[0], atol=1e-12)
+    np.testing.assert_allclose(policy[0], boltzmann_policy(problem.mdp, design.table(theta[0]), 3.0), atol=1e-12)
+    np.testing.assert_allclose(q[0], optimal_values(problem.mdp, design.table(theta[0]))[0], atol=1e-12)
     one = np.zeros(problem.mdp.shape, dtype=np.int64)
     one[2, 4, 1] = 1
-    answered = Boltzmann(problem.mdp, over, 3.0, Choices.of_answers(one))
+    answered = Boltzmann(problem.mdp, design, 3.0, Choices.of_answers(one))
     assert answered.log_likelihood(theta)[0] == pytest.approx(np.log(policy[0, 2, 4, 1]))
     actions = q[0].argmax(axis=2)
     np.testing.assert_allclose(likelihood.returns(theta, actions)[0], q[0].max(axis=2), atol=1e-12)
@@ -85,13 +85,13 @@ def test_what_a_boltzmann_expert_does_is_what_its_answers_are_likely_by() -> Non
 
 def test_a_ranking_is_as_likely_as_plackett_and_luce_say() -> None:
     mdp = random_mdp(np.random.default_rng(1), (2, 3, 3))
-    over = laid(mdp, "state-action")
-    theta = np.random.default_rng(2).normal(size=over.n_parameters)
-    scores = 2.0 * optimal_values(mdp, over.table(theta))[0]
+    design = laid(mdp, "state-action")
+    theta = np.random.default_rng(2).normal(size=design.n_parameters)
+    scores = 2.0 * optimal_values(mdp, design.table(theta))[0]
 
     def likely(order: tuple[int, ...]) -> float:
         choices = Choices.of_rankings([(1, 2, *order)], 3)
-        return float(np.exp(Boltzmann(mdp, over, 2.0, choices).log_likelihood(theta[None])[0]))
+        return float(np.exp(Boltzmann(mdp, design, 2.0, choices).log_likelihood(theta[None])[0]))
 
     orders = list(permutations(range(3)))
     chances = np.array([likely(order) for order in orders])
@@ -101,10 +101,9 @@ def test_a_ranking_is_as_likely_as_plackett_and_luce_say() -> None:
     by_hand = weights[first] / weights.sum() * weights[second] / (weights[second] + weights[third])
     assert chances[3] == pytest.approx(by_hand)
 
-    expert, rng = RankedExpert(scores, mdp.shape), np.random.default_rng(3)
-    answers = [expert.answer(Question(1, 2, (), rng)) for _ in range(4000)]
-    assert answers == [ranking[2] for ranking in expert.rankings], "the first of a ranking is the answer"
-    drawn = np.array([[ranking[2:] == order for order in orders] for ranking in expert.rankings]).sum(axis=0)
+    rng = np.random.default_rng(3)
+    rankings = [tuple(drawn_ranking(scores[1, 2], rng)) for _ in range(4000)]
+    drawn = np.array([[ranking == order for order in orders] for ranking in rankings]).sum(axis=0)
     low, high = binom.ppf([1e-8, 1 - 1e-8], 4000, chances[:, None]).T
     assert ((drawn >= low) & (drawn <= high)).all()
 
@@ -115,7 +114,7 @@ def test_a_ranking_names_each_action_once(order: tuple[int, ...]) -> None:
         Choices.of_rankings([(0, 0, *order)], 3)
 
 
-def corridor() -> tuple[MDP, RewardMap, IntArray]:
+def corridor() -> tuple[MDP, DesignMatrix, IntArray]:
     """Two places and two actions, stay or go; who is asked in either prefers, nine times of twelve, the second."""
     moves = np.zeros((2, 2, 2))
     moves[:, 0] = np.eye(2)
@@ -128,8 +127,8 @@ def corridor() -> tuple[MDP, RewardMap, IntArray]:
 
 @pytest.mark.parametrize("law", Prior.LAWS)
 def test_samples_agree_with_integration_on_a_grid(law: str) -> None:
-    mdp, over, answers = corridor()
-    prior, likelihood = Prior(law, 0.8), Boltzmann(mdp, over, 1.5, Choices.of_answers(answers))
+    mdp, design, answers = corridor()
+    prior, likelihood = Prior(law, 0.8), Boltzmann(mdp, design, 1.5, Choices.of_answers(answers))
     # By the midpoint rule in quantiles of the prior, so that both laws are uniform there.
     middle = (np.arange(400) + 0.5) / 400
     axis = prior.parameters(norm.ppf(middle))
@@ -154,8 +153,8 @@ def test_samples_agree_with_integration_on_a_grid(law: str) -> None:
 
 
 def test_without_answers_the_posterior_is_the_prior() -> None:
-    mdp, over, answers = corridor()
-    likelihood = Boltzmann(mdp, over, 1.5, Choices.of_answers(np.zeros_like(answers)))
+    mdp, design, answers = corridor()
+    likelihood = Boltzmann(mdp, design, 1.5, Choices.of_answers(np.zeros_like(answers)))
     found = sample(likelihood, Prior("uniform", 2.0), np.random.default_rng(0), chains=8, draws=2000, burn_in=0)
     quantiles = np.quantile(found.all, np.linspace(0.1, 0.9, 9), axis=0)
     np.testing.assert_allclose(quantiles, np.linspace(-1.6, 1.6, 9)[:, None].repeat(2, axis=1), atol=0.25)
@@ -164,13 +163,13 @@ def test_without_answers_the_posterior_is_the_prior() -> None:
 
 def covered(draws: int, seed: int) -> IntArray:
     """`[n]`: of how many rewards drawn from the prior the 90 % interval holds each parameter, given their answers."""
-    mdp, over, _ = corridor()
+    mdp, design, _ = corridor()
     rng, prior, counted = np.random.default_rng(seed), Prior("gaussian", 1.0), np.zeros(2, dtype=np.int64)
     asked = np.full(mdp.shape[:2], 4)
     for _ in range(draws):
         theta = prior.parameters(rng.standard_normal(2))
-        answers = rng.multinomial(asked, boltzmann_policy(mdp, over.table(theta), 1.5))
-        likelihood = Boltzmann(mdp, over, 1.5, Choices.of_answers(answers))
+        answers = rng.multinomial(asked, boltzmann_policy(mdp, design.table(theta), 1.5))
+        likelihood = Boltzmann(mdp, design, 1.5, Choices.of_answers(answers))
         low, high = sample(likelihood, prior, rng, chains=6, draws=150, burn_in=30).interval(0.9)
         counted += (low <= theta) & (theta <= high)
     return counted
@@ -201,8 +200,8 @@ def test_evidence_tells_chains_that_agree_from_chains_that_do_not() -> None:
 
 
 def test_the_same_seed_gives_the_same_samples_and_chains_can_be_taken_up() -> None:
-    mdp, over, answers = corridor()
-    likelihood = Boltzmann(mdp, over, 1.5, Choices.of_answers(answers))
+    mdp, design, answers = corridor()
+    likelihood = Boltzmann(mdp, design, 1.5, Choices.of_answers(answers))
     one, two = (sample(likelihood, Prior(), np.random.default_rng(5), draws=20) for _ in range(2))
     np.testing.assert_array_equal(one.samples, two.samples)
     np.testing.assert_allclose(Prior().parameters(one.last), one.samples[:, -1], atol=1e-12)
@@ -220,12 +219,12 @@ def test_the_same_seed_gives_the_same_samples_and_chains_can_be_taken_up() -> No
     ],
 )
 def test_what_cannot_be_sampled_is_said(wrong: dict[str, object], message: str) -> None:
-    mdp, over, answers = corridor()
-    likelihood = Boltzmann(mdp, over, 1.5, Choices.of_answers(answers))
+    mdp, design, answers = corridor()
+    likelihood = Boltzmann(mdp, design, 1.5, Choices.of_answers(answers))
     with pytest.raises(InputError, match=message):
         sample(likelihood, Prior(), np.random.default_rng(0), **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="beta"):
-        Boltzmann(mdp, over, 0.0, likelihood.choices)
+        Boltzmann(mdp, design, 0.0, likelihood.choices)
     with pytest.raises(InputError, match="prior"):
         Prior("cauchy")
     with pytest.raises(InputError, match="scale"):

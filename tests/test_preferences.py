@@ -15,27 +15,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS
 
-from aceirl.collect import Answers, Episode
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.engine import Engine, Recorded
+from aceirl.data.dataset import Trajectory
+from aceirl.data.preferences import Preference
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
-from aceirl.goal import explained_answers, goal_in_words, goal_of
+from aceirl.explain.goal import explained_answers, goal_in_words, goal_of
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.alternatives import Alternatives
 from aceirl.irl.comparisons import Comparisons, Walk, informative_pair, returns
 from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, INDIFFERENCE, Likelihood
 from aceirl.irl.sparse_likelihood import PENALTY, SparseFit
-from aceirl.loop import answers_of, learn
-from aceirl.mdp import FloatArray
-from aceirl.preferences import Preference
+from aceirl.learner.collect import Answers
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of, learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves, Question
 from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.turns import Turn
 
 Judge = Callable[[Walk, Walk], Preference]
 
@@ -51,7 +52,7 @@ def recorded(problem: Problem, number: int, rng: np.random.Generator) -> list[Wa
         state, favourite, walk = environment.reset(rng), int(rng.integers(n_actions)), []
         for step in range(horizon):
             action = favourite if rng.random() < 0.8 else int(rng.integers(n_actions))
-            successor = environment.step(action)
+            successor, _ = environment.step(action)
             walk.append((step, state, action, successor))
             state = successor
         found.append(tuple(walk))
@@ -133,13 +134,13 @@ def compared(draw: st.DrawFn) -> Estimate:
 
 
 def earned_by(walk: Walk, theta: FloatArray, estimate: Estimate) -> dict[int, float]:
-    """What each parameter of a reward of places pays an episode, move by move; the last one is hurry."""
+    """What each parameter of a reward of places pays an episode, move by move; the last one is a step cost."""
     horizon, n_states, _ = estimate.mdp.shape
     found = dict.fromkeys(range(n_states + 1), 0.0)
     for step, state, _, successor in walk:
-        found[state] += theta[state]
+        found[state] += float(theta[state])
         if successor in estimate.terminal:
-            found[successor] += theta[successor]
+            found[successor] += float(theta[successor])
             for _ in range(step + 1, horizon):
                 found[n_states] += theta[n_states]
     return found
@@ -157,9 +158,9 @@ def direct_probabilities(one: Preference, theta: FloatArray, estimate: Estimate)
 
 @given(estimate=compared(), seed=SEEDS)
 def test_the_likelihood_is_the_one_of_davidson_s_model(estimate: Estimate, seed: int) -> None:
-    over, rng = StateReward().over(estimate.mdp, estimate.over), np.random.default_rng(seed)
-    thetas = rng.choice([0.0, 1.0, -1.0, 0.25, 0.1], size=(4, over.n_parameters))
-    comparisons = Comparisons(estimate, over)
+    design, rng = StateReward().design_matrix(estimate.mdp, estimate.terminal_states), np.random.default_rng(seed)
+    thetas = rng.choice([0.0, 1.0, -1.0, 0.25, 0.1], size=(4, design.n_parameters))
+    comparisons = Comparisons(estimate, design)
     found = comparisons.losses(thetas)
     for theta, losses in zip(thetas, found, strict=True):
         padded = np.append(theta, np.zeros(estimate.mdp.n_states + 1 - len(theta)))
@@ -178,19 +179,19 @@ def test_the_likelihood_is_the_one_of_davidson_s_model(estimate: Estimate, seed:
 
 @given(estimate=compared(), seed=SEEDS, scale=st.sampled_from([1e-6, 0.5, 3.0, 1e6]))
 def test_the_scale_of_a_reward_does_not_matter(estimate: Estimate, seed: int, scale: float) -> None:
-    over, rng = StateActionReward().over(estimate.mdp, estimate.over), np.random.default_rng(seed)
-    thetas, comparisons = rng.normal(size=(3, over.n_parameters)), Comparisons(estimate, over)
+    design, rng = StateActionReward().design_matrix(estimate.mdp, estimate.terminal_states), np.random.default_rng(seed)
+    thetas, comparisons = rng.normal(size=(3, design.n_parameters)), Comparisons(estimate, design)
     np.testing.assert_allclose(comparisons.losses(scale * thetas), comparisons.losses(thetas), rtol=1e-6, atol=1e-9)
 
 
 @given(estimate=compared(), seed=SEEDS)
 def test_to_like_the_other_one_better_is_to_want_the_opposite(estimate: Estimate, seed: int) -> None:
-    over, rng = StateReward().over(estimate.mdp, estimate.over), np.random.default_rng(seed)
-    thetas = rng.normal(size=(3, over.n_parameters))
+    design, rng = StateReward().design_matrix(estimate.mdp, estimate.terminal_states), np.random.default_rng(seed)
+    thetas = rng.normal(size=(3, design.n_parameters))
     swapped = tuple(Preference(one.other, one.preferred, one.equal) for one in estimate.preferences)
-    here, there = (Comparisons(replace(estimate, preferences=p), over) for p in (estimate.preferences, swapped))
+    here, there = (Comparisons(replace(estimate, preferences=p), design) for p in (estimate.preferences, swapped))
     np.testing.assert_allclose(here.losses(thetas), there.losses(-thetas), rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(here.pull, -there.pull)
+    np.testing.assert_array_equal(here.feature_gap, -there.feature_gap)
 
 
 def test_the_return_of_an_episode_is_what_the_table_pays_until_the_horizon() -> None:
@@ -199,12 +200,12 @@ def test_the_return_of_an_episode_is_what_the_table_pays_until_the_horizon() -> 
     terminal, shape = (2,), (5, 3, 2)
     estimate = estimate_of(counted([walk], shape), (), terminal)
     for space in (StateReward(), StateActionReward()):
-        over = space.over(estimate.mdp, estimate.over)
-        theta = rng.normal(size=over.n_parameters)
-        table = over.table(theta)
+        design = space.design_matrix(estimate.mdp, estimate.terminal_states)
+        theta = rng.normal(size=design.n_parameters)
+        table = design.table(theta)
         whole = table[0, 0, 1] + table[1, 1, 0] + table[2:, 2, 0].sum()
-        assert returns(over, estimate.over, [walk]) @ theta == pytest.approx(whole)
-        cut = returns(over, estimate.over, [walk[:1]]) @ theta
+        assert returns(design, estimate.terminal_states, [walk]) @ theta == pytest.approx(whole)
+        cut = returns(design, estimate.terminal_states, [walk[:1]]) @ theta
         assert cut == pytest.approx(table[0, 0, 1]), "what is cut off is not paid for"
 
 
@@ -212,8 +213,8 @@ def test_what_is_paid_is_what_happened_and_not_what_might_have() -> None:
     """The same action led to the flag once and into the hole once: a reward for the flag tells the two apart."""
     flag, hole = ((0, 0, 0, 1),), ((0, 0, 0, 2),)
     estimate = estimate_of(counted([flag, hole], (3, 3, 1)), [Preference(flag, hole)] * 5, (1, 2))
-    over = StateReward().over(estimate.mdp, estimate.over)
-    earned = returns(over, estimate.over, [flag, hole]).toarray()
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    earned = returns(design, estimate.terminal_states, [flag, hole]).toarray()
     np.testing.assert_array_equal(earned[:, :3], [[1, 1, 0], [1, 0, 1]])
     for space in (None, StateReward(), StateActionReward()):
         assert inferred(estimate, space).goals == [1]
@@ -225,9 +226,9 @@ def test_no_preferences_change_nothing() -> None:
     settings = Settings(strategy="random", certify=None, max_samples=300)
     *_, last = learn(Simulator(problem.mdp), expert, settings)
     estimate = last.belief.estimate
-    over = StateReward().over(estimate.mdp, estimate.over)
-    fit, thetas = SparseFit(Likelihood(estimate), over, PENALTY), np.eye(over.n_parameters)
-    alone = [fit.likelihood.loss(over.steps(theta)) + PENALTY for theta in thetas]
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    fit, thetas = SparseFit(Likelihood(estimate), design, PENALTY), np.eye(design.n_parameters)
+    alone = [fit.likelihood.loss(design.steps(theta)) + PENALTY for theta in thetas]
     np.testing.assert_allclose(fit.costs(thetas), alone)
     assert not fit.comparisons.losses(thetas).any()
 
@@ -241,11 +242,11 @@ def test_answers_and_preferences_add_up_at_one_error_rate() -> None:
     judge = partial(by_return, earned=partial(paid_by, problem))
     told = [judge(walks[i], walks[i + 1]) for i in range(8)]
     estimate = estimate_of(counted(walks, problem.mdp.shape).with_answers(answers), told)
-    over = StateReward().over(estimate.mdp, estimate.over)
-    fit = SparseFit(Likelihood(estimate), over, PENALTY)
-    for theta in rng.choice([0.0, 1.0, -0.5], size=(20, over.n_parameters)):
-        table = over.steps(theta)
-        rates = fit.likelihood._sums(table, ERROR_RATES, 1)[0] + ERROR_PRICE + fit.comparisons.losses(theta[None])[0]
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    fit = SparseFit(Likelihood(estimate), design, PENALTY)
+    for theta in rng.choice([0.0, 1.0, -0.5], size=(20, design.n_parameters)):
+        table = design.steps(theta)
+        rates = fit.likelihood._sums(table)[0][0] + ERROR_PRICE + fit.comparisons.losses(theta[None])[0]
         assert fit.loss(theta) == pytest.approx(rates.min())
         judged = fit.likelihood.judged(table, fit.comparisons.sums(theta))
         assert judged.loss == pytest.approx(rates.min())
@@ -262,12 +263,14 @@ def goal_cell(problem: Problem) -> int:
 
 def chosen(estimate: Estimate, found: Explanation | None, walks: Sequence[Walk]) -> tuple[int, int]:
     """The pair that a turn would show."""
-    over = StateReward().over(estimate.mdp, estimate.over)
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
     plausible = found is not None and found.space == "state"
-    thetas = Alternatives(estimate, over, found).samples if found and plausible else np.zeros((0, over.n_parameters))
+    thetas = (
+        Alternatives(estimate, design, found).samples if found and plausible else np.zeros((0, design.n_parameters))
+    )
     asked = [(walks.index(one.preferred), walks.index(one.other)) for one in estimate.preferences]
     weights = np.full(len(thetas), 1 / max(1, len(thetas)))
-    pair = informative_pair(returns(over, estimate.over, walks), thetas, weights, asked)
+    pair = informative_pair(returns(design, estimate.terminal_states, walks), thetas, weights, asked)
     assert pair is not None
     return pair
 
@@ -374,10 +377,10 @@ def test_the_pair_is_the_one_of_largest_mutual_information() -> None:
     problem, rng = make("gridworld", 3), np.random.default_rng(3)
     walks = recorded(problem, 9, rng)
     estimate = estimate_of(counted(walks, problem.mdp.shape), ())
-    over = StateReward().over(estimate.mdp, estimate.over)
-    thetas = rng.choice([0.0, 1.0, -1.0, 0.5], size=(7, over.n_parameters))
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    thetas = rng.choice([0.0, 1.0, -1.0, 0.5], size=(7, design.n_parameters))
     weights = rng.dirichlet(np.ones(7))
-    earned = returns(over, estimate.over, walks)
+    earned = returns(design, estimate.terminal_states, walks)
 
     def told(i: int, j: int) -> float:
         one = replace(estimate, preferences=(Preference(walks[i], walks[j]),))
@@ -399,19 +402,19 @@ def test_the_pair_is_the_one_of_largest_mutual_information() -> None:
 def test_without_rewards_to_tell_apart_the_episodes_that_differ_in_most_places_are_shown() -> None:
     walks = [((0, 0, 0, 0), (1, 0, 0, 0)), ((0, 0, 0, 1), (1, 1, 0, 1)), ((0, 2, 0, 3), (1, 3, 0, 3))]
     estimate = estimate_of(counted(walks, (2, 4, 1)), ())
-    over = StateReward().over(estimate.mdp, estimate.over)
-    earned, nothing = returns(over, estimate.over, walks), np.zeros((0, 4))
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    earned, nothing = returns(design, estimate.terminal_states, walks), np.zeros((0, 4))
     assert informative_pair(earned, nothing, np.zeros(0)) == (1, 2)
     assert informative_pair(earned, nothing, np.zeros(0), [(2, 1)]) == (0, 2)
     assert informative_pair(earned, nothing, np.zeros(0), [(0, 1), (0, 2), (1, 2)]) is None
-    alike = returns(over, estimate.over, [walks[0], walks[0]])
+    alike = returns(design, estimate.terminal_states, [walks[0], walks[0]])
     assert informative_pair(alike, nothing, np.zeros(0)) is None, "two episodes that are paid alike tell nothing"
 
 
 def engine_of(problem: Problem, walks: Sequence[Walk], **changes: Any) -> Engine:
     settings = Settings(strategy="random", certify="policy", epsilon=0.5, max_samples=10_000, **changes)
     engine = Engine(Simulator(problem.mdp), Answers(ExpertKind()), settings)
-    engine.take(Recorded(Episode(walk[0][1], walk)) for walk in walks)
+    engine.replay((Trajectory.of_moves(walk[0][1], walk), {}) for walk in walks)
     return engine
 
 
@@ -443,7 +446,7 @@ def test_an_engine_that_is_told_preferences_learns_the_reward_and_nothing_else()
     assert after.belief.evidence == before.belief.evidence
     for kind in ("policy", "set", "dynamics"):
         assert after.certificate(kind).value == before.certificate(kind).value
-    glanced = engine.glance(Episode(walks[0][0][1], walks[0][:3]))
+    glanced = engine.preview(Trajectory.of_moves(walks[0][0][1], walks[0][:3]))
     assert glanced.belief.estimate.preferences == tuple(told)
     assert glanced.explanation is not None
     assert glanced.explanation.goals == [goal_cell(problem)]
@@ -484,9 +487,13 @@ def test_the_goal_in_words_speaks_of_comparisons_and_not_of_answers() -> None:
     walks, names = recorded(problem, 15, np.random.default_rng(1)), problem.layout.state_names
     engine = engine_of(problem, walks)
     engine.prefer(*judged_pairs(problem, walks, 30))
+    unsure = "The comparisons do not tell what the expert wants: too many wishes predict them as well."
+    assert goal_in_words(engine.last_turn, names) == [unsure]
+    engine = engine_of(problem, walks)
+    engine.prefer(*judged_pairs(problem, walks, 100))
     turn = engine.last_turn
     lines = goal_in_words(turn, names)
-    assert lines[0] == f"The expert wants to be in {names[goal_cell(problem)]} (explains 30 of 30 comparisons)."
+    assert lines[0] == f"The expert wants to be in {names[goal_cell(problem)]} (explains 100 of 100 comparisons)."
     assert not any("answer" in line for line in lines)
     assert explained_answers(turn) == {}
     nothing = engine_of(problem, walks, reward="any")
@@ -586,4 +593,5 @@ def test_states_that_are_met_one_by_one_may_be_compared() -> None:
     found = engine.last_turn.explanation
     assert found is not None
     assert found.goals == [flag]
-    assert goal_in_words(engine.last_turn, names)[0].startswith("The expert wants to reach terminal 8")
+    assert engine.last_turn.wish.answers == 6
+    assert goal_in_words(engine.last_turn, names)[0].startswith("The comparisons do not tell what the expert wants: ")

@@ -19,8 +19,8 @@ def test_every_public_name_is_there_and_explained(name: str) -> None:
 
 
 PACKAGES = [
-    f"aceirl.{path.parent.name}"
-    for path in sorted(Path(aceirl.__file__).parent.glob("*/__init__.py"))
+    ".".join(path.parent.relative_to(Path(aceirl.__file__).parents[1]).parts)
+    for path in sorted(Path(aceirl.__file__).parent.glob("*/**/__init__.py"))
     if "__all__ =" in path.read_text(encoding="utf-8")
 ]
 

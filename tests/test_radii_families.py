@@ -12,8 +12,12 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 from scipy.stats import betabinom, binom
 
-from aceirl.belief import Plan
-from aceirl.confidence import (
+from aceirl.envs import make
+from aceirl.envs.simulator import Simulator
+from aceirl.errors import InputError
+from aceirl.experts import PolicyExpert
+from aceirl.irl.belief import Plan
+from aceirl.models.tabular.confidence import (
     CONCENTRATION,
     FAMILIES,
     SHARE_OF_FIRST,
@@ -23,12 +27,8 @@ from aceirl.confidence import (
     mixture_divergence,
     subset_variation,
 )
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.envs import make
-from aceirl.envs.simulator import Simulator
-from aceirl.errors import InputError
-from aceirl.experts import PolicyExpert
-from aceirl.mdp import IntArray, Transitions
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import IntArray, Transitions
 from studies.collecting import collected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,19 +18,19 @@ from typer.testing import CliRunner
 
 from aceirl import ActiveIRL, load
 from aceirl.cli import app
-from aceirl.engine import Engine
 from aceirl.envs import make
 from aceirl.errors import InputError
-from aceirl.loop import answers_of
-from aceirl.mdp import MDP
-from aceirl.outputs import EpisodeLog, save_minari
-from aceirl.recorded import numbered, recorded_task, recorded_turn, with_expert
+from aceirl.experts.tasks import Recording, read_recording, recorded_task
+from aceirl.explain.support import AHEAD, explained_set, support_of, worth
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of
+from aceirl.learner.outputs import EpisodeLog, save_minari
+from aceirl.learner.recorded import numbered, recorded_turn, with_expert
+from aceirl.learner.settings import Settings
+from aceirl.learner.transfer import KnownProcess
+from aceirl.models.tabular.mdp import MDP
+from aceirl.rewards import contains, extreme, sample
 from aceirl.runs import Run
-from aceirl.settings import Settings
-from aceirl.show import in_words
-from aceirl.sources import Recording, read_recording
-from aceirl.support import AHEAD, explained_set, support_of, worth
-from aceirl.transfer import KnownProcess
 
 Step = tuple[Any, int, float, Any, bool, bool]
 
@@ -468,19 +469,19 @@ def test_what_is_called_open_or_closed_is_so_in_the_feasible_set(environment: st
         assert found is not None
         assert support.by == "feasible set"
         exact, value = explained_set(result.turn.belief.estimate, found), worth(found)
-        assert exact.contains(found.likeliest)
-        goal = next(k for k in np.argsort(-found.likeliest, kind="stable") if found.states[k] in found.goals)
+        assert contains(exact, found.map_estimate)
+        goal = next(k for k in np.argsort(-found.map_estimate, kind="stable") if found.states[k] in found.goals)
         beyond = value - value[goal]
-        for theta in exact.sample(np.random.default_rng(0), 20):
-            assert exact.contains(theta)
+        for theta in sample(exact, np.random.default_rng(0), 20):
+            assert contains(exact, theta)
             closed = np.isin(found.states, support.closed_places)
             assert (beyond[closed] @ theta <= AHEAD + 1e-6).all()
         for state in support.closed_places:
             (k,) = np.flatnonzero(found.states == state)
-            assert exact.furthest(beyond[k]).bound <= AHEAD + 1e-6
+            assert extreme(exact, beyond[k]).bound <= AHEAD + 1e-6
         for state in support.open_places:
             (k,) = np.flatnonzero(found.states == state)
-            way = exact.furthest(beyond[k])
+            way = extreme(exact, beyond[k])
             assert way.membership
             assert way.value > AHEAD
         n_open, n_closed = n_open + len(support.open_places), n_closed + len(support.closed_places)
@@ -605,6 +606,11 @@ def test_a_folder_keeps_a_recording_and_what_came_after(tmp_path: Path) -> None:
     assert (gone_on.turn.counts.visits == at_once.turn.counts.visits).all()
 
 
+def told_in_words(call: Any, path: Path) -> str:
+    """What the command prints without `--json`, as one line; the count of what is explained is left out."""
+    return re.sub(r" \(explains [^)]*\)", "", " ".join(call(app, ["infer", str(path)]).output.split()))
+
+
 def test_the_command_line_infers_shows_and_goes_on(tmp_path: Path) -> None:
     path = as_lines(own_recording("gridworld", 30, 0.2), tmp_path / "walks.jsonl")
     call = CliRunner().invoke
@@ -612,7 +618,7 @@ def test_the_command_line_infers_shows_and_goes_on(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.output
     assert "Never tried" in told.output
     assert "state 3,2" in told.output
-    assert "It is a recording" in in_words(Run.open(tmp_path / "found"))
+    assert "It is a recording" in "\n".join(load(tmp_path / "found").sentences)
     assert call(app, ["export", str(tmp_path / "found")]).exit_code == 0
     carried = json.loads(call(app, ["transfer", str(tmp_path / "found"), "--start", "uniform", "--json"]).output)
     assert carried["regret"] is None  # what the environment pays need not be what was wanted
@@ -620,6 +626,8 @@ def test_the_command_line_infers_shows_and_goes_on(tmp_path: Path) -> None:
     values = json.loads(told.output.splitlines()[-1])
     assert values["episodes"] == 30
     assert set(values["support"]) >= {"open", "closed", "unclear", "next"}
+    assert set(values["wish"]) == {"kind", "named", "evidence", "sentence"}
+    assert values["wish"]["sentence"] in told_in_words(call, path)
     options = ["--recordings", str(path), "--max-samples", "50", "--out", str(tmp_path / "run"), "--json"]
     told = call(app, ["run", "gridworld", *options])
     assert told.exit_code == 0, told.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import oracles
@@ -16,24 +15,23 @@ from scipy.stats import binom
 from strategies import SEEDS, random_mdp, random_policy
 
 import studies.rivals as study
-from aceirl.belief import Target
-from aceirl.bounds import dynamics_bound
+from aceirl.bench.rivals import caty_irl, pirlo, rle, rlp, us_irl
 from aceirl.certificates import KINDS
-from aceirl.confidence import FAMILIES, adaptive
-from aceirl.counts import CERTAIN, Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
-from aceirl.rewards import FeasibleRewardSet, contains, expert_loss
-from aceirl.rivals import caty_irl, pirlo, rle, rlp, sub_optimal_experts, us_irl
-from aceirl.rivals.sub_optimal_experts import SubOptimalExperts
-from aceirl.settings import Settings
+from aceirl.irl.belief import Target
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.bounds import dynamics_bound
+from aceirl.models.tabular.confidence import FAMILIES, adaptive
+from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.rewards import FeasibleRewardSet, expert_loss
 from studies.adversaries import Case
 from studies.soundness import belief_of
 
@@ -55,15 +53,15 @@ def seen(seed: int, *, stationary: bool = True, episodes: int = 4) -> tuple[Case
 # All of them.
 
 METHODS = {
-    "US-IRL": {"strategy": "aceirl.rivals.us_irl.UsIrl", "certify": "aceirl.rivals.us_irl.SetDistance"},
-    "RLE": {"strategy": "aceirl.rivals.rle.Rle", "irl": "aceirl.rivals.rlp.Rlp"},
-    "RLP": {"strategy": "advice", "irl": "aceirl.rivals.rlp.Rlp"},
+    "US-IRL": {"strategy": "aceirl.bench.rivals.us_irl.UsIrl", "certify": "aceirl.bench.rivals.us_irl.SetDistance"},
+    "RLE": {"strategy": "aceirl.bench.rivals.rle.Rle", "irl": "aceirl.bench.rivals.rlp.Rlp"},
+    "RLP": {"strategy": "advice", "irl": "aceirl.bench.rivals.rlp.Rlp"},
     "CATY-IRL": {
-        "strategy": "aceirl.rivals.caty_irl.RfExpress",
-        "irl": "aceirl.rivals.caty_irl.CatyIrl",
-        "certify": "aceirl.rivals.caty_irl.Compatibility",
+        "strategy": "aceirl.bench.rivals.caty_irl.RfExpress",
+        "irl": "aceirl.bench.rivals.caty_irl.CatyIrl",
+        "certify": "aceirl.bench.rivals.caty_irl.Compatibility",
     },
-    "PIRLO": {"strategy": "random", "irl": "aceirl.rivals.pirlo.Pirlo:base=feasible-point", "reward": "any"},
+    "PIRLO": {"strategy": "random", "irl": "aceirl.bench.rivals.pirlo.Pirlo:base=feasible-point", "reward": "any"},
 }
 
 
@@ -88,7 +86,7 @@ def test_a_rival_runs_by_its_dotted_name_and_the_same_seed_gives_the_same_run(na
 
 def test_no_rival_has_a_short_name() -> None:
     listed = [*STRATEGIES.values(), *ALGORITHMS.values(), *KINDS.values()]
-    assert not [thing for thing in listed if thing.__module__.startswith("aceirl.rivals")]
+    assert not [thing for thing in listed if thing.__module__.startswith("aceirl.bench.rivals")]
 
 
 # US-IRL.
@@ -274,12 +272,12 @@ def test_rle_gets_to_the_end_of_a_lock_where_random_actions_do_not() -> None:
     rows[np.arange(n), 0, np.minimum(np.arange(n) + 1, n - 1)] = 1
     mdp = MDP.from_dense(rows, initial=0, horizon=n)
     reached = {}
-    for strategy in ("random", "aceirl.rivals.rle.Rle"):
+    for strategy in ("random", "aceirl.bench.rivals.rle.Rle"):
         chosen = Settings(strategy=strategy, irl="feasible-point", reward="any", certify=None, max_samples=40 * n)
         *_, last = learn(Simulator(mdp), PolicyExpert(np.zeros((n, n), dtype=np.int64), mdp.shape), chosen)
         reached[strategy] = last.belief.estimate.counts.visits.sum(axis=(0, 2)).nonzero()[0].max()
     assert reached["random"] < n - 1
-    assert reached["aceirl.rivals.rle.Rle"] == n - 1
+    assert reached["aceirl.bench.rivals.rle.Rle"] == n - 1
 
 
 # CATY-IRL.
@@ -485,108 +483,3 @@ def test_pirlo_returns_a_member_and_moves_no_further_than_it_has_to() -> None:
             assert pirlo.surely(known, radius, reward, unknown) < 0
         shares.append(found.blend)
     assert shares[1] < shares[0]
-
-
-# Several experts.
-
-
-def experts_of(seed: int, bounds: tuple[float, ...] = (0.4, 1.0)) -> tuple[Case, SubOptimalExperts]:
-    rng = np.random.default_rng(seed)
-    case = study.small_case(rng, (3, 3, 2))
-    policies = np.stack([random_policy(rng, case.mdp.shape) for _ in bounds])
-    feasible = FeasibleRewardSet.of_problem(case.mdp, case.actions, 1.0)
-    return case, SubOptimalExperts(feasible, policies, np.array(bounds))
-
-
-@QUICK
-@given(SEEDS)
-def test_what_the_others_lose_and_how_far_their_actions_can_be_behind(seed: int) -> None:
-    case, experts = experts_of(seed)
-    rng = np.random.default_rng(seed)
-    reward = experts.extreme(rng.normal(size=case.mdp.shape))
-    losses = experts.losses(reward)
-    P, known = oracles.unrolled(case.mdp)
-    best = oracles.backward_induction(P, known, reward, np.zeros(3))[1]
-    for i, policy in enumerate(experts.policies):
-        own = oracles.policy_values(P, known, reward, policy, np.zeros(3))[1]
-        np.testing.assert_allclose(losses[i], best - own, atol=1e-9)
-        assert losses[i].max() <= experts.bounds[i] + 1e-6
-    assert experts.holds(reward)
-    assert contains(experts.feasible, reward)
-    assert (experts.feasible.losses(reward) <= experts.most_behind + 1e-6).all()
-
-
-def test_other_experts_shrink_the_set_to_what_their_bounds_allow() -> None:
-    """At the last step an action can be behind by the least `ξ/π`, no more and no less, or by all of Rmax."""
-    case, experts = experts_of(1)
-    for bounds in ((3.0, 3.0), (0.4, 1.0), (0.1, 0.3)):
-        one = SubOptimalExperts(experts.feasible, experts.policies, np.array(bounds))
-        for s in range(3):
-            cost = np.zeros(case.mdp.shape)
-            cost[2, s] = 1 - 2 * case.used[2, s]
-            reward = one.extreme(cost)
-            assert one.holds(reward)
-            declined = one.most_behind[2, s, 1 - case.actions[2, s]]
-            assert -(cost * reward).sum() == pytest.approx(min(1.0, declined), abs=1e-6)
-        low, high = one.interval((0, 0, 0))
-        assert 0 <= low < high <= 1
-        assert one.extreme(np.eye(1, 18).reshape(3, 3, 2))[0, 0, 0] == pytest.approx(low, abs=1e-6)
-
-
-@pytest.mark.parametrize(("probability", "bound"), [(1.0, 0.5), (0.5, 0.1), (0.3, 0.5)])
-def test_the_size_of_the_set_of_two_experts(probability: float, bound: float) -> None:
-    rewards = 1500
-    share = study.band(probability, bound, rewards, np.random.default_rng(2))
-    area = study.band_area(probability, bound)
-    low, high = binom.ppf(1e-8, rewards, area), binom.isf(1e-8, rewards, area)
-    assert low <= share * rewards <= high
-    assert study.corner_area(probability, bound) == pytest.approx(area, abs=1e-6)
-
-
-def test_the_member_with_the_most_room_comes_from_a_file(tmp_path: Path) -> None:
-    case, experts = experts_of(2)
-    known = study.sampled(case, 2000, np.random.default_rng(0))
-    path = str(tmp_path / "others.npz")
-    np.savez(path, policies=experts.policies, bounds=5 * experts.bounds)
-    found = sub_optimal_experts.SubOptimalExpertsIrl(path)(known, 5.0)
-    there = SubOptimalExperts(FeasibleRewardSet.of_estimate(known, 5.0), experts.policies, 5 * experts.bounds)
-    assert there.holds(found.reward)
-    assert found.infeasibility < 1e-5
-    gaps = there.feasible.losses(found.reward)[~there.feasible.uses]
-    assert gaps.min() > 0.01, "there is room on every side, so the expert is uniquely optimal"
-
-
-def test_known_answers_are_optimal_under_the_member_with_the_most_room_where_few_were_given(tmp_path: Path) -> None:
-    case, known = seen(9)
-    assert not known.answered.all()
-    path = str(tmp_path / "others.npz")
-    policies = random_policy(np.random.default_rng(1), case.mdp.shape)[None]
-    np.savez(path, policies=policies, bounds=np.array([1.0]))
-    found = sub_optimal_experts.SubOptimalExpertsIrl(path)(known, 1.0)
-    assert found.infeasibility < 1e-6
-    others = SubOptimalExperts(FeasibleRewardSet.of_estimate(known, 1.0), policies, np.array([1.0]))
-    assert others.losses(found.reward).max() <= 1 + 1e-6
-
-
-def test_experts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    case, experts = experts_of(3)
-    with pytest.raises(InputError, match="2 policies, and bounds of shape"):
-        SubOptimalExperts(experts.feasible, experts.policies, np.array([1.0]))
-    with pytest.raises(InputError, match=r"bounds\[1\] is -1"):
-        SubOptimalExperts(experts.feasible, experts.policies, np.array([1.0, -1.0]))
-    known = study.sampled(case, 5, np.random.default_rng(0))
-    with pytest.raises(InputError, match="not in"):
-        sub_optimal_experts.SubOptimalExpertsIrl(str(tmp_path / "none.npz"))(known, 1.0)
-
-
-def test_a_policy_of_an_expert_is_worth_what_the_programme_says() -> None:
-    """Where no row is known, steps after it earn what the feasible set says."""
-    case, known = seen(8, episodes=3)
-    feasible = FeasibleRewardSet.of_estimate(known, 1.0).completed(case.actions)
-    policy = random_policy(np.random.default_rng(0), case.mdp.shape)
-    loose = SubOptimalExperts(feasible, policy[None], np.array([3.0]))
-    reward = loose.extreme(np.random.default_rng(1).normal(size=case.mdp.shape))
-    unknown = np.arange(2, -1, -1.0)
-    own = evaluate(known.mdp, reward, policy, unknown)[1]
-    np.testing.assert_allclose(loose.losses(reward)[0], feasible.action_values(reward).max(axis=2) - own)
-    assert loose.holds(reward)

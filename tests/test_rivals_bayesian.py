@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, random_mdp
 
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import evaluate, occupancy, optimal_values
-from aceirl.engine import Engine
+from aceirl.bench.rivals.active_var import ActiveVaR, value_at_risk
+from aceirl.bench.rivals.pac_eig import PacEIG, grouped, regret_gain
+from aceirl.bench.rivals.policy_entropy import PolicyEntropy, policy_entropy
+from aceirl.bench.rivals.querying import PosteriorDraws, Querying
+from aceirl.bench.rivals.reward_centroid import RewardCentroid, optimal_centroid
+from aceirl.bench.rivals.reward_eig import RewardEIG, information_gain
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.irl.boltzmann import Boltzmann, Choices
-from aceirl.loop import answers_of, learn
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.metrics import Truth
+from aceirl.learner.engine import Engine
+from aceirl.learner.loop import answers_of, learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import StateReward
-from aceirl.rivals.active_var import ActiveVaR, value_at_risk
-from aceirl.rivals.pac_eig import PacEIG, grouped, regret_gain
-from aceirl.rivals.policy_entropy import PolicyEntropy, policy_entropy
-from aceirl.rivals.querying import Drawn, Querying
-from aceirl.rivals.reward_centroid import RewardCentroid, optimal_centroid
-from aceirl.rivals.reward_eig import RewardEIG, information_gain
-from aceirl.settings import Settings
 
 STRATEGIES: list[type[Querying]] = [PolicyEntropy, ActiveVaR, RewardEIG, PacEIG]
 
@@ -90,23 +90,23 @@ def test_the_policy_entropy_is_that_of_histograms(seed: int, bins: int) -> None:
         assert found[h, s] == pytest.approx(total, abs=1e-12)
 
 
-def drawn_from(seed: int) -> Drawn:
+def drawn_from(seed: int) -> PosteriorDraws:
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng, (3, 4, 2))
-    over = StateReward().over(mdp, np.zeros(0, dtype=np.int64))
+    over = StateReward().design_matrix(mdp, np.zeros(0, dtype=np.int64))
     likelihood = Boltzmann(mdp, over, 4.0, Choices.of_answers(np.zeros(mdp.shape, dtype=np.int64)))
-    return Drawn(likelihood, rng.uniform(-1, 1, size=(20, 4)))
+    return PosteriorDraws(likelihood, rng.uniform(-1, 1, size=(20, 4)))
 
 
 @given(SEEDS)
 def test_the_value_at_risk_is_a_quantile_of_what_the_apprentice_loses(seed: int) -> None:
     drawn = drawn_from(seed)
-    mdp, over = drawn.likelihood.mdp, drawn.likelihood.over
-    mean_q = optimal_values(mdp, over.table(drawn.thetas.mean(axis=0)))[0]
+    mdp, design = drawn.likelihood.mdp, drawn.likelihood.design
+    mean_q = optimal_values(mdp, design.table(drawn.thetas.mean(axis=0)))[0]
     policy = np.eye(2)[mean_q.argmax(axis=2)]
     lost = np.array(
         [
-            optimal_values(mdp, over.table(theta))[1] - evaluate(mdp, over.table(theta), policy)[1]
+            optimal_values(mdp, design.table(theta))[1] - evaluate(mdp, design.table(theta), policy)[1]
             for theta in drawn.thetas
         ]
     )
@@ -114,7 +114,7 @@ def test_the_value_at_risk_is_a_quantile_of_what_the_apprentice_loses(seed: int)
     at_risk = value_at_risk(drawn.losses, 0.9)
     np.testing.assert_allclose(at_risk, np.sort(lost, axis=0)[17], atol=1e-12)
     assert ((lost <= at_risk + 1e-12).mean(axis=0) >= 0.9).all()
-    immediate = optimal_values(mdp, over.table(drawn.thetas[0]))
+    immediate = optimal_values(mdp, design.table(drawn.thetas[0]))
     taken = np.take_along_axis(immediate[0], mean_q.argmax(axis=2)[..., None], axis=2)[..., 0]
     np.testing.assert_allclose(drawn.immediate_losses[0], immediate[1] - taken, atol=1e-12)
 
@@ -124,9 +124,9 @@ def test_an_answer_where_nothing_can_be_chosen_tells_nothing_however_uncertain_i
     moves = np.zeros((3, 2, 3))
     moves[0, 0, 1] = moves[0, 1, 2] = moves[1, :, 1] = moves[2, :, 2] = 1.0
     mdp = MDP.from_dense(moves, initial=0, horizon=3)
-    over = StateReward().over(mdp, np.zeros(0, dtype=np.int64))
+    over = StateReward().design_matrix(mdp, np.zeros(0, dtype=np.int64))
     likelihood = Boltzmann(mdp, over, 4.0, Choices.of_answers(np.zeros(mdp.shape, dtype=np.int64)))
-    drawn = Drawn(likelihood, np.random.default_rng(0).uniform(-1, 1, size=(30, 3)))
+    drawn = PosteriorDraws(likelihood, np.random.default_rng(0).uniform(-1, 1, size=(30, 3)))
     answer = drawn.policies.mean(axis=0)
     np.testing.assert_allclose(answer[:, 1:], 0.5, err_msg="the answer there is as uncertain as can be")
     for strategy in (RewardEIG(), PacEIG(), PolicyEntropy(), ActiveVaR()):
@@ -141,7 +141,7 @@ class Wanting(Querying):
 
     worth: tuple[tuple[float, ...], ...] = ()
 
-    def acquisition(self, drawn: Drawn) -> FloatArray:
+    def acquisition(self, drawn: PosteriorDraws) -> FloatArray:
         return np.array(self.worth)
 
 
@@ -162,7 +162,7 @@ def test_the_episode_collects_the_most_that_any_can(seed: int) -> None:
     belief = engine_of(mdp, strategy).belief
     estimate = Estimate.of(belief.estimate.counts, kind=belief.estimate.kind, delta=0.1, initial=mdp.initial)
     vars(estimate).update(mdp=mdp)
-    known = replace(belief, knowledge=replace(belief.knowledge, estimate=estimate))
+    known = replace(belief, model=replace(belief.table, estimate=estimate))
     policy = strategy.plan(known, rng).policy
     assert policy is not None
     collected = float((occupancy(mdp, policy).sum(axis=2) * worth).sum())
@@ -184,7 +184,7 @@ def test_what_has_been_answered_is_not_worth_a_visit_and_what_is_unknown_is() ->
             Counts.empty(mdp.shape).with_answers(answers), kind=ExpertKind(), delta=0.1, initial=mdp.initial
         )
         vars(estimate).update(mdp=process)
-        known = replace(belief, knowledge=replace(belief.knowledge, estimate=estimate))
+        known = replace(belief, model=replace(belief.table, estimate=estimate))
         policy = strategy.plan(known, np.random.default_rng(0)).policy
         assert policy is not None
         return int(policy[0, 0].argmax())

@@ -20,13 +20,13 @@ from aceirl import load
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.files import DRAFT, LOCK, DiskError
-from aceirl.mdp import MDP
-from aceirl.runs import CONFIGURATION, RECORDS, STATE, Run
-from aceirl.settings import Settings
-from aceirl.show import draw, in_words, outcome
-from aceirl.sources import Source, open_task
-from aceirl.turns import Record
+from aceirl.experts.tasks import Source, open_task
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Record
+from aceirl.models.tabular.mdp import MDP
+from aceirl.runs import Run
+from aceirl.runs.files import DRAFT, LOCK, DiskError
+from aceirl.runs.folder import CONFIGURATION, RECORDS, STATE
 
 SOURCE = Source("four-paths", {"arm_length": 4, "horizon": 8}, seed=3)
 SETTINGS = Settings(strategy="advice", episodes_per_iteration=5, max_samples=6_000, epsilon=1e-6, seed=7)
@@ -91,7 +91,7 @@ def test_a_state_that_is_some_turns_old_leads_to_the_same_end(
     undisturbed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state is not written at every turn; what a kill leaves then is a copy of the folder between two turns."""
-    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 1e9)
+    monkeypatch.setattr("aceirl.runs.folder.SAVE_EVERY", 1e9)
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
     turns = run.resume(task.environment, task.expert, regret=task.regret)
@@ -112,7 +112,7 @@ def test_a_state_is_written_as_soon_as_the_last_is_a_second_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 0.0
-    monkeypatch.setattr("aceirl.runs.time.monotonic", lambda: clock)
+    monkeypatch.setattr("aceirl.runs.folder.time.monotonic", lambda: clock)
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
     turns = run.resume(task.environment, task.expert)
@@ -153,7 +153,7 @@ def test_a_state_never_stands_for_records_that_could_not_be_written(
     undisturbed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, task, full = Run.create(tmp_path / "run", SETTINGS, SOURCE), open_task(SOURCE), list[Full]()
-    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 1e9)
+    monkeypatch.setattr("aceirl.runs.folder.SAVE_EVERY", 1e9)
     append = Run._append
 
     def appended(self: Run, record: Record, file: Any) -> Any:
@@ -183,10 +183,11 @@ def test_a_run_that_was_interrupted_says_when_its_regret_was_measured(tmp_path: 
     result = load(run.path)
     assert result.regret == measured[3]
     assert f"regret {measured[3]:.3f}" in repr(result)
-    assert outcome(run)["regret"] == measured[3]
-    assert f"loses {measured[3]:.1%}" in in_words(run)
-    assert "(measured after 160 steps by the true reward" in in_words(run)
-    figures = draw(run)
+    assert result.to_json()["regret"] == measured[3]
+    said = "\n".join(result.sentences)
+    assert f"loses {measured[3]:.1%}" in said
+    assert "(measured after 160 steps by the true reward" in said
+    figures = result.draw()
     assert any(path.stem == "learning" for path in figures)
 
 
@@ -233,7 +234,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
         (CONFIGURATION, '{"format": 99}', r"format 99"),
         (
             CONFIGURATION,
-            '{"format": 4, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
+            '{"format": 5, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
             r"delta.*got 3",
         ),
         (STATE, "not an archive", r"state\.npz cannot be read"),
@@ -287,7 +288,7 @@ def test_an_expert_who_fails_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aceirl.runs.SAVE_EVERY", 0.0)
+    monkeypatch.setattr("aceirl.runs.folder.SAVE_EVERY", 0.0)
     run = Run.create(tmp_path / "run", SETTINGS, SOURCE)
     task = open_task(SOURCE)
     turns = run.resume(task.environment, task.expert)

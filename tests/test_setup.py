@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from aceirl.cli import app
 from aceirl.envs import ENVIRONMENTS
-from aceirl.sources import offered, read_parameters
+from aceirl.experts.tasks import offered, read_parameters
+from aceirl.web.history import Accuracy
 from aceirl.web.people import People
 from aceirl.web.security import Reach
 from aceirl.web.server import application
-from aceirl.web.session import Accuracy
 from aceirl.web.setup import SetUp
 
 PORT, TOKEN = 8472, "s" * 32

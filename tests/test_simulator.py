@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import SEEDS, mdps, policies, random_mdp, random_policy
 
-from aceirl.belief import Belief, Plan
-from aceirl.counts import Counts
 from aceirl.envs import make
 from aceirl.envs.simulator import WALKED_EPISODES, Simulator
 from aceirl.errors import AnswerError, InputError
 from aceirl.experts import FunctionExpert, PolicyExpert
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.irl.belief import Belief, Plan
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.protocols import BatchedEnvironment, GenerativeModel, Moves, Question
-from aceirl.settings import Settings
 from studies.collecting import collected
 
 COLUMNS = ("step", "state", "action", "successor", "count")
@@ -60,7 +60,7 @@ def walked(mdp: MDP, policy: FloatArray, episodes: int, rng: np.random.Generator
         starts[state] += 1
         for h in range(mdp.horizon):
             action = int(rng.choice(mdp.n_actions, p=policy[h, state]))
-            successor = simulator.step(action)
+            successor, _ = simulator.step(action)
             path.append((h, state, action, successor))
             state = successor
     step, state_, action_, successor_ = np.array(path).T
@@ -136,21 +136,21 @@ def test_episodes_deviate_from_watched_actions_when_they_should(episodes: int) -
     rng = np.random.default_rng(8)
     mdp = random_mdp(rng, (4, 4, 2), sparsity=0.3)
     policy = random_policy(rng, mdp.shape)
-    watched = rng.integers(-1, 2, size=mdp.shape[:2])
-    watched[0] = np.maximum(watched[0], 0)
+    reference = rng.integers(-1, 2, size=mdp.shape[:2])
+    reference[0] = np.maximum(reference[0], 0)
     P = oracles.unrolled(mdp)[0]
     law, following = np.zeros(5), mdp.initial.copy()
     for h in range(4):
-        law[h] += following[watched[h] < 0].sum()
-        following[watched[h] < 0] = 0.0
-        kept = following[:, None] * policy[h] * (np.arange(2) == watched[h][:, None])
+        law[h] += following[reference[h] < 0].sum()
+        following[reference[h] < 0] = 0.0
+        kept = following[:, None] * policy[h] * (np.arange(2) == reference[h][:, None])
         law[h + 1] += following.sum() - kept.sum()
         following = np.einsum("sa,sat->t", kept, P[h])
     law[4] += following.sum()
     simulator = Simulator(mdp)
     total = np.zeros(5, dtype=np.int64)
     for _ in range(20_000 // episodes):
-        first = simulator.rollout(policy, episodes, rng, watched).first_deviations
+        first = simulator.rollout(policy, episodes, rng, reference).first_deviations
         assert first is not None
         total += first
     assert total.sum() == 20_000
@@ -418,8 +418,8 @@ def test_samples_need_a_generative_model(mdp: MDP) -> None:
         def reset(self, rng: np.random.Generator) -> int:
             return 0
 
-        def step(self, action: int) -> int:
-            return 0
+        def step(self, action: int) -> tuple[int, bool]:
+            return 0, False
 
     plan = Plan(allocation=np.ones(mdp.shape, dtype=np.int64))
     with pytest.raises(InputError, match="generative model"):

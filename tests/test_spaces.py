@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import SEEDS, mdps, random_mdp, random_policy
 
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.errors import InputError
 from aceirl.irl import FeasiblePoint, MaxMargin
-from aceirl.mdp import MDP, FloatArray, IntArray, steps_left
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_left
 from aceirl.rewards import (
     SPACES,
     AnyReward,
     AutoReward,
+    DesignMatrix,
     FeatureReward,
-    RewardMap,
     RewardSpace,
     StateActionReward,
     StateReward,
@@ -56,7 +56,7 @@ def ending(rng: np.random.Generator, shape: tuple[int, int, int], ends: int, *, 
     return MDP.from_dense(P[0] if stationary else P, initial=initial, horizon=shape[0])
 
 
-def by_hand(space: RewardSpace, over: RewardMap, mdp: MDP, terminal: IntArray, theta: FloatArray) -> FloatArray:
+def by_hand(space: RewardSpace, design: DesignMatrix, mdp: MDP, terminal: IntArray, theta: FloatArray) -> FloatArray:
     """`r [H, S, A]` as the spaces are defined, entry by entry."""
     P, _ = oracles.unrolled(mdp)
     table = np.zeros(mdp.shape)
@@ -67,7 +67,7 @@ def by_hand(space: RewardSpace, over: RewardMap, mdp: MDP, terminal: IntArray, t
         if isinstance(space, StateReward):
             return float(theta[s])
         if isinstance(space, StateActionReward):
-            of = (over.states == s) & (over.actions == (-1 if s in terminal else a))
+            of = (design.states == s) & (design.actions == (-1 if s in terminal else a))
             return float(theta[np.flatnonzero(of)[0]])
         assert isinstance(space, FeatureReward)
         features = space.features[s] if space.features.ndim == 2 else space.features[s, a]
@@ -88,13 +88,13 @@ def test_a_table_is_what_the_definition_says_entry_by_entry(
     drawn: tuple[MDP, IntArray, RewardSpace, np.random.Generator],
 ) -> None:
     mdp, terminal, space, rng = drawn
-    over = space.over(mdp, terminal)
-    theta = rng.normal(size=over.n_parameters)
-    expected = by_hand(space, over, mdp, terminal, theta)
-    np.testing.assert_allclose(over.table(theta), expected, rtol=1e-9, atol=1e-12)
-    assert over.name == space.name
-    assert over.hurries == (len(terminal) > 0 and not isinstance(space, AnyReward))
-    assert len(over.states) == len(over.actions) == over.n_parameters
+    design = space.design_matrix(mdp, terminal)
+    theta = rng.normal(size=design.n_parameters)
+    expected = by_hand(space, design, mdp, terminal, theta)
+    np.testing.assert_allclose(design.table(theta), expected, rtol=1e-9, atol=1e-12)
+    assert design.name == space.name
+    assert design.has_step_cost == (len(terminal) > 0 and not isinstance(space, AnyReward))
+    assert len(design.states) == len(design.actions) == design.n_parameters
 
 
 @given(laid())
@@ -102,16 +102,16 @@ def test_tables_are_linear_and_the_adjoint_is_the_adjoint(
     drawn: tuple[MDP, IntArray, RewardSpace, np.random.Generator],
 ) -> None:
     mdp, terminal, space, rng = drawn
-    over = space.over(mdp, terminal)
-    first, second = rng.normal(size=(2, over.n_parameters))
-    together = over.table(2.0 * first - 3.0 * second)
-    np.testing.assert_allclose(together, 2.0 * over.table(first) - 3.0 * over.table(second), rtol=1e-9, atol=1e-12)
+    design = space.design_matrix(mdp, terminal)
+    first, second = rng.normal(size=(2, design.n_parameters))
+    together = design.table(2.0 * first - 3.0 * second)
+    np.testing.assert_allclose(together, 2.0 * design.table(first) - 3.0 * design.table(second), rtol=1e-9, atol=1e-12)
     weights = rng.normal(size=mdp.shape)
-    pulled = over.adjoint(weights)
+    pulled = design.adjoint(weights)
     assert pulled.shape == first.shape
-    scale = np.abs(over.table(first)).sum() + 1
-    assert np.vdot(over.table(first), weights) == pytest.approx(float(first @ pulled), rel=1e-9, abs=1e-12 * scale)
-    assert not over.table(np.zeros(over.n_parameters)).any()
+    scale = np.abs(design.table(first)).sum() + 1
+    assert np.vdot(design.table(first), weights) == pytest.approx(float(first @ pulled), rel=1e-9, abs=1e-12 * scale)
+    assert not design.table(np.zeros(design.n_parameters)).any()
 
 
 @given(laid())
@@ -119,13 +119,13 @@ def test_one_step_stands_for_all_where_rewards_do_not_depend_on_it(
     drawn: tuple[MDP, IntArray, RewardSpace, np.random.Generator],
 ) -> None:
     mdp, terminal, space, rng = drawn
-    over = space.over(mdp, terminal)
-    several = rng.normal(size=(3, over.n_parameters))
-    steps = over.steps(several)
+    design = space.design_matrix(mdp, terminal)
+    several = rng.normal(size=(3, design.n_parameters))
+    steps = design.steps(several)
     alike = not isinstance(space, AnyReward) and (mdp.stationary or not len(terminal))
     assert steps.shape == (3, 1 if alike else mdp.horizon, *mdp.shape[1:])
     for theta, step in zip(several, steps, strict=True):
-        np.testing.assert_allclose(np.broadcast_to(step, mdp.shape), over.table(theta), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(np.broadcast_to(step, mdp.shape), design.table(theta), rtol=1e-12, atol=1e-14)
 
 
 @given(laid())
@@ -133,13 +133,13 @@ def test_what_is_paid_is_the_table_without_what_ends_bring_and_without_hurry(
     drawn: tuple[MDP, IntArray, RewardSpace, np.random.Generator],
 ) -> None:
     mdp, terminal, space, rng = drawn
-    over = space.over(mdp, terminal)
-    theta = rng.normal(size=over.n_parameters)
-    paid = over.paid(theta)
-    without_ends = space.over(mdp, np.zeros(0, dtype=np.int64))
+    design = space.design_matrix(mdp, terminal)
+    theta = rng.normal(size=design.n_parameters)
+    paid = design.paid(theta)
+    without_ends = space.design_matrix(mdp, np.zeros(0, dtype=np.int64))
     acting = np.setdiff1d(np.arange(mdp.n_states), terminal)
     if isinstance(space, StateActionReward):
-        for k, (state, action) in enumerate(zip(over.states, over.actions, strict=True)):
+        for k, (state, action) in enumerate(zip(design.states, design.actions, strict=True)):
             if state >= 0:
                 np.testing.assert_allclose(paid[state] if action < 0 else paid[state, action], theta[k])
     else:
@@ -157,9 +157,9 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step_after(
     mdp = ending(rng, (3, 4, 2), 2, stationary=stationary)
     terminal = np.array([2, 3])
     space = space_of(name, mdp, rng)
-    over = space.over(mdp, terminal)
-    theta = rng.normal(size=over.n_parameters)
-    payment, hurry = over.paid(theta), float(theta[-1])
+    design = space.design_matrix(mdp, terminal)
+    theta = rng.normal(size=design.n_parameters)
+    payment, hurry = design.paid(theta), float(theta[-1])
     policy = random_policy(rng, mdp.shape)
     P, _ = oracles.unrolled(mdp)
     expected = 0.0
@@ -172,7 +172,7 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step_after(
                 earned += hurry if here in terminal else payment[here, a]
                 earned += payment[there, 0] if there in terminal and here not in terminal else 0.0
             expected += chance * earned
-    value = float(mdp.initial @ evaluate(mdp, over.table(theta), policy)[1][0])
+    value = float(mdp.initial @ evaluate(mdp, design.table(theta), policy)[1][0])
     assert value == pytest.approx(expected, rel=1e-9)
 
 
@@ -180,11 +180,11 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step_after(
 def test_hurry_is_what_each_step_before_the_end_costs_up_to_a_constant(seed: int, name: str, stationary: bool) -> None:
     rng = np.random.default_rng(seed)
     mdp = ending(rng, (4, 5, 3), 2, stationary=stationary)
-    over = space_of(name, mdp, rng).over(mdp, np.array([3, 4]))
-    theta = rng.normal(size=over.n_parameters)
+    design = space_of(name, mdp, rng).design_matrix(mdp, np.array([3, 4]))
+    theta = rng.normal(size=design.n_parameters)
     hurry, patient = float(theta[-1]), np.append(theta[:-1], 0.0)
-    costly = over.table(patient) - np.where(np.arange(5) < 3, hurry, 0.0)[:, None]
-    hurrying, _ = optimal_values(mdp, over.table(theta))
+    costly = design.table(patient) - np.where(np.arange(5) < 3, hurry, 0.0)[:, None]
+    hurrying, _ = optimal_values(mdp, design.table(theta))
     paying, _ = optimal_values(mdp, costly)
     np.testing.assert_allclose(hurrying - hurry * steps_left(4)[:, None, None], paying, rtol=1e-9, atol=1e-9)
 
@@ -194,7 +194,7 @@ def test_each_space_has_all_rewards_of_the_smaller_ones(seed: int, stationary: b
     assert list(SPACES) == ["state", "state-action", "any"]
     rng = np.random.default_rng(seed)
     mdp = ending(rng, (3, 5, 2), 2, stationary=stationary)
-    maps = [SPACES[name]().over(mdp, np.array([3, 4])) for name in SPACES]
+    maps = [SPACES[name]().design_matrix(mdp, np.array([3, 4])) for name in SPACES]
     for smaller, larger in pairwise(maps):
         assert smaller.n_parameters < larger.n_parameters
         wanted = smaller.table(rng.normal(size=smaller.n_parameters)).ravel()
@@ -211,16 +211,16 @@ def test_features_of_the_wrong_shape_are_refused(shape: tuple[int, ...], named: 
     mdp = random_mdp(np.random.default_rng(0), (2, 3, 2))
     nowhere = np.zeros(0, dtype=np.int64)
     with pytest.raises(InputError, match=named):
-        FeatureReward(np.zeros(shape)).over(mdp, nowhere)
+        FeatureReward(np.zeros(shape)).design_matrix(mdp, nowhere)
     for wrong in (np.nan, np.inf):
         with pytest.raises(InputError, match="finite"):
-            FeatureReward(np.full((3, 2), wrong)).over(mdp, nowhere)
+            FeatureReward(np.full((3, 2), wrong)).design_matrix(mdp, nowhere)
 
 
 def test_auto_has_no_map_and_algorithms_that_know_tables_only_refuse_a_space() -> None:
     mdp = random_mdp(np.random.default_rng(0), (2, 3, 2))
     with pytest.raises(InputError, match="auto"):
-        AutoReward().over(mdp, np.zeros(0, dtype=np.int64))
+        AutoReward().design_matrix(mdp, np.zeros(0, dtype=np.int64))
     estimate = Estimate.of(Counts.empty(mdp.shape), kind=ExpertKind(), delta=0.1, initial=mdp.initial)
     for algorithm in (FeasiblePoint(), MaxMargin()):
         assert algorithm(estimate, 1.0, {}, AnyReward()).reward.shape == mdp.shape

@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 from estimates import explained, growing, observed, places, with_known_dynamics
 
-from aceirl.counts import Counts, Estimate, ExpertKind
+from aceirl.data.preferences import Preference
 from aceirl.envs import Problem, make
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
-from aceirl.mdp import FloatArray
-from aceirl.preferences import Preference
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 from aceirl.rewards import FeatureReward, RewardSpace, StateActionReward, StateReward
 
 
 def fit_of(estimate: Estimate, space: RewardSpace | None = None) -> SparseFit:
     space = space or StateReward()
-    return SparseFit(Likelihood(estimate), space.over(estimate.mdp, estimate.over), PENALTY)
+    return SparseFit(Likelihood(estimate), space.design_matrix(estimate.mdp, estimate.terminal_states), PENALTY)
 
 
 def total(fit: SparseFit, theta: FloatArray) -> float:
     """The cost at the likeliest error rate."""
-    return fit.likelihood.loss(fit.over.steps(theta)) + PENALTY * np.count_nonzero(theta)
+    return fit.likelihood.loss(fit.design.steps(theta)) + PENALTY * np.count_nonzero(theta)
 
 
 def least_cost(fit: SparseFit) -> float:
     """Over all parameters of one or two places, of all sizes and signs."""
-    n, values = fit.over.n_parameters, [sign * size for size in SIZES for sign in (1.0, -1.0)]
+    n, values = fit.design.n_parameters, [sign * size for size in SIZES for sign in (1.0, -1.0)]
     candidates = [sign * np.eye(n)[k] for k in range(n) for sign in (1.0, -1.0)]
     for (i, j), (first, second) in itertools.product(
         itertools.combinations(range(n), 2), itertools.product(values, values)
@@ -245,8 +245,8 @@ def test_the_space_one_asks_for_is_the_space_one_gets() -> None:
         recovered = SparseLikelihood()(estimate, 3.0, None, space)
         assert recovered.explanation is not None
         assert recovered.explanation.space == space.name
-        over = space.over(estimate.mdp, estimate.over)
-        table = over.table(recovered.explanation.theta)
+        design = space.design_matrix(estimate.mdp, estimate.terminal_states)
+        table = design.table(recovered.explanation.theta)
         low, high = min(0.0, table.min()), max(0.0, table.max())
         np.testing.assert_allclose(recovered.reward, 3.0 * (table - low) / (high - low), atol=1e-12)
         assert set(recovered.parameters) == {f"theta.{space.name}"}
@@ -259,7 +259,7 @@ def test_a_larger_penalty_never_leaves_more_parameters_on_the_same_answers() -> 
     for penalty in (0.5, 4.0, 40.0):
         recovered = SparseLikelihood(penalty)(estimate, 1.0, None, StateReward())
         assert recovered.explanation is not None
-        sizes.append(np.count_nonzero(recovered.explanation.likeliest))
+        sizes.append(np.count_nonzero(recovered.explanation.map_estimate))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
 
@@ -275,14 +275,14 @@ def test_features_that_cancel_out_over_what_was_visited_are_tried_all_the_same()
     seen = Counts.of_moves(moves, (2, 3, 2)).with_answers(answers)
     estimate = Estimate.of(seen, kind=ExpertKind(), delta=0.1)
     side = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    np.testing.assert_array_equal(explained(estimate, FeatureReward(side)).likeliest, [1.0, 0.0])
+    np.testing.assert_array_equal(explained(estimate, FeatureReward(side)).map_estimate, [1.0, 0.0])
 
 
 def test_where_nothing_was_visited_there_is_a_reward_all_the_same() -> None:
     nothing = Estimate.of(Counts.empty((2, 3, 2)), kind=ExpertKind(), delta=0.1)
     for space in (StateReward(), StateActionReward()):
         seen = explained(nothing, space)
-        assert np.abs(seen.theta).max() == np.abs(seen.likeliest).max() == 1
+        assert np.abs(seen.theta).max() == np.abs(seen.map_estimate).max() == 1
         assert not seen.explains
 
 
@@ -297,15 +297,15 @@ def test_where_only_hurry_was_ever_paid_for_there_is_no_goal_to_pair_it_with() -
     estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[1], preferences=(shorter,))
     found = SparseLikelihood()(estimate, 1.0, None, FeatureReward(np.array([[0.0], [0.0], [1.0]]))).explanation
     assert found is not None
-    np.testing.assert_array_equal(found.likeliest, [0.0, 1.0])
+    np.testing.assert_array_equal(found.map_estimate, [0.0, 1.0])
 
 
 def test_what_rewards_have_in_common_changes_no_cost_and_no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an end and hurry: blocks as the search makes them, of rewards with one hurry and with several."""
+    """With an end and a step cost: blocks as the search makes them, of rewards with one hurry and with several."""
     counts = observed(make("gridworld", 0), "uniform", 200, 0).counts
     estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, terminal=[counts.shape[1] - 1])
     rng, found, fits = np.random.default_rng(0), list[FloatArray](), list[FloatArray]()
-    n = fit_of(estimate).over.n_parameters
+    n = fit_of(estimate).design.n_parameters
     thetas = np.repeat(rng.choice([0.0, 0.0, 1.0, -0.25], size=(1, n)), 40, axis=0)
     thetas[np.arange(40), rng.integers(n - 1, size=40)] = 0.5
     thetas[:, -1] = rng.choice([0.0, 0.1, 1.0], size=40)

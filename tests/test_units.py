@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from strategies import random_mdp
 
-from aceirl.bounds import plausible_policies
-from aceirl.counts import Counts, Estimate, ExpertKind
-from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS, FeasiblePoint
-from aceirl.loop import learn
-from aceirl.mdp import MDP, FloatArray
-from aceirl.planner import Episodes, PolicySet, solve_constrained, solve_saddle
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.bounds import plausible_policies
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray
+from aceirl.models.tabular.planner import Episodes, PolicySet, solve_constrained, solve_saddle
 from aceirl.rewards import (
-    FeasibleParameters,
     FeasibleRewardSet,
     FeatureReward,
     Norm,
@@ -32,15 +33,15 @@ from aceirl.rewards import (
     expert_loss,
     extreme,
     interval,
-    least_excess,
+    intervals,
+    largest_parameters,
     least_slack,
     matched_loss,
+    normalised_intervals,
     project,
     recall,
     sample,
 )
-from aceirl.settings import Settings
-from aceirl.turns import Turn
 
 LOOP_UNITS = (1e-10, 1e-5, 1e6)
 UNITS = (1e-12, 1e-10, 1e-7, 1e-5, 1e-3, 1e6, 1e12)
@@ -226,33 +227,34 @@ def test_parameters_and_features_have_units_too(unit: float) -> None:
     features = rng.random((4, 3))
     expert = optimal_values(mdp, np.broadcast_to((features @ [1.0, 0.0, 0.5])[:, None], mdp.shape).copy())[0]
     direction, target = rng.normal(size=3), rng.uniform(-1, 1, 3)
-    one = FeasibleParameters.of_problem(mdp, expert.argmax(axis=2), FeatureReward(features))
-    drawn = one.sample(np.random.default_rng(6), 3)
+    actions = expert.argmax(axis=2)
+    one = FeasibleRewardSet.of_problem(mdp, actions, space=FeatureReward(features))
+    drawn = sample(one, np.random.default_rng(6), 3)
     for other, of_theta, of_reward in (
-        (one.restricted(-unit, unit), unit, unit),
-        (FeasibleParameters.of_problem(mdp, expert.argmax(axis=2), FeatureReward(unit * features)), 1.0, unit),
+        (FeasibleRewardSet.of_problem(mdp, actions, unit, FeatureReward(features)), unit, unit),
+        (FeasibleRewardSet.of_problem(mdp, actions, space=FeatureReward(unit * features)), 1.0, unit),
     ):
-        assert other.contains(of_theta * np.array([1.0, 0.0, 0.5]))
-        assert not other.contains(of_theta * np.array([-1.0, 0.0, -0.5]))
-        close(other.furthest(1e-8 * direction).theta, one.furthest(direction).theta, of_theta)
-        close(other.nearest(of_theta * target).value, one.nearest(target).value, of_theta)
-        close(other.intervals(), one.intervals(), of_theta)
-        close(other.normalised_intervals(), one.normalised_intervals(), 1.0)
-        close(other.sample(np.random.default_rng(6), 3), drawn, of_theta, 1e-4)
+        assert contains(other, of_theta * np.array([1.0, 0.0, 0.5]))
+        assert not contains(other, of_theta * np.array([-1.0, 0.0, -0.5]))
+        close(extreme(other, 1e-8 * direction).theta, extreme(one, direction).theta, of_theta)
+        close(project(other, of_theta * target).value, project(one, target).value, of_theta)
+        close(intervals(other), intervals(one), of_theta)
+        close(normalised_intervals(other), normalised_intervals(one), 1.0)
+        close(sample(other, np.random.default_rng(6), 3), drawn, of_theta, 1e-4)
         strict = one.restricted(0.5, [0.6, 1.0, 1.0])
         erring = other.restricted(0.5 * of_theta, of_theta * np.array([0.6, 1.0, 1.0]))
-        close(least_excess(erring), least_excess(strict), of_reward)
-        assert other.largest() == one.largest()
+        close(least_slack(erring), least_slack(strict), of_reward)
+        assert largest_parameters(other) == largest_parameters(one)
 
 
 def test_the_same_answers_are_in_conflict_whatever_the_units_of_features() -> None:
     other = make("random-mdp", 0)
     features = np.eye(other.mdp.n_states)
-    expected = conflict(FeasibleParameters.of_problem(other.mdp, other.expert, StateReward()))
+    expected = conflict(FeasibleRewardSet.of_problem(other.mdp, other.expert, space=StateReward()))
     assert len(expected) > 1
     for unit in (1e-9, 1e6):
         space = FeatureReward(unit * features)
-        assert conflict(FeasibleParameters.of_problem(other.mdp, other.expert, space)) == expected
+        assert conflict(FeasibleRewardSet.of_problem(other.mdp, other.expert, space=space)) == expected
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -1,9 +1,9 @@
 """
-FrozenLake: the goal in words
-=============================
+FrozenLake: what the answers tell
+=================================
 
-The learner sees observations and the expert's answers, and never a reward. It says what the expert wants, how many
-answers that explains, and what the answers leave open.
+The learner sees observations and the expert's answers, and never a reward. It says what the expert wants if the answers
+tell that. Eleven answers on slippery ice do not: the reward pays for the flag, and other wishes predict them as well.
 """
 
 import gymnasium

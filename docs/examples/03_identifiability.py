@@ -7,13 +7,15 @@ is 1 and the smallest is 0. Then each place has an interval of values that expla
 step the 3×3 grid is determined completely. With an expert who is known only on the last step, hardly anything is.
 """
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 from aceirl import make, rewards
 
 problem = make("gridworld", seed=0)
-exact = rewards.FeasibleParameters.of_problem(problem.mdp, problem.expert, rewards.StateReward())
+exact = rewards.FeasibleRewardSet.of_problem(problem.mdp, problem.expert, space=rewards.StateReward())
 names = problem.layout.state_names
 
 
@@ -21,9 +23,7 @@ def known_at(steps):
     """The same set, where only the answers at these steps are known."""
     policy = np.zeros_like(problem.expert)
     policy[steps] = problem.expert[steps]
-    return rewards.FeasibleParameters(
-        exact.mdp, exact.space, policy, policy.any(axis=2), exact.tolerance, exact.lower, exact.upper
-    )
+    return replace(exact, expert_policy=policy, known=policy.any(axis=2))
 
 
 cases = {
@@ -31,7 +31,7 @@ cases = {
     "answers at the last three steps": known_at(slice(7, 10)),
     "answers at the last step": known_at(slice(9, 10)),
 }
-intervals = {name: case.normalised_intervals() for name, case in cases.items()}
+intervals = {name: rewards.normalised_intervals(case) for name, case in cases.items()}
 for name, found in intervals.items():
     print(f"{name}: {int((np.ptp(found, axis=1) <= 0.1).sum())} of 9 places are determined")
 

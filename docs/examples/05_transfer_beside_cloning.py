@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from aceirl import ActiveIRL, Truth, make
-from aceirl.transfer import KnownProcess
+from aceirl.learner.transfer import KnownProcess
 
 home = make("four-paths", seed=0)
 elsewhere = make("four-paths", seed=3)  # other dynamics

@@ -2,14 +2,14 @@
 An expert who errs
 ==================
 
-One answer in seven is any action at random. The likelihood weighs such errors, so the goal is still found, and the
-words say how many answers it does not explain.
+One answer in seven is any action at random. The likelihood weighs such errors, so the reward is still found. The words
+name no goal: a wish that leaves more than 3 % of the answers unexplained has not explained the expert.
 """
 
 import numpy as np
 
 from aceirl import ActiveIRL, FunctionExpert, Simulator, make
-from aceirl.show import maps
+from aceirl.explain import maps
 
 problem = make("gridworld", seed=0)
 best = problem.expert.argmax(axis=2)

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from aceirl import make
-from aceirl.planner import Episodes, solve_saddle
+from aceirl.models.tabular.planner import Episodes, solve_saddle
 
 mdp = make("four-paths", seed=0).mdp
 visits = np.ones((mdp.n_states, mdp.n_actions))  # each row was tried once

@@ -9,7 +9,7 @@ and says which places it leaves open and what to record next.
 import numpy as np
 
 from aceirl import ActiveIRL, make
-from aceirl.show import maps
+from aceirl.explain import maps
 
 problem = make("gridworld", seed=0)
 rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from aceirl import ActiveIRL, make
-from aceirl.show.plots import strategy_colour
+from aceirl.explain.plots import strategy_colour
 
 strategies, seeds, grid = ("random", "greedy", "ace", "guided"), range(5), np.arange(500, 10_001, 500)
 curves = {}

@@ -9,8 +9,8 @@ has no `policy` certificate, because there is no one answer to follow, but the r
 import numpy as np
 
 from aceirl import ActiveIRL, PolicyExpert, Simulator, make
-from aceirl.dynamic_programming import optimal_values
-from aceirl.show import maps
+from aceirl.explain import maps
+from aceirl.models.tabular.dynamic_programming import optimal_values
 
 problem = make("gridworld", seed=0)
 q = optimal_values(problem.mdp, problem.reward)[0]

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from aceirl import make, rewards
-from aceirl.outputs import shaped
+from aceirl.learner.outputs import shaped
 
 problem = make("gridworld", seed=0)
 rng = np.random.default_rng(0)

@@ -13,11 +13,10 @@ from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 
-from aceirl.arena.analysis import Results
-from aceirl.arena.entries import entries_of
-from aceirl.experiments.analysis import mean_curve
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, sweep
+from aceirl.bench.arena import ArenaResults, entries_of
+from aceirl.bench.statistics import mean_curve
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, sweep
 
 methods = ("guided", "pac-eig", "ace", "random", "cloning")
 entries = entries_of(",".join(methods), "rooms", None, seeds=4)
@@ -25,7 +24,7 @@ with TemporaryDirectory() as folder:
     store = Store(Path(folder))
     for _ in sweep(entries.cells, store, Here()):
         pass
-    results = Results.read(entries.cells, store)
+    results = ArenaResults.read(entries.cells, store)
 
 for method in methods:
     print(f"{method:8} {results.summary('rooms', method, 'transfer', 'samples')} samples")

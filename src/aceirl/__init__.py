@@ -8,20 +8,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aceirl.belief import Belief as Belief
-    from aceirl.belief import Plan as Plan
     from aceirl.certificates import Certificate as Certificate
-    from aceirl.collect import Answers as Answers
-    from aceirl.collect import Reply as Reply
-    from aceirl.counts import Counts as Counts
-    from aceirl.counts import Estimate as Estimate
-    from aceirl.counts import ExpertKind as ExpertKind
-    from aceirl.engine import Engine as Engine
     from aceirl.envs import Problem as Problem
     from aceirl.envs import make as make
     from aceirl.envs.description import EnvironmentDescription as EnvironmentDescription
     from aceirl.envs.description import MapCell as MapCell
-    from aceirl.envs.discretise import Bins as Bins
     from aceirl.envs.gymnasium import GymEnvironment as GymEnvironment
     from aceirl.envs.simulator import Simulator as Simulator
     from aceirl.envs.vector import GymVectorEnvironment as GymVectorEnvironment
@@ -31,61 +22,74 @@ if TYPE_CHECKING:
     from aceirl.experts import FunctionExpert as FunctionExpert
     from aceirl.experts import PolicyExpert as PolicyExpert
     from aceirl.explore import Strategy as Strategy
-    from aceirl.learner import ActiveIRL as ActiveIRL
-    from aceirl.learner import Result as Result
-    from aceirl.learner import load as load
-    from aceirl.loop import learn as learn
-    from aceirl.mdp import MDP as MDP
-    from aceirl.metrics import Truth as Truth
-    from aceirl.metrics import samples_to_threshold as samples_to_threshold
+    from aceirl.irl.belief import Belief as Belief
+    from aceirl.irl.belief import Plan as Plan
+    from aceirl.learner.collect import Answers as Answers
+    from aceirl.learner.collect import Reply as Reply
+    from aceirl.learner.engine import Engine as Engine
+    from aceirl.learner.loop import learn as learn
+    from aceirl.learner.settings import Settings as Settings
+    from aceirl.learner.turns import Record as Record
+    from aceirl.learner.turns import RunState as RunState
+    from aceirl.learner.turns import Turn as Turn
+    from aceirl.models.tabular.bins import Bins as Bins
+    from aceirl.models.tabular.counts import Counts as Counts
+    from aceirl.models.tabular.counts import Estimate as Estimate
+    from aceirl.models.tabular.counts import ExpertKind as ExpertKind
+    from aceirl.models.tabular.mdp import MDP as MDP
+    from aceirl.models.tabular.metrics import Truth as Truth
+    from aceirl.models.tabular.metrics import samples_to_threshold as samples_to_threshold
     from aceirl.protocols import Question as Question
     from aceirl.rewards import FeasibleRewardSet as FeasibleRewardSet
     from aceirl.rewards import Recovered as Recovered
     from aceirl.runs import Run as Run
-    from aceirl.settings import Settings as Settings
-    from aceirl.turns import Record as Record
-    from aceirl.turns import RunState as RunState
-    from aceirl.turns import Turn as Turn
+    from aceirl.runs.api import ActiveIRL as ActiveIRL
+    from aceirl.runs.estimating import EstimatedReward as EstimatedReward
+    from aceirl.runs.estimating import estimate as estimate
+    from aceirl.runs.result import Result as Result
+    from aceirl.runs.result import load as load
 
 _HOMES = {
-    "ActiveIRL": "learner",
+    "ActiveIRL": "runs.api",
     "AnswerError": "errors",
-    "Answers": "collect",
-    "Belief": "belief",
-    "Bins": "envs.discretise",
+    "Answers": "learner.collect",
+    "Belief": "irl.belief",
+    "Bins": "models.tabular.bins",
     "Certificate": "certificates",
-    "Counts": "counts",
+    "Counts": "models.tabular.counts",
     "Demonstration": "experts",
-    "Engine": "engine",
+    "Engine": "learner.engine",
     "EnvironmentDescription": "envs.description",
-    "Estimate": "counts",
-    "ExpertKind": "counts",
+    "Estimate": "models.tabular.counts",
+    "EstimatedReward": "runs.estimating",
+    "ExpertKind": "models.tabular.counts",
     "FeasibleRewardSet": "rewards",
     "FunctionExpert": "experts",
     "GymEnvironment": "envs.gymnasium",
     "GymVectorEnvironment": "envs.vector",
     "InputError": "errors",
-    "MDP": "mdp",
+    "MDP": "models.tabular.mdp",
     "MapCell": "envs.description",
-    "Plan": "belief",
+    "Plan": "irl.belief",
     "PolicyExpert": "experts",
     "Problem": "envs",
     "Question": "protocols",
-    "Record": "turns",
+    "Record": "learner.turns",
     "Recovered": "rewards",
-    "Reply": "collect",
-    "Result": "learner",
+    "Reply": "learner.collect",
+    "Result": "runs.result",
     "Run": "runs",
-    "RunState": "turns",
-    "Settings": "settings",
+    "RunState": "learner.turns",
+    "Settings": "learner.settings",
     "Simulator": "envs.simulator",
     "Strategy": "explore",
-    "Truth": "metrics",
-    "Turn": "turns",
-    "learn": "loop",
-    "load": "learner",
+    "Truth": "models.tabular.metrics",
+    "Turn": "learner.turns",
+    "estimate": "runs.estimating",
+    "learn": "learner.loop",
+    "load": "runs.result",
     "make": "envs",
-    "samples_to_threshold": "metrics",
+    "samples_to_threshold": "models.tabular.metrics",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names are the keys above
@@ -106,4 +110,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__all__)

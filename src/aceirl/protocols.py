@@ -1,4 +1,8 @@
-"""What the learner may touch: an environment to act in and an expert to ask. Neither shows its insides."""
+"""What the learner works with: an environment to act in, an expert to ask, and a model that learns from both.
+
+Environments and experts speak of observations. What a model makes of an observation is its own affair: a table numbers
+it (`models/tabular/encoder.py`), another model may take it as it is.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,19 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from aceirl.data.arrays import BoolArray, FloatArray, IntArray, Move
+from aceirl.data.dataset import Dataset, Totals
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Observed transitions with multiplicities: `count[i]` times `(step, state, action)[i]` led to `successor[i]`.
+    """The bulk form of trajectories, as batched roll-outs return them: transitions with multiplicities.
+
+    `count[i]` times `(step, state, action)[i]` led to `successor[i]`.
 
     All fields are flat integer arrays of one length; `starts [S]` counts the states in which episodes began. If known
-    expert actions were watched, `first_deviations [H+1]` counts the episodes that first deviated from them before step
+    expert actions were the reference, `first_deviations [H+1]` counts episodes that first deviated before step
     `h`, or never (the last entry).
     """
 
@@ -30,37 +37,76 @@ class Moves:
     first_deviations: IntArray | None = None
 
 
+Seen = tuple[Any, bool]
+"""An observation, and whether the episode is over with it."""
+
+
 class Environment(Protocol):
-    """An episodic environment with `n_states` states, `n_actions` actions and episodes of `horizon` steps.
+    """An episodic environment with `n_actions` actions and episodes of at most `horizon` steps."""
+
+    @property
+    def n_actions(self) -> int: ...
+    @property
+    def horizon(self) -> int: ...
+
+    def reset(self, rng: np.random.Generator) -> Any:
+        """Begin an episode, with this generator as its only source of randomness, and return the observation."""
+
+    def step(self, action: int) -> Seen:
+        """Take an action; the observation it led to, and whether the episode is over with it."""
+
+
+class NumberedEnvironment(Environment, Protocol):
+    """An environment whose observations are the numbers of its `n_states` states.
 
     `initial` is the start distribution `[S]` if the learner is told it, else None (it is then estimated from resets).
+    One whose episodes can be over before the horizon has a set `terminal` of states, as far as it knows them.
     """
 
     @property
     def n_states(self) -> int: ...
     @property
-    def n_actions(self) -> int: ...
-    @property
-    def horizon(self) -> int: ...
-    @property
     def initial(self) -> FloatArray | None: ...
 
-    def reset(self, rng: np.random.Generator) -> int:
-        """Begin an episode, with this generator as its only source of randomness, and return the state."""
 
-    def step(self, action: int) -> int:
-        """Take an action and return the state it led to."""
+class Encoder(Protocol):
+    """How observations become the numbers of a table; those met so far are `0` to `n_states - 1`.
 
-
-@runtime_checkable
-class EndingEnvironment(Protocol):
-    """An environment whose episodes may be over before the horizon.
-
-    They then stay in one of the states `terminal`, those met so far, whatever is done; nobody is asked there.
+    Episodes stay in one of the states `terminal` when they are over. Where states are numbered as they are met,
+    `names` are those met, in their order, and `possible_states` is how many there can be, None if nobody can say.
     """
 
     @property
+    def n_states(self) -> int: ...
+    @property
     def terminal(self) -> frozenset[int]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def possible_states(self) -> int | None: ...
+    @property
+    def binned(self) -> bool:
+        """Whether a state may have several observations."""
+
+    def number(self, observation: Any, *, terminal: bool = False) -> int:
+        """The state's number; a new one if it was never met."""
+
+    def find(self, observation: Any) -> int | None:
+        """The state's number, or None if it was never met."""
+
+    def observation(self, state: int) -> Any:
+        """The observation that represents a state."""
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """Number the states as these names do, and forget all others. No names: start anew."""
+
+
+@runtime_checkable
+class EncodedEnvironment(Protocol):
+    """An environment that comes with the encoder of its observations, `states`."""
+
+    @property
+    def states(self) -> Encoder: ...
 
 
 @runtime_checkable
@@ -70,37 +116,21 @@ class ParallelEnvironment(Protocol):
     @property
     def num_envs(self) -> int: ...
 
-    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
-        """Begin at most `num_envs` episodes, with randomness from this generator; their states, in order."""
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[Any]:
+        """Begin at most `num_envs` episodes, with randomness from this generator; their observations, in order."""
 
-    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
-        """Take an action in each of these episodes, by number, and return the states they led to.
+    def advance(self, actions: Mapping[int, int]) -> dict[int, Seen]:
+        """Take an action in each of these episodes, by number; what it led to, and whether that is the end.
 
         All episodes are at the same step, so one that is not among them is over.
         """
 
 
 @runtime_checkable
-class GrowingEnvironment(Protocol):
-    """An environment that numbers its states as it meets them, so that `n_states` grows.
+class ObservableEnvironment(Protocol):
+    """An environment that understands its own observations and actions in the forms in which people have them.
 
-    `possible_states` is how many there can be, None if nobody can say; `names` are those met, in their order.
-    """
-
-    @property
-    def possible_states(self) -> int | None: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def recall(self, names: tuple[str, ...]) -> None:
-        """Number the states as these names do, and forget all others. No names: start anew."""
-
-
-@runtime_checkable
-class ShowingEnvironment(Protocol):
-    """An environment that can show an expert what a state looks like, and understands its own actions.
-
-    A state may stand for many observations: those that fall into one of the `binned` cells.
+    A state may have many observations: those that fall into one of the `binned` cells.
     """
 
     @property
@@ -109,12 +139,6 @@ class ShowingEnvironment(Protocol):
     def horizon(self) -> int: ...
     @property
     def binned(self) -> bool: ...
-
-    def seen(self, episode: int) -> Any:
-        """The observation that was met last in one of the episodes that are played."""
-
-    def observation(self, state: int) -> Any:
-        """The observation that stands for a state."""
 
     def key(self, observation: Any) -> Hashable:
         """The same for two observations exactly if they are one state."""
@@ -134,11 +158,11 @@ class BatchedEnvironment(Protocol):
     """An environment that can play many episodes of one policy at once."""
 
     def rollout(
-        self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None = None
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, reference: IntArray | None = None
     ) -> Moves:
         """The transitions of `episodes` independent episodes of `policy [H, S, A]`.
 
-        Known expert actions may be `watched [H, S]`: an episode deviates from them at step `h` if it is then in a state
+        Known expert actions may be the `reference [H, S]`: an episode deviates at step `h` if it is then in a state
         without one (-1), and at step `h+1` if it took another action at step `h`.
         """
 
@@ -154,21 +178,17 @@ class GenerativeModel(Protocol):
         """`allocation[h, s, a]` independent successors of each `(h, s, a)`."""
 
 
-Move = tuple[int, int, int, int]
-"""`(step, state, action, successor)`."""
-
-
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What would the expert do in `state` at `step`?
+    """What would the expert do on `observation` at `step`?
 
-    `observation` is the one that was really met there; None if the environment shows none. `walk` are the moves of the
-    episode that led there. A stochastic expert should draw its answer from `rng`, the run's own generator. If it is
-    asked `again`, it has answered for this state before.
+    `state` is what the model makes of the observation, of a table its number; `walk` are the moves of the episode that
+    led there, in the same form. A stochastic expert should draw its answer from `rng`, the run's own generator. If it
+    is asked `again`, it has answered for this state before.
     """
 
     step: int
-    state: int
+    state: Any
     walk: Sequence[Move]
     rng: np.random.Generator
     again: bool = False
@@ -204,56 +224,188 @@ class TableExpert(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class ActionBelief:
+    """What is believed of the expert on `n` observations: `probabilities [n, A]`, and where it is `known [n]` what the
+    expert does; elsewhere that is predicted, or uniform."""
+
+    probabilities: FloatArray
+    known: BoolArray
+
+    @property
+    def actions(self) -> IntArray:
+        """`[n]`: the likeliest action where the expert is known, else -1."""
+        return np.where(self.known, self.probabilities.argmax(axis=1), -1)
+
+
+class Policy(Protocol):
+    """What to do."""
+
+    def act(self, observation: Any, step: int, rng: np.random.Generator) -> int:
+        """The action on an observation at a step."""
+
+
+class RewardFunction(Protocol):
+    """What a step is worth."""
+
+    def __call__(self, observation: Any, action: int, next_observation: Any, terminal: bool, step: int) -> float: ...
+
+
+class Model(Protocol):
+    """What was learned, as a value: data in, beliefs and plans out.
+
+    Observations come in as `encode` leaves them; of a model that is not a table that is any hashable form of them.
+    """
+
+    @property
+    def totals(self) -> Totals:
+        """How much was observed and answered so far."""
+
+    def encode(self, observation: Any, terminal: bool = False) -> Any:
+        """The model's own form of an observation."""
+
+    def update(self, data: Dataset) -> Model:
+        """The model that knows these data too."""
+
+    def expert(self, observations: Sequence[Any], step: int) -> ActionBelief:
+        """What the expert does on encoded observations at a step."""
+
+    def plan(self, reward: RewardFunction | None) -> Policy:
+        """What to do for a reward; without one, what the expert does as far as that is known."""
+
+    def uncertainty(self, observations: Sequence[Any], actions: Sequence[int]) -> FloatArray:
+        """`[n]`: how unsure the model is of what these actions lead to, from 0 to 1."""
+
+
+class ExactPlanning(Protocol):
+    """A model of numbered states, with the estimated process as tables: it can be planned in exactly."""
+
+
+class ConfidenceRadii(Protocol):
+    """A model that bounds, with probability `1 - delta`, how wrong its tables are."""
+
+
+class Rollouts(Protocol):
+    """A model in which episodes can be played."""
+
+
+class DynamicsDraws(Protocol):
+    """A model of which plausible dynamics can be drawn."""
+
+
+CAPABILITIES: dict[type, str] = {
+    ExactPlanning: "exact planning in tables",
+    ConfidenceRadii: "confidence radii",
+    Rollouts: "roll-outs",
+    DynamicsDraws: "draws of the dynamics",
+}
+"""What a model may be able to do besides; it says so by inheriting from the protocol."""
+
+
+def offers(model: Model, needs: Sequence[type]) -> bool:
+    """Whether a model has all these capabilities."""
+    return all(need in type(model).__mro__ for need in needs)
+
+
+def require_capabilities(model: Model, needs: Sequence[type], what: str) -> None:
+    """An error if the model lacks a capability that something needs; said before any work."""
+    missing = [CAPABILITIES[need] for need in needs if not offers(model, (need,))]
+    if missing:
+        raise InputError(
+            f"{what} needs {' and '.join(missing)}, which the model {type(model).__name__} does not offer; choose "
+            "another, or a tabular model"
+        )
+
+
+class Numbers:
+    """The encoder of an environment whose observations are the numbers of its states: there is nothing to do."""
+
+    names: tuple[str, ...] = ()
+    possible_states: int | None = None
+    binned = False
+
+    def __init__(self, environment: NumberedEnvironment) -> None:
+        self.n_states = environment.n_states
+        self.can_end = hasattr(environment, "terminal")
+        self.terminal: frozenset[int] = frozenset(getattr(environment, "terminal", ()))
+
+    def number(self, observation: Any, *, terminal: bool = False) -> int:
+        """The observation, which is a number."""
+        if terminal:
+            self.terminal |= {observation}
+        number: int = observation
+        return number
+
+    def find(self, observation: Any) -> int | None:
+        """The observation, which is a number."""
+        number: int = observation
+        return number
+
+    def observation(self, state: int) -> Any:
+        """The number."""
+        return state
+
+    def recall(self, names: tuple[str, ...]) -> None:
+        """There are no names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Capabilities:
     """All ways into an environment, read once at the door: what it cannot do is None.
 
-    `parallel` is always there: any environment can play one episode at a time.
+    `parallel` is always there: any environment can play one episode at a time. The `encoder` numbers observations for
+    a table; None if the model is none.
     """
 
     environment: Environment
     parallel: ParallelEnvironment
     batched: BatchedEnvironment | None
     generative: GenerativeModel | None
-    growing: GrowingEnvironment | None
-    ending: EndingEnvironment | None
-    showing: ShowingEnvironment | None
+    encoder: Encoder | None
+    initial: FloatArray | None = None
 
     @classmethod
-    def to(cls, environment: Environment) -> Access:
-        """What this environment offers; an error if it has no steps, states or actions."""
-        for name in ("horizon", "n_states", "n_actions"):
+    def of(cls, environment: Any, *, numbered: bool = True) -> Capabilities:
+        """What this environment offers a table or, unless `numbered`, another model; an error if it has no size."""
+        for name in ("horizon", "n_states", "n_actions") if numbered else ("horizon", "n_actions"):
             size = getattr(environment, name)
             if size < 1:
                 raise InputError(f"the environment's {name} is {size}; it must be at least 1")
+        encoder: Encoder | None = None
+        if numbered:
+            encoder = environment.states if isinstance(environment, EncodedEnvironment) else Numbers(environment)
         return cls(
             environment=environment,
             parallel=environment if isinstance(environment, ParallelEnvironment) else _OneAtATime(environment),
             batched=environment if isinstance(environment, BatchedEnvironment) else None,
             generative=environment if isinstance(environment, GenerativeModel) else None,
-            growing=environment if isinstance(environment, GrowingEnvironment) else None,
-            ending=environment if isinstance(environment, EndingEnvironment) else None,
-            showing=environment if isinstance(environment, ShowingEnvironment) else None,
+            encoder=encoder,
+            initial=environment.initial if numbered else None,
         )
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """`(H, S, A)`, with the states met so far."""
-        environment = self.environment
-        return environment.horizon, environment.n_states, environment.n_actions
+        """`(H, S, A)`, with the states met so far; none without an encoder."""
+        n_states = 0 if self.encoder is None else self.encoder.n_states
+        return self.environment.horizon, n_states, self.environment.n_actions
+
+    @property
+    def growing(self) -> Encoder | None:
+        """The encoder, if it numbers states as they are met."""
+        return None if isinstance(self.encoder, Numbers) else self.encoder
+
+    @property
+    def can_end(self) -> bool:
+        """Whether episodes may be over before the horizon."""
+        return not isinstance(self.encoder, Numbers) or self.encoder.can_end
 
     @property
     def terminal(self) -> frozenset[int]:
         """The states met so far in which episodes are over."""
-        return frozenset() if self.ending is None else self.ending.terminal
-
-    @property
-    def binned(self) -> bool:
-        """Whether a state may stand for several observations."""
-        return self.showing is not None and self.showing.binned
+        return frozenset() if self.encoder is None else self.encoder.terminal
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The states met so far, where the environment numbers them; else none."""
+        """The states met so far, where they are numbered as they are met; else none."""
         return () if self.growing is None else self.growing.names
 
     @property
@@ -261,8 +413,13 @@ class Access:
         """How many states there can be, if not all are there from the start; infinite if nobody can say."""
         return None if self.growing is None else self.growing.possible_states or np.inf
 
+    def encode(self, observation: Any, terminal: bool = False) -> int:
+        """The number of an observation, for a table."""
+        assert self.encoder is not None
+        return self.encoder.number(observation, terminal=terminal)
+
     def recall(self, names: tuple[str, ...]) -> None:
-        """Number the states as these names do, where the environment numbers them."""
+        """Number the states as these names do, where they are numbered as they are met."""
         if self.growing is not None:
             self.growing.recall(names)
 
@@ -275,8 +432,8 @@ class _OneAtATime:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
-    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[Any]:
         return [self._environment.reset(rng)]
 
-    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
+    def advance(self, actions: Mapping[int, int]) -> dict[int, Seen]:
         return {0: self._environment.step(actions[0])}

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from browsing import assert_accessible_and_fits, browser, visited
 
-from aceirl.arena.entries import Entries
-from aceirl.arena.methods import METHODS
-from aceirl.arena.page import write_page
-from aceirl.arena.tasks import TASKS
-from aceirl.experiments.store import Store
-from aceirl.experiments.sweep import Here, sweep
+from aceirl.bench.arena import Entries
+from aceirl.bench.arena_page import write_page
+from aceirl.bench.methods import METHODS
+from aceirl.bench.store import Store
+from aceirl.bench.sweep import Here, sweep
+from aceirl.bench.tasks import TASKS
 
 
 @pytest.fixture(scope="module")

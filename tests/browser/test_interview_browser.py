@@ -31,8 +31,7 @@ from browsing import (
 )
 from interviews import UP, wants_the_end_of
 
-from aceirl.runs import Run
-from aceirl.show.opened import opened as opened_run
+from aceirl.runs.result import load
 from studies.serving import Server
 
 UPWARD = wants_the_end_of(UP)
@@ -103,13 +102,13 @@ def check_the_result(folder: Path, shown: dict[str, Any]) -> None:
     assert result["certified"]
     asked = [state["state"] for state in shown["belief"]["states"] if "said" in state]
     assert 20 in asked, "the end of the upper corridor"
-    with opened_run(Run.open(folder)) as found:
-        for state in asked:
-            assert (found.turn.policy[:, state] == UPWARD(state)).all()
+    policy = load(folder).policy
+    for state in asked:
+        assert (policy[:, state] == UPWARD(state)).all()
 
 
 def check_the_last_screen(page: Page) -> None:
-    expect(page.locator("#wish")).to_have_text("You seem to want to be in the upper corridor, cell 10.")
+    expect(page.locator("#wish")).to_contain_text("The answers do not tell what you want")
     film = page.locator("#film")
     expect(film.locator(".film-words")).to_have_text("Step 0. The middle")
     film.locator(".seek").focus()

@@ -26,11 +26,11 @@ from browsing import (
     to_the_flag,
     visited,
 )
-from interviews import FLAG
 
 from studies.serving import Server
 
-WISH = f"You seem to want to reach {FLAG}."
+OPEN = "do not tell what you want"
+"""A few answers or comparisons are too few for a sentence."""
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def test_a_whole_episode_is_played_by_arrow_keys(page: Page) -> None:
     assert again["question"]["kind"] == "situation"
     reply(page, again, to_the_flag)
     click(page, "#finish")
-    expect(page.locator("#wish")).to_have_text(WISH)
+    expect(page.locator("#wish")).to_contain_text(OPEN)
 
 
-def test_comparisons_alone_tell_that_it_is_the_flag(page: Page) -> None:
+def test_comparisons_alone_make_an_interview(page: Page) -> None:
     shown = choose(page, "I compare")
     assert shown["question"]["kind"] == "pair"
     assert_accessible_and_fits(page)
@@ -110,7 +110,7 @@ def test_comparisons_alone_tell_that_it_is_the_flag(page: Page) -> None:
     assert better(page, again) == said[-1], "the same two are there again"
     press(page, said[-1])
     click(page, "#finish")
-    expect(page.locator("#wish")).to_have_text(WISH)
+    expect(page.locator("#wish")).to_contain_text(OPEN)
     expect(page.locator("#lines")).to_contain_text(f"You gave {len(said)} answers")
     expect(page.locator("#explained-words")).to_have_text("You did not say of any situation what you would do.")
     page.locator("#list-answers").click()

@@ -3,21 +3,24 @@
 from aceirl.certificates.base import Certificate, CertificateKind, amount
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
-from aceirl.certificates.e_process import Wager, Watched, possible_losses, wagered_losses
-from aceirl.certificates.policy import Policy
+from aceirl.certificates.e_process import BatchOutcome, Wager
+from aceirl.certificates.forecast import possible_losses, wagered_losses
+from aceirl.certificates.policy import PolicyCertificate
 from aceirl.certificates.reward import Reward
 from aceirl.certificates.reward_set import RewardSet
 from aceirl.certificates.transfer import transfer_certificate, transfer_policy
 
-KINDS: dict[str, type[CertificateKind]] = {kind.name: kind for kind in (Policy, Criterion, Reward, RewardSet, Dynamics)}
+KINDS: dict[str, type[CertificateKind]] = {
+    kind.name: kind for kind in (PolicyCertificate, Criterion, Reward, RewardSet, Dynamics)
+}
 """The kinds a run can stop on. One more, `transfer`, needs a target: see `transfer_certificate`."""
 
 __all__ = [
     "KINDS",
+    "BatchOutcome",
     "Certificate",
     "CertificateKind",
     "Wager",
-    "Watched",
     "amount",
     "possible_losses",
     "transfer_certificate",

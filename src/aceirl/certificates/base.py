@@ -8,13 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Memory, Plan, Target
-from aceirl.bounds import ErrorBound
-from aceirl.certificates.e_process import Wager, Watched
-from aceirl.confidence import Radii
-from aceirl.counts import Estimate, ExpertKind
-from aceirl.dynamic_programming import greedy_actions, occupancy
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.certificates.e_process import BatchOutcome, Wager
+from aceirl.irl.belief import Belief, Memory, Plan, Target
+from aceirl.models.tabular.bounds import ErrorBound
+from aceirl.models.tabular.confidence import Radii
+from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 DETERMINISTIC = "what the expert answers depends on the state alone, and on the step"
 ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever the policy did as it had said before"
@@ -109,6 +110,8 @@ class CertificateKind:
     summary: ClassVar[str]
     in_returns: ClassVar[bool] = False
     """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
+    """What the model must be able to do."""
 
     def check(self, expert: ExpertKind) -> None:
         """Raise an `InputError` if nothing can be certified of such an expert."""
@@ -117,15 +120,15 @@ class CertificateKind:
         """Change a plan, if a run shall stop on this certificate, so that its episodes bear on it."""
         return plan
 
-    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+    def watch(self, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager | None:
         """What is wagered on the next batch, from what is known before it.
 
-        `watched [H, S]` are the known expert actions, from which the batch's deviations will be counted; None if there
+        `reference [H, S]` are known expert actions, from which the batch's deviations will be counted; None if there
         are none, because the expert is stochastic.
         """
         return None
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """What a batch made of its wager."""
         return memory
 
@@ -144,7 +147,7 @@ class CertificateKind:
 
 def family_name(belief: Belief) -> str:
     """The name of the radii."""
-    family = belief.knowledge.family
+    family = belief.table.family
     return str(getattr(family, "__name__", type(family).__name__))
 
 
@@ -189,7 +192,7 @@ def refutation(estimate: Estimate) -> str:
 def same_to_expert(estimate: Estimate) -> BoolArray:
     """`[H, S, A]`: the actions that are all the same to the expert: those it uses, and any after the end."""
     same = estimate.expert_uses.copy()
-    same[:, estimate.over] = True
+    same[:, estimate.terminal_states] = True
     return same
 
 
@@ -201,12 +204,12 @@ def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -
         return granted
     floor = estimate.kind.least_probability
     answers = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
-    return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *of_expert(estimate))
+    return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *of_expert(estimate.kind))
 
 
-def of_expert(estimate: Estimate) -> tuple[str, ...]:
+def of_expert(kind: ExpertKind) -> tuple[str, ...]:
     """What is assumed of the expert's memory."""
-    return (STATIONARY_EXPERT,) if estimate.kind.stationary and not estimate.kind.asked_everywhere else ()
+    return (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
 
 
 def largest_entry(share: FloatArray) -> tuple[int, ...]:

@@ -7,21 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import Certificate, CertificateKind
-from aceirl.certificates.e_process import (
-    EProcess,
-    Wager,
-    Watched,
-    chance_taken,
-    doubts,
-    forecast,
-    kelly_wager,
-    kept_evidence,
-)
-from aceirl.certificates.policy import outlook, refuted, require_deterministic, steps_of_episode, watched_certificate
-from aceirl.counts import ExpertKind
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.certificates.e_process import BatchOutcome, Budget, EProcess, Wager, kelly_wager, kept_evidence
+from aceirl.certificates.forecast import chance_taken, doubts, forecast
+from aceirl.certificates.policy import episodes_certificate, outlook, refuted, require_deterministic, steps_of_episode
+from aceirl.irl.belief import Belief, Memory, Plan, Target
+from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.protocols import ExactPlanning
 
 PROMISE = (
     "after any first action, what is best in the estimated process under the best recovered reward loses, against the "
@@ -36,6 +29,7 @@ class Criterion(CertificateKind):
     name: ClassVar = "criterion"
     summary: ClassVar = "the paper's definition, literally: the same after every first action"
     in_returns: ClassVar = True
+    needs: ClassVar = (ExactPlanning,)
 
     def check(self, expert: ExpertKind) -> None:
         """Only a deterministic expert has known actions."""
@@ -45,26 +39,24 @@ class Criterion(CertificateKind):
         """Impose a first action: in turn, those that are not certified yet."""
         processes, target = _processes(belief), belief.target
         share = target.share(belief.shape[0])
-        delta = target.delta / len(processes)
+        delta = _budget(belief).delta
         left = [action for action, process in enumerate(processes) if process.certified(delta) > share]
         choices = left or list(range(len(processes)))
         return replace(plan, first_action=choices[belief.iteration % len(choices)])
 
-    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+    def watch(self, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager | None:
         """A wager on episodes that take the imposed action first and then may follow the expert."""
-        if watched is None or plan.policy is None or plan.first_action is None:
+        if reference is None or plan.allocation is not None or plan.first_action is None:
             return None
-        taken, doubt = chance_taken(plan, watched), _doubts(belief)
-        expected = forecast(belief.estimate, watched, belief.target, taken, doubt)
-        return kelly_wager(expected, belief.target.share(belief.shape[0]))
+        taken, doubt = chance_taken(plan, reference), _doubts(belief)
+        expected = forecast(belief.estimate, reference, belief.target, taken, doubt)
+        return kelly_wager(expected.law, expected.losses, belief.target.share(belief.shape[0]))
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """The e-process of the imposed action after the batch."""
-        action = str(plan.first_action)
-        horizon = len(seen.first_deviations) - 1
-        process = _process(memory, action, target, horizon).after(wager, seen)
-        own = {"levels": process.levels, "now": process.now, "peak": process.peak}
-        return {**memory, **{f"{action}.{name}": array for name, array in own.items()}, **seen.standing(memory, wager)}
+        name, share = f"{plan.first_action}.", target.share(len(seen.first_deviations) - 1)
+        process = EProcess.of(memory, share, name).after(wager, seen)
+        return {**memory, **process.evidence(name), **seen.frozen_imputation(memory, wager)}
 
     def retarget(self, memory: Memory, share: float) -> Memory:
         """The e-processes, if one of their levels is as low."""
@@ -72,19 +64,19 @@ class Criterion(CertificateKind):
 
     def value(self, belief: Belief) -> float:
         """The certified error of the paper's criterion: the worst over first actions."""
-        processes, target = _processes(belief), belief.target
-        shares = [process.certified(target.delta / len(processes)) for process in processes]
+        target, delta = belief.target, _budget(belief).delta
+        shares = [process.certified(delta) for process in _processes(belief)]
         return (1.0 if refuted(belief.estimate) else max(shares)) * target.possible(belief.shape[0])
 
     def explain(self, belief: Belief) -> Certificate:
         """Where episodes of the worst first action are still lost, and how many more are needed for all of them."""
         horizon = belief.shape[0]
-        loss, more, watched = np.zeros((horizon, 1)), None, belief.presumed_actions
-        if watched is not None:
+        loss, more, reference = np.zeros((horizon, 1)), None, belief.imputed_actions
+        if reference is not None:
             processes = _processes(belief)
             delta = belief.target.delta / len(processes)
             outlooks = [
-                outlook(process, belief, with_first(watched, action), _doubts(belief), delta)
+                outlook(process, belief, with_first(reference, action), _doubts(belief), delta)
                 for action, process in enumerate(processes)
             ]
             worst = max(range(len(processes)), key=lambda action: processes[action].certified(delta))
@@ -92,7 +84,7 @@ class Criterion(CertificateKind):
             episodes = [count for _, count in outlooks]
             needed = sum(count for count in episodes if count is not None)
             more = None if None in episodes else int(np.ceil(needed * steps_of_episode(belief)))
-        return watched_certificate("criterion", PROMISE, belief, self.value(belief), loss, more)
+        return episodes_certificate("criterion", PROMISE, belief, self.value(belief), loss, more)
 
 
 def with_first(actions: IntArray, action: int) -> IntArray:
@@ -108,12 +100,10 @@ def _doubts(belief: Belief) -> FloatArray:
 
 
 def _processes(belief: Belief) -> list[EProcess]:
-    memory = belief.evidence.get("criterion", {})
-    horizon, _, n_actions = belief.shape
-    return [_process(memory, str(action), belief.target, horizon) for action in range(n_actions)]
+    memory, share = belief.evidence.get("criterion", {}), belief.target.share(belief.shape[0])
+    return [EProcess.of(memory, share, f"{action}.") for action in range(belief.shape[2])]
 
 
-def _process(memory: Memory, action: str, target: Target, horizon: int) -> EProcess:
-    if f"{action}.now" not in memory:
-        return EProcess.started(target.share(horizon))
-    return EProcess(*(memory[f"{action}.{name}"] for name in ("levels", "now", "peak")))
+def _budget(belief: Belief) -> Budget:
+    """The share of each first action."""
+    return Budget.of(belief.evidence.get("criterion", {}), belief.target.delta).among(belief.shape[2])

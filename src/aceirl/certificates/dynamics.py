@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief
-from aceirl.bounds import dynamics_bound
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.irl.belief import Belief
+from aceirl.models.tabular.bounds import dynamics_bound
 
 PROMISE = "planning with the estimated dynamics loses, for any reward whatever, at most"
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Memory, Plan, Target
 from aceirl.certificates.base import (
     ASKED_EVERYWHERE,
     BOUNDED,
@@ -22,21 +21,22 @@ from aceirl.certificates.base import (
     refutation,
 )
 from aceirl.certificates.e_process import (
-    LOOK_AGAIN,
+    DEVIATIONS,
+    FADING,
+    RESTARTS,
+    BatchOutcome,
+    Budget,
     EProcess,
     Wager,
-    Watched,
-    chance_taken,
-    doubts,
-    forecast,
+    habitual_wager,
     kelly_wager,
     kept_evidence,
-    possible_losses,
-    unpromising,
 )
-from aceirl.counts import Estimate, ExpertKind
+from aceirl.certificates.forecast import LOOK_AGAIN, chance_taken, doubts, forecast, possible_losses, unpromising
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.irl.belief import Belief, Memory, Plan, Target
+from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 
 WAIT_FOR = "wait_for"
 """What is kept of `Wager.wait_for`."""
@@ -45,35 +45,47 @@ PROMISE = "the policy, which repeats the expert's answers, loses against the exp
 
 
 @dataclass(frozen=True)
-class Policy(CertificateKind):
+class PolicyCertificate(CertificateKind):
     """The regret of any policy that does what the expert is known to do, by an e-process over episodes."""
 
     name: ClassVar = "policy"
     summary: ClassVar = "the recovered policy does as well as the expert, in this environment"
     in_returns: ClassVar = True
+    needs: ClassVar = ()
 
     def check(self, expert: ExpertKind) -> None:
         """Only a deterministic expert has known actions."""
         require_deterministic("policy", expert)
 
-    def watch(self, belief: Belief, plan: Plan, watched: IntArray | None) -> Wager | None:
+    def watch(self, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager | None:
         """A wager on episodes that may follow the expert from the first step on."""
-        if watched is None or plan.policy is None or plan.first_action is not None:
+        if plan.allocation is not None or plan.first_action is not None:
+            return None
+        target, horizon = belief.target, belief.steps
+        if belief.tables is None:
+            return habitual_wager(belief.evidence.get(self.name, {}), target.losses(horizon), target.share(horizon))
+        if reference is None:
             return None
         samples, waiting = belief.estimate.counts.samples, belief.evidence.get(self.name, {}).get(WAIT_FOR)
         if waiting is not None and samples < waiting:
             return Wager(0.0, wait_for=float(waiting))
-        taken, doubt, share = chance_taken(plan, watched), doubts(belief), belief.target.share(belief.shape[0])
-        expected = forecast(belief.estimate, watched, belief.target, taken, doubt)
+        taken, doubt, share = chance_taken(plan, reference), doubts(belief), target.share(horizon)
+        expected = forecast(belief.estimate, reference, target, taken, doubt)
         if plan.always_follows and unpromising(expected, share):  # whoever does not follow loses more
             return Wager(0.0, wait_for=LOOK_AGAIN * samples)
-        return kelly_wager(expected, share)
+        return kelly_wager(expected.law, expected.losses, share)
 
-    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: Watched, target: Target) -> Memory:
+    def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """The e-process after the batch."""
-        after = _process(memory, target, len(seen.first_deviations) - 1).after(wager, seen)
-        waiting = {WAIT_FOR: np.asarray(wager.wait_for)} if wager.wait_for else {}
-        return {"levels": after.levels, "now": after.now, "peak": after.peak, **waiting, **seen.standing(memory, wager)}
+        after = EProcess.of(memory, target.share(len(seen.first_deviations) - 1)).after(wager, seen)
+        kept = {name: memory[name] for name in (RESTARTS,) if name in memory}
+        if wager.wait_for:
+            kept[WAIT_FOR] = np.asarray(wager.wait_for)
+        if seen.habits:
+            kept[DEVIATIONS] = np.asarray(
+                FADING * memory.get(DEVIATIONS, 0.0) + seen.first_deviations, dtype=np.float64
+            )
+        return {**after.evidence(), **kept, **seen.frozen_imputation(memory, wager)}
 
     def retarget(self, memory: Memory, share: float) -> Memory:
         """The e-processes, if one of their levels is as low."""
@@ -81,8 +93,10 @@ class Policy(CertificateKind):
 
     def value(self, belief: Belief) -> float:
         """The certified regret of any policy that does what the expert is known to do."""
-        horizon, target = belief.shape[0], belief.target
-        share = _process(belief.evidence.get(self.name, {}), target, horizon).certified(target.delta)
+        horizon, target = belief.steps, belief.target
+        share = self._process(belief).certified(self._budget(belief).delta)
+        if belief.tables is None:
+            return share * target.possible(horizon)
         if belief.known_actions is not None:
             certain = float(possible_losses(target, belief.estimate, belief.known_actions)[0])
             share = min(share, certain) if certain <= target.share(horizon) * (1 + 1e-9) else share
@@ -90,19 +104,18 @@ class Policy(CertificateKind):
 
     def explain(self, belief: Belief) -> Certificate:
         """Where episodes are still expected to leave what is known, and how many more are needed."""
-        horizon, target = belief.shape[0], belief.target
-        process = _process(belief.evidence.get(self.name, {}), target, horizon)
-        loss, episodes = np.zeros((horizon, 1)), None
-        if belief.presumed_actions is not None:
-            loss, episodes = outlook(process, belief, belief.presumed_actions, doubts(belief), target.delta)
+        loss, episodes = np.zeros((belief.steps, 1)), None
+        if belief.tables is not None and belief.imputed_actions is not None:
+            delta = self._budget(belief).delta
+            loss, episodes = outlook(self._process(belief), belief, belief.imputed_actions, doubts(belief), delta)
         more = None if episodes is None else int(np.ceil(episodes * steps_of_episode(belief)))
-        return watched_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
+        return episodes_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
 
+    def _process(self, belief: Belief) -> EProcess:
+        return EProcess.of(belief.evidence.get(self.name, {}), belief.target.share(belief.steps))
 
-def _process(memory: Memory, target: Target, horizon: int) -> EProcess:
-    if not memory:
-        return EProcess.started(target.share(horizon))
-    return EProcess(*(memory[name] for name in ("levels", "now", "peak")))
+    def _budget(self, belief: Belief) -> Budget:
+        return Budget.of(belief.evidence.get(self.name, {}), belief.target.delta)
 
 
 def require_deterministic(kind: str, expert: ExpertKind) -> None:
@@ -130,23 +143,23 @@ def steps_of_episode(belief: Belief) -> float:
 
 
 def outlook(
-    process: EProcess, belief: Belief, watched: IntArray, doubt: FloatArray, delta: float
+    process: EProcess, belief: Belief, reference: IntArray, doubt: FloatArray, delta: float
 ) -> tuple[FloatArray, int | None]:
-    """`(loss [H, S], episodes)`: where the watched actions are expected to be left, and how many episodes it takes."""
+    """`(loss [H, S], episodes)`: where the reference is expected to be left, and how many episodes it takes."""
     horizon, target = belief.shape[0], belief.target
-    expected = forecast(belief.estimate, watched, target, doubt=doubt)
+    expected = forecast(belief.estimate, reference, target, doubt=doubt)
     missing = process.missing(target.share(horizon), delta)
-    growth = kelly_wager(expected, target.share(horizon)).growth
+    growth = kelly_wager(expected.law, expected.losses, target.share(horizon)).growth
     loss = expected.deviations * expected.losses[:-1, None] * target.possible(horizon)
     return loss, 0 if missing <= 0 else int(np.ceil(missing / growth)) if growth > 0 else None
 
 
-def watched_certificate(
+def episodes_certificate(
     kind: str, promise: str, belief: Belief, value: float, loss: FloatArray, more_samples: int | None
 ) -> Certificate:
-    """The certificate of a kind that rests on watched episodes; `loss [H, S]` is where they are still lost."""
-    target, estimate, horizon = belief.target, belief.estimate, belief.shape[0]
-    answers = ASKED_EVERYWHERE if estimate.kind.asked_everywhere else DETERMINISTIC
+    """The certificate of a kind that rests on reference episodes; `loss [H, S]` is where they are still lost."""
+    target, tables, kind_of_expert = belief.target, belief.tables, belief.kind
+    answers = ASKED_EVERYWHERE if kind_of_expert.asked_everywhere else DETERMINISTIC
     bounded = [BOUNDED.format(rmax=target.rmax)]
     if target.max_return is not None:
         bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))
@@ -158,11 +171,11 @@ def watched_certificate(
         epsilon=target.epsilon,
         delta=target.delta,
         radii=None,
-        assumptions=(*bounded, FRESH, answers, *of_expert(estimate)),
+        assumptions=(*bounded, FRESH, answers, *of_expert(kind_of_expert)),
         promise=promise,
         entry=largest_entry(loss) if loss.any() else None,
         weight=float(loss.max()),
         more_samples=more_samples,
-        possible=target.possible(horizon),
-        refuted=refutation(estimate) if refuted(estimate) else None,
+        possible=target.possible(belief.steps),
+        refuted=refutation(tables.estimate) if tables is not None and refuted(tables.estimate) else None,
     )

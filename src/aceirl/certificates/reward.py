@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.belief import Belief
-from aceirl.bounds import plausible_policies
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate, same_to_expert
-from aceirl.dynamic_programming import occupancy
-from aceirl.kernels import compiled
-from aceirl.mdp import FloatArray, IntArray
-from aceirl.planner import solve_constrained
+from aceirl.irl.belief import Belief
+from aceirl.models.tabular.bounds import plausible_policies
+from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.planner import solve_constrained
 from aceirl.rewards import action_values
 
 PROMISE = "the recovered reward and its true match disagree about the value of a good policy by at most"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from aceirl.belief import Belief
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
-from aceirl.dynamic_programming import optimal_values
+from aceirl.irl.belief import Belief
+from aceirl.models.tabular.dynamic_programming import optimal_values
 
 PROMISE = "each reward that explains the expert and its matched reward disagree about any policy by at most"
 

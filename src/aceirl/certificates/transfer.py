@@ -6,8 +6,6 @@ from functools import reduce
 
 import numpy as np
 
-from aceirl.belief import Belief
-from aceirl.bounds import highest_means
 from aceirl.certificates.base import (
     Certificate,
     family_name,
@@ -16,11 +14,13 @@ from aceirl.certificates.base import (
     same_to_expert,
     taken_for_granted,
 )
-from aceirl.confidence import Radii
-from aceirl.counts import Estimate
-from aceirl.dynamic_programming import greedy_actions, occupancy, optimal_values
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, FloatArray, IntArray, steps_after
+from aceirl.irl.belief import Belief
+from aceirl.models.tabular.bounds import highest_means
+from aceirl.models.tabular.confidence import Radii
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.rewards import Recovered, action_values
 
 

@@ -5,6 +5,8 @@ import gc
 
 from aceirl.cli import advising as advising
 from aceirl.cli import arena as arena
+from aceirl.cli import data as data
+from aceirl.cli import estimating as estimating
 from aceirl.cli import experiments as experiments
 from aceirl.cli import exporting as exporting
 from aceirl.cli import inferring as inferring

@@ -53,9 +53,14 @@ def _everywhere(
 
 def command(function: F) -> F:
     """Register a command. Wrong input ends it with one line and exit code 2; an interrupt with exit code 130."""
+    return app.command()(guarded(function))
+
+
+def guarded(function: F) -> F:
+    """The function of a command, with one way to end when the input was wrong."""
 
     @wraps(function)
-    def guarded(*arguments: Any, **options: Any) -> Any:
+    def ending_well(*arguments: Any, **options: Any) -> Any:
         from aceirl.errors import InputError
 
         try:
@@ -73,4 +78,4 @@ def command(function: F) -> F:
             print("aceirl: interrupted; what was finished is kept", file=sys.stderr)
             raise typer.Exit(130) from None
 
-    return cast(F, app.command()(guarded))
+    return cast(F, ending_well)

@@ -33,16 +33,15 @@ def arena(
     ] = None,
 ) -> None:
     """Methods of active inverse reinforcement learning side by side, on the same tasks. Interrupt it when you like."""
-    from aceirl.arena.analysis import Results
-    from aceirl.arena.entries import entries_of
-    from aceirl.arena.page import write_page
+    from aceirl.bench.arena import ArenaResults, entries_of
+    from aceirl.bench.arena_page import write_page
+    from aceirl.bench.store import Store
     from aceirl.errors import InputError
-    from aceirl.experiments.store import Store
 
     if against is not None and out.resolve() in (against.resolve(), against.resolve().parent):
         raise InputError(f"--against is {against}, the folder of --out itself; name that of another arena")
     entries = entries_of(methods, tasks, experts, seeds)
-    before = None if against is None else Results.of_store(against)
+    before = None if against is None else ArenaResults.of_store(against)
     store = Store(out / "runs")
     failed = swept(entries.cells, store, jobs, cluster)
     show(write_page(entries, store, out, command=shlex.join(["aceirl", *sys.argv[1:]]), before=before), failed)

@@ -17,11 +17,11 @@ import typer
 from aceirl.cli.app import command
 
 if TYPE_CHECKING:
-    from aceirl.experiments.performing import Work
-    from aceirl.experiments.report import Written
-    from aceirl.experiments.specs import Spec
-    from aceirl.experiments.store import Store
-    from aceirl.experiments.sweep import Progress, Workers
+    from aceirl.bench.page import Written
+    from aceirl.bench.specs import Spec
+    from aceirl.bench.store import Store
+    from aceirl.bench.sweep import Progress, Workers
+    from aceirl.bench.work import Work
 
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes on this machine; by default one for each core.")]
@@ -37,7 +37,7 @@ def experiments() -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from aceirl.experiments.specs import SPECS
+    from aceirl.bench.paper import SPECS
 
     table = Table(
         Column("name", no_wrap=True),
@@ -66,7 +66,7 @@ def sweep(
     cluster: ClusterAddress = None,
 ) -> None:
     """Run an experiment of your own, and report on it."""
-    from aceirl.experiments.userspecs import read_spec
+    from aceirl.bench.userspecs import read_spec
 
     _carry_out([read_spec(file)], seeds, jobs, out or Path("sweeps") / file.stem, cluster)
 
@@ -80,7 +80,7 @@ def reproduce(
     cluster: ClusterAddress = None,
 ) -> None:
     """Redo the paper's experiments: every run kept on disk, and one report over all. Interrupt it whenever you like."""
-    from aceirl.experiments.specs import SPECS, spec
+    from aceirl.bench.paper import SPECS, spec
 
     specs = list(SPECS.values()) if what == "all" else [spec(what)]
     _carry_out(specs, seeds, jobs, out, cluster, paper=True)
@@ -89,8 +89,8 @@ def reproduce(
 def _carry_out(
     specs: list[Spec], seeds: int | None, jobs: int | None, out: Path, cluster: str | None, *, paper: bool = False
 ) -> None:
-    from aceirl.experiments.report import write_report
-    from aceirl.experiments.store import Store
+    from aceirl.bench.report import write_report
+    from aceirl.bench.store import Store
 
     specs = [spec if seeds is None else spec.with_seeds(seeds) for spec in specs]
     store = Store(out / "runs")
@@ -100,7 +100,7 @@ def _carry_out(
 
 def swept(cells: Sequence[Work], store: Store, jobs: int | None, cluster: str | None) -> int:
     """Carry out all runs that the store does not have, and show it; how many failed."""
-    from aceirl.experiments.sweep import sweep as carry_out
+    from aceirl.bench.sweep import sweep as carry_out
 
     workers = _workers(jobs or os.cpu_count() or 1, cluster)
     began, last = time.perf_counter(), None
@@ -125,15 +125,15 @@ def show(report: Written, failed: int) -> None:
 
 
 def _workers(jobs: int, cluster: str | None) -> Workers:
+    from aceirl.bench.sweep import Here, Processes
     from aceirl.errors import InputError
-    from aceirl.experiments.sweep import Here, Processes
 
     if cluster is None:
         return Processes(jobs) if jobs > 1 else Here()
     # A scheduler that goes away is told in one line at the end; the library would fill the screen.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        from aceirl.experiments.cluster import Cluster, LocalCluster
+        from aceirl.bench.cluster import Cluster, LocalCluster
     except ImportError as error:
         raise InputError(f"--cluster needs Dask ({error}): pip install 'aceirl[cluster]'") from None
     if cluster == "local":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aceirl.cli.app import command
+from aceirl.cli.options import Horizon, Parameters
 
 if TYPE_CHECKING:
     from aceirl.web.people import People
@@ -43,24 +44,22 @@ def interview(
     name: Annotated[str | None, typer.Option(help="Your name, as people see it whom you invite.")] = None,
     epsilon: Annotated[float, typer.Option(help="What may be lost against you, as a share of an episode.")] = EPSILON,
     delta: Annotated[float, typer.Option(help="How often the promise may be wrong.")] = DELTA,
-    horizon: Annotated[int | None, typer.Option(help="Steps of an episode, for Gymnasium environments.")] = None,
+    horizon: Horizon = None,
     seed: Annotated[int, typer.Option(help="Determines the environment and all chance in it.")] = 0,
-    parameter: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter of the environment, as name=value; may be repeated.")
-    ] = None,
+    parameter: Parameters = None,
 ) -> None:
     """Be the expert: answer on a web page what you would do, and watch the software find out what you want."""
     from aceirl.errors import InputError
-    from aceirl.sources import Source, read_parameters
+    from aceirl.experts.tasks import Source, read_parameters
 
     try:
-        from aceirl.web.conductor import prepare
+        from aceirl.web.background import prepare
         from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
         from aceirl.web.server import application, listening_socket, serve
     except ImportError:
         raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
+    from aceirl.web.history import Accuracy
     from aceirl.web.people import People
-    from aceirl.web.session import Accuracy
     from aceirl.web.setup import SetUp, usual_folder
 
     origin = None if url is None else origin_of(url)

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aceirl.cli.app import command
-from aceirl.cli.running import Json, run_in
+from aceirl.cli.options import Folder, Horizon, Json, Parameters
+from aceirl.cli.running import run_in
 
 if TYPE_CHECKING:
-    from aceirl.sources import Source
-    from aceirl.transfer import KnownProcess, Transfer
+    from aceirl.experts.tasks import Source
+    from aceirl.learner.transfer import Transfer
 
 
 @command
 def transfer(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run or of an interview.")],
+    directory: Folder,
     to: Annotated[
         str | None,
         typer.Option(
@@ -34,37 +35,28 @@ def transfer(
         str | None,
         typer.Option(help="uniform: in any state where episodes are not over; or the name of a state."),
     ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Gymnasium only: steps of an episode; by default the environment's limit.")
-    ] = None,
-    parameter: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter of the target, as name=value; may be repeated.")
-    ] = None,
+    horizon: Horizon = None,
+    parameter: Parameters = None,
     as_json: Json = False,
 ) -> None:
     """Plan with the recovered reward in another environment, and say what that loses and what it depends on."""
-    from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
-    from aceirl.show.opened import opened
-    from aceirl.sources import Source, read_parameters
-    from aceirl.transfer import process_of_source
-    from aceirl.transfer import transfer as planned
+    from aceirl.experts.tasks import Source, read_parameters
+    from aceirl.learner.transfer import process_of_file, process_of_source
+    from aceirl.runs.result import opened
 
     run = run_in(directory)
     if run.source is None and to is None:
         raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
     home = run.source or Source(str(to), {}, run.settings.seed)
     source = _source(home, to, env_seed, horizon, read_parameters(parameter or []))
-    target = _process(source, to).starting(start)
-    own = process_of_source(run.source) if run.source is not None and home.environment in ENVIRONMENTS else None
+    target = (process_of_file(Path(str(to))) if source is None else process_of_source(source)).starting(start)
+    own = process_of_source(run.source) if run.source is not None and home.ours else None
     if own is not None and source is not None and source.environment == home.environment:
         target = target.valued_as(own)
     if (home.expert is None and home.recordings) or (home.expert is not None and Path(home.expert).is_dir()):
         target = replace(target, reward=None)  # what an environment pays is not what a person wants
-    with opened(run) as found:
-        layout = found.task.layout
-        names = layout.state_names if layout is not None and not found.turn.names else ()
-        result = planned(found.turn, target, names)
+    result = opened(run).transfer(target)
     if as_json:
         print(json.dumps(result.to_json()))
         return
@@ -77,36 +69,30 @@ def _source(
     run: Source, to: str | None, env_seed: int | None, horizon: int | None, parameters: dict[str, Any]
 ) -> Source | None:
     """What the target is: the run's own environment, changed, or another; None if it is a model file."""
-    from aceirl.envs import ENVIRONMENTS
     from aceirl.errors import InputError
-    from aceirl.sources import Source
+    from aceirl.experts.tasks import Source
 
     name = run.environment if to is None else to
-    if env_seed is not None and name not in ENVIRONMENTS:
+    seed = run.seed if env_seed is None else env_seed
+    other = Source(name, parameters, seed, horizon=horizon)
+    if env_seed is not None and not other.ours:
         raise InputError(f"--env-seed is for our own environments; {name} has none")
-    if horizon is not None and (name in ENVIRONMENTS or name.endswith(".npz")):
+    if horizon is not None and (other.ours or name.endswith(".npz")):
         raise InputError(f"--horizon is for Gymnasium environments; {name} has its own")
     if name.endswith(".npz"):
         if parameters:
             raise InputError(f"a model file has no parameters, got --set {next(iter(parameters))}")
         return None
-    seed = run.seed if env_seed is None else env_seed
     if name != run.environment:
-        return Source(name, parameters, seed, horizon=horizon)
+        return other
     steps = run.horizon if horizon is None else horizon
     return replace(run, parameters=run.parameters | parameters, seed=seed, horizon=steps, num_envs=1)
 
 
-def _process(source: Source | None, to: str | None) -> KnownProcess:
-    from aceirl.transfer import process_of_file, process_of_source
-
-    return process_of_file(Path(str(to))) if source is None else process_of_source(source)
-
-
 def _drawn(result: Transfer, source: Source | None, directory: Path, chosen: tuple[Any, ...]) -> list[Path]:
     """The plan on a map, if the target has one."""
-    from aceirl.show import maps, plots
-    from aceirl.sources import layout
+    from aceirl.experts.tasks import layout
+    from aceirl.explain import maps, plots
 
     target = result.target
     drawing = target.layout

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aceirl.experiments.performing import Work
-    from aceirl.experiments.sweep import Progress
+    from aceirl.bench.sweep import Progress
+    from aceirl.bench.work import Work
 
 LINE_EVERY = 10.0  # seconds
 PICTURE_EVERY = 0.25
@@ -33,7 +33,7 @@ class Remaining:
 
     def learn(self, progress: Progress) -> None:
         """Take in one step of the sweep."""
-        from aceirl.experiments.performing import Failed
+        from aceirl.bench.work import Failed
 
         self.busy = max(1, progress.running)
         if progress.outcome is None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.problem import Moves, Problem, check_counts, check_probabilities
 
 
 def chain(
@@ -27,38 +25,26 @@ def chain(
     otherwise; from `s_u` it returns to `s_1` with probability `recover` (`recover_other`) and stays otherwise. The last
     state of the row moves right into itself. Every state but `s_u` pays 1. Episodes start anywhere, `s_u` included.
     """
-    check_count("length", length)
-    check_count("n_actions", n_actions)
-    check_count("horizon", horizon)
-    check_probability("advance", advance)
-    check_probability("advance_other", advance_other)
-    check_probability("recover", recover)
-    check_probability("recover_other", recover_other)
-    fallen = length
+    check_counts(length=length, n_actions=n_actions, horizon=horizon)
+    check_probabilities(advance=advance, advance_other=advance_other, recover=recover, recover_other=recover_other)
+    row, fallen = range(length), length
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
+    def moves() -> Moves:
         for action in range(n_actions):
             good = action == n_actions - 1
             forward, back = (advance, recover) if good else (advance_other, recover_other)
-            for state in range(length):
+            for state in row:
                 yield state, action, min(state + 1, length - 1), forward
                 yield state, action, fallen, 1 - forward
             yield fallen, action, 0, back
             yield fallen, action, fallen, 1 - back
 
-    mdp = from_moves(
-        moves(),
-        n_states=length + 1,
-        n_actions=n_actions,
-        horizon=horizon,
-        initial=np.full(length + 1, 1 / (length + 1)),
-    )
-    row = np.column_stack([np.arange(length), np.zeros(length)])
     layout = Layout(
         kind="chain",
-        positions=np.vstack([row, [(length - 1) / 2, -1]]),
-        state_names=(*(f"s{i + 1}" for i in range(length)), "su"),
+        positions=np.array([*((x, 0.0) for x in row), ((length - 1) / 2, -1.0)]),
+        state_names=(*(f"s{i + 1}" for i in row), "su"),
         action_names=tuple(f"a{i + 1}" for i in range(n_actions)),
         action_directions=np.zeros((n_actions, 2)),
     )
-    return Problem.solved("chain", mdp, reward_in(range(length), mdp), layout, rng)
+    start = np.full(length + 1, 1 / (length + 1))
+    return Problem.of_moves("chain", moves(), layout, row, horizon=horizon, start=start, rng=rng)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from aceirl.envs.gridworld import ARROWS, DIRECTIONS
-from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.grid import DOWN, RIGHT, Grid
+from aceirl.envs.problem import Problem, check_count, check_counts, check_probabilities
 
 
 def cliff_walking(
@@ -22,22 +19,16 @@ def cliff_walking(
     """
     check_count("width", width, minimum=3)
     check_count("height", height, minimum=2)
-    check_count("horizon", horizon)
-    check_probability("failure", failure)
-    start, goal = (0, 0), (width - 1, 0)
-    cells = [(x, y) for x in range(width) for y in range(height) if y > 0 or (x, y) in (start, goal)]
-    number = {cell: i for i, cell in enumerate(cells)}
+    check_counts(horizon=horizon)
+    check_probabilities(failure=failure)
+    cliff = [(x, 0) for x in range(1, width - 1)]
+    grid = Grid((x, y) for x in range(width) for y in range(height) if (x, y) not in cliff)
+    start, goal = grid.number[0, 0], grid.number[width - 1, 0]
+    edge = {grid.number[x, 1] for x, _ in cliff}
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
-        for (x, y), state in number.items():
-            for direction, (right, up) in enumerate(ARROWS.tolist()):
-                there = min(max(x + right, 0), width - 1), min(max(y + up, 0), height - 1)
-                successor = state if (x, y) == goal else number.get(there, number[start])
-                for action in range(4):
-                    yield state, action, successor, 1 - failure if action == direction else failure / 3
+    def step(state: int, direction: int) -> int:
+        over = (state in edge and direction == DOWN) or (state == start and direction == RIGHT)
+        return state if state == goal else start if over else grid.step(state, direction)
 
-    n_states = len(cells)
-    mdp = from_moves(moves(), n_states=n_states, n_actions=4, horizon=horizon, initial=np.eye(n_states)[number[start]])
-    names = tuple(f"{x},{y}" for x, y in cells)
-    layout = Layout("grid", np.array(cells, dtype=np.float64), names, DIRECTIONS, ARROWS.astype(np.float64))
-    return Problem.solved("cliff-walking", mdp, reward_in([number[goal]], mdp), layout, rng)
+    moves = grid.straying(failure, step)
+    return Problem.of_moves("cliff-walking", moves, grid.layout(), [goal], horizon=horizon, start=start, rng=rng)

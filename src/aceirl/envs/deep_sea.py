@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.problem import Moves, Problem, check_counts, check_probabilities
 
 
 def deep_sea(rng: np.random.Generator, *, depth: int = 6, horizon: int = 7, slip: float = 0.1) -> Problem:
@@ -20,22 +18,19 @@ def deep_sea(rng: np.random.Generator, *, depth: int = 6, horizon: int = 7, slip
     Random actions reach the treasure with probability `2^-depth`. Differs from the source: steering right costs
     nothing, so that the reward is one of states; there is slip.
     """
-    check_count("depth", depth)
-    check_count("horizon", horizon)
-    check_probability("slip", slip)
+    check_counts(depth=depth, horizon=horizon)
+    check_probabilities(slip=slip)
     cells = [(r, c) for r in range(depth + 1) for c in range(r + 1)]
     number = {cell: i for i, cell in enumerate(cells)}
     right = rng.integers(2, size=len(cells))
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
+    def moves() -> Moves:
         for state, (r, c) in enumerate(cells):
             for action in range(2):
                 steers = 1 - slip if action == right[state] else slip
                 yield state, action, number.get((r + 1, c + 1), state), steers
                 yield state, action, number.get((r + 1, c), state), 1 - steers
 
-    n_states = len(cells)
-    mdp = from_moves(moves(), n_states=n_states, n_actions=2, horizon=horizon, initial=np.eye(n_states)[0])
     ways = np.array([[1.0, 0.0], [0.0, -1.0]])
     layout = Layout(
         kind="grid",
@@ -44,4 +39,4 @@ def deep_sea(rng: np.random.Generator, *, depth: int = 6, horizon: int = 7, slip
         action_names=("a1", "a2"),
         action_directions=np.stack([ways if first == 0 else ways[::-1] for first in right]),
     )
-    return Problem.solved("deep-sea", mdp, reward_in([n_states - 1], mdp), layout, rng)
+    return Problem.of_moves("deep-sea", moves(), layout, [len(cells) - 1], horizon=horizon, start=0, rng=rng)

@@ -13,7 +13,7 @@ from aceirl.envs.families import is_wrapped, library_of
 from aceirl.envs.known_descriptions import DESCRIPTIONS, LIBRARIES
 
 if TYPE_CHECKING:
-    from aceirl.envs.observations import StateIndex
+    from aceirl.models.tabular.encoder import StateIndex
 
 # A state in words is not longer than this, in characters.
 LONGEST = 100

@@ -5,19 +5,16 @@ State 0 is the centre, state `1 + d·L + i` is cell `i` of arm `d`; arms and act
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
+from aceirl.envs.grid import ARROWS, DIRECTIONS
 from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
-from aceirl.mdp import FloatArray
+from aceirl.envs.problem import Moves, Problem, check_count, check_counts, check_probabilities
+from aceirl.models.tabular.mdp import FloatArray
 
 CENTRE = 0
-DIRECTIONS = ("left", "up", "right", "down")
-ARROWS = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, -1.0]])
-
-Moves = Iterator[tuple[int, int, int, float]]
 
 
 def four_paths(
@@ -53,14 +50,12 @@ def _build(
     horizon: int,
     max_failure: float,
 ) -> Problem:
-    check_count("horizon", horizon)
-    failure = rng.uniform(0, check_probability("max_failure", max_failure), size=4)
+    check_counts(horizon=horizon)
+    check_probabilities(max_failure=max_failure)
+    failure = rng.uniform(0, max_failure, size=4)
     goal = 1 + int(rng.integers(4)) * arm_length + goal_cell
-    n_states = 4 * arm_length + 1
-    mdp = from_moves(
-        moves(arm_length, failure), n_states=n_states, n_actions=4, horizon=horizon, initial=np.eye(n_states)[CENTRE]
-    )
-    return Problem.solved(name, mdp, reward_in([goal], mdp), _layout(arm_length), rng)
+    paths = moves(arm_length, failure), _layout(arm_length)
+    return Problem.of_moves(name, *paths, [goal], horizon=horizon, start=CENTRE, rng=rng)
 
 
 def _paper_moves(arm_length: int, failure: FloatArray) -> Moves:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from aceirl.envs.problem import Problem, check_count, from_moves, reward_in
+from aceirl.envs.problem import Moves, Problem, check_counts
 from aceirl.envs.random_mdp import ring_layout
 from aceirl.errors import InputError
 
@@ -25,15 +23,11 @@ def garnet(
     Their probabilities are the pieces of the unit interval cut at `branching - 1` uniform points. The last `rewarded`
     states pay 1 a step; episodes start in the first. Differs from the source: rewards are few, and not normal.
     """
-    check_count("n_states", n_states)
-    check_count("n_actions", n_actions)
-    check_count("horizon", horizon)
-    check_count("branching", branching)
-    check_count("rewarded", rewarded)
+    check_counts(n_states=n_states, n_actions=n_actions, horizon=horizon, branching=branching, rewarded=rewarded)
     if max(branching, rewarded) > n_states:
         raise InputError(f"branching {branching} and rewarded {rewarded} must be at most n_states, {n_states}")
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
+    def moves() -> Moves:
         for state in range(n_states):
             for action in range(n_actions):
                 successors = rng.choice(n_states, branching, replace=False).tolist()
@@ -41,6 +35,5 @@ def garnet(
                 for successor, probability in zip(successors, np.diff(cuts).tolist(), strict=True):
                     yield state, action, successor, probability
 
-    mdp = from_moves(moves(), n_states=n_states, n_actions=n_actions, horizon=horizon, initial=np.eye(n_states)[0])
-    paying = range(n_states - rewarded, n_states)
-    return Problem.solved("garnet", mdp, reward_in(paying, mdp), ring_layout(n_states, n_actions), rng)
+    paying, layout = range(n_states - rewarded, n_states), ring_layout(n_states, n_actions)
+    return Problem.of_moves("garnet", moves(), layout, paying, horizon=horizon, start=0, rng=rng)

@@ -7,20 +7,14 @@ obstacle is the centre and the goal the rightmost cell of the middle row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.grid import RIGHT, Grid
+from aceirl.envs.problem import Moves, Problem, check_count, check_counts, check_probabilities
 from aceirl.errors import InputError
-
-DIRECTIONS = ("left", "up", "right", "down")
-ARROWS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
-RIGHT = 2
-
-Moves = Iterator[tuple[int, int, int, float]]
 
 
 def gridworld(
@@ -56,7 +50,7 @@ def gridworld_released(
 
 def _build(
     name: str,
-    moves: Callable[[int, int, float, float], Moves],
+    moves: Callable[[Grid, int, float, float], Moves],
     rng: np.random.Generator,
     size: int,
     horizon: int,
@@ -65,51 +59,37 @@ def _build(
 ) -> Problem:
     if check_count("size", size, minimum=3) % 2 == 0:
         raise InputError(f"size must be odd, for a room with a centre, got {size}")
-    check_count("horizon", horizon)
-    check_probability("failure", failure)
-    check_probability("obstacle", obstacle)
-    n_states = size * size
-    goal = (size - 1) * size + size // 2
-    initial = np.full(n_states, 1 / (n_states - 1))
-    initial[goal] = 0
-    mdp = from_moves(
-        moves(size, goal, failure, obstacle), n_states=n_states, n_actions=4, horizon=horizon, initial=initial
+    check_counts(horizon=horizon)
+    check_probabilities(failure=failure, obstacle=obstacle)
+    grid, goal = Grid.square(size), (size - 1) * size + size // 2
+    start = np.full(len(grid), 1 / (len(grid) - 1))
+    start[goal] = 0
+    layout = grid.layout(f"{x + 1},{y + 1}" for x, y in grid.cells)
+    return Problem.of_moves(
+        name, moves(grid, goal, failure, obstacle), layout, [goal], horizon=horizon, start=start, rng=rng
     )
-    return Problem.solved(name, mdp, reward_in([goal], mdp), _layout(size), rng)
 
 
-def _paper_moves(size: int, goal: int, failure: float, obstacle: float, up: int) -> Moves:
-    for state in range(size * size):
+def _paper_moves(grid: Grid, goal: int, failure: float, obstacle: float, up: int) -> Moves:
+    for state in range(len(grid)):
         for action in range(4):
             for direction in range(4):
                 probability = 1 - failure if direction == action else failure / 3
-                for successor, share in _held_back(state, direction, size, obstacle, up):
+                for successor, share in _held_back(grid, state, direction, obstacle, up):
                     yield state, action, successor, probability * share
 
 
-def _released_moves(size: int, goal: int, failure: float, obstacle: float) -> Moves:
+def _released_moves(grid: Grid, goal: int, failure: float, obstacle: float) -> Moves:
     for action in range(4):
         yield goal, action, goal, 1.0
-        for state in set(range(size * size)) - {goal}:
-            for successor, share in _held_back(state, action, size, obstacle):
+        for state in set(range(len(grid))) - {goal}:
+            for successor, share in _held_back(grid, state, action, obstacle):
                 yield state, action, successor, (1 - failure) * share
             for direction in range(4):
-                yield state, action, _step(state, direction, size), failure / 4
+                yield state, action, grid.step(state, direction), failure / 4
 
 
-def _step(state: int, direction: int, size: int) -> int:
-    """The cell one step away in a direction, or the same one at a wall."""
-    x, y = np.clip(np.array(divmod(state, size)) + ARROWS[direction], 0, size - 1)
-    return int(x * size + y)
-
-
-def _held_back(state: int, direction: int, size: int, obstacle: float, up: int = 0) -> list[tuple[int, float]]:
+def _held_back(grid: Grid, state: int, direction: int, obstacle: float, up: int = 0) -> list[tuple[int, float]]:
     """Where a step ends and how likely, now that the cell so far above the centre may hold a move to the right back."""
-    held = obstacle if state == size * size // 2 + up and direction == RIGHT else 0.0
-    return [(state, held), (_step(state, direction, size), 1 - held)]
-
-
-def _layout(size: int) -> Layout:
-    cells = [divmod(state, size) for state in range(size * size)]
-    names = tuple(f"{x + 1},{y + 1}" for x, y in cells)
-    return Layout("grid", np.array(cells, dtype=np.float64), names, DIRECTIONS, ARROWS.astype(np.float64))
+    held = obstacle if state == len(grid) // 2 + up and direction == RIGHT else 0.0
+    return [(state, held), (grid.step(state, direction), 1 - held)]

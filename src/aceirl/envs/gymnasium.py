@@ -1,4 +1,4 @@
-"""Any discrete Gymnasium environment as the learner wants it, used through `reset` and `step` alone."""
+"""Any Gymnasium environment with discrete actions as the learner wants it, used through `reset` and `step` alone."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from aceirl.envs.observations import Discretise, StateIndex, read
 from aceirl.errors import InputError, cause
+from aceirl.models.tabular.encoder import Discretise, StateIndex, read
+from aceirl.protocols import Seen
 
 
 class GymAdapter(ABC):
-    """Gymnasium's observations and actions by number, and the rules for steps: what all adapters share.
+    """Gymnasium's actions by number, the encoder of its observations, and the rules for steps: what all adapters share.
 
-    States are numbered as they are met. An episode that terminates stays in a state of that observation's own for the
-    steps that are left. Truncation is a limit on patience and not part of the dynamics, so it may come only at the
-    horizon.
+    Truncation is a limit on patience and not part of the dynamics, so it may come only at the horizon.
     """
 
     initial = None
@@ -40,21 +39,17 @@ class GymAdapter(ABC):
         self._step: int | None = None
 
     @abstractmethod
-    def reset(self, rng: np.random.Generator) -> int:
-        """Begin an episode and return its state."""
+    def reset(self, rng: np.random.Generator) -> Any:
+        """Begin an episode and return its observation."""
 
     @abstractmethod
-    def step(self, action: int) -> int:
-        """Take an action and return the state it led to; the terminal one, once the episode is over."""
-
-    @abstractmethod
-    def seen(self, episode: int = 0) -> Any:
-        """The observation that was met last in one of the episodes that are played."""
+    def step(self, action: int) -> Seen:
+        """Take an action; the observation it led to, the last one once the episode is over, and whether it is."""
 
     @property
     def binned(self) -> bool:
-        """Whether a state may stand for several observations."""
-        return self.states.discretise is not None
+        """Whether a state may have several observations."""
+        return self.states.binned
 
     @property
     def n_states(self) -> int:
@@ -64,7 +59,7 @@ class GymAdapter(ABC):
     @property
     def possible_states(self) -> int | None:
         """How many states there can be; None if nobody can say."""
-        return self.states.possible
+        return self.states.possible_states
 
     @property
     def terminal(self) -> frozenset[int]:
@@ -133,37 +128,32 @@ class GymEnvironment(GymAdapter):
     ) -> None:
         super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
         self._env = env
-        self._ended_in: int | None = None
-        self._seen: Any = None
+        self._ended: Seen | None = None
 
-    def seen(self, episode: int = 0) -> Any:
-        """The observation that was met last."""
-        return self._seen
-
-    def reset(self, rng: np.random.Generator) -> int:
-        """Begin an episode and return its state."""
+    def reset(self, rng: np.random.Generator) -> Any:
+        """Begin an episode and return its observation."""
         seed = seed_from(rng)
         try:
-            self._seen, _ = self._env.reset(seed=seed)
+            observation, _ = self._env.reset(seed=seed)
         except Exception as error:
             raise failure(f"reset(seed={seed})", error) from error
-        self._step, self._ended_in = 0, None
-        return self.states.number(self._seen)
+        self._step, self._ended = 0, None
+        return observation
 
-    def step(self, action: int) -> int:
-        """Take an action and return the state it led to; the terminal one, once the episode is over."""
+    def step(self, action: int) -> Seen:
+        """Take an action; the observation it led to, the last one once the episode is over, and whether it is."""
         self._count_step()
-        if self._ended_in is not None:
-            return self._ended_in
+        if self._ended is not None:
+            return self._ended
         try:
-            self._seen, _, terminated, truncated, _ = self._env.step(self.actions[action])
+            observation, _, terminated, truncated, _ = self._env.step(self.actions[action])
         except Exception as error:
             raise failure(f"step {self._step} of an episode, with action {self.actions[action]}", error) from error
         if terminated:
-            self._ended_in = self.states.number(self._seen, terminal=True)
-            return self._ended_in
-        self._check_truncation(truncated)
-        return self.states.number(self._seen)
+            self._ended = observation, True
+        else:
+            self._check_truncation(truncated)
+        return observation, bool(terminated)
 
 
 def seed_from(rng: np.random.Generator) -> int:

@@ -20,20 +20,19 @@ def _numbered_grid(
 ) -> EnvironmentDescription:
     """A map whose cells are numbered row by row; `ends` says what an episode ends with in a row and column."""
 
+    def place(env: Any, observation: Any) -> tuple[int, int]:
+        return divmod(int(observation), shape(env)[1])
+
     def words(env: Any, observation: Any) -> str:
-        row, column = divmod(int(observation), shape(env)[1])
+        row, column = place(env, observation)
         return f"row {row + 1}, column {column + 1}"
 
     def map_cell(env: Any, observation: Any) -> MapCell:
-        row, column = divmod(int(observation), shape(env)[1])
+        row, column = place(env, observation)
         return MapCell(column, -row)
 
-    def end_words(env: Any, observation: Any) -> str:
-        row, column = divmod(int(observation), shape(env)[1])
-        return f"{ends(env, row, column)} in row {row + 1}, column {column + 1}"
-
     def features(env: Any, observation: Any) -> Features:
-        row, column = divmod(int(observation), shape(env)[1])
+        row, column = place(env, observation)
         return {"row": row + 1, "column": column + 1}
 
     return EnvironmentDescription(
@@ -43,7 +42,7 @@ def _numbered_grid(
         map_cell,
         _toy_text_pose,
         lambda env, _: Frame.from_corner(*env.cell_size),
-        end_words=end_words,
+        end_words=lambda env, observation: f"{ends(env, *place(env, observation))} in {words(env, observation)}",
         features=features,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, IntArray, frozen
+from aceirl.models.tabular.mdp import FloatArray, IntArray, frozen
 
 
 @dataclass(frozen=True, eq=False)

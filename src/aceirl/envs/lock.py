@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.problem import Moves, Problem, check_counts, check_probabilities
 
 
 def combination_lock(
@@ -27,14 +25,11 @@ def combination_lock(
 
     Without slip only one of `n_actions^length` sequences opens it.
     """
-    check_count("length", length)
-    check_count("n_actions", n_actions)
-    check_count("horizon", horizon)
-    check_probability("slip", slip)
-    check_probability("release", release)
+    check_counts(length=length, n_actions=n_actions, horizon=horizon)
+    check_probabilities(slip=slip, release=release)
     code, is_open, jammed = rng.integers(n_actions, size=length), length, length + 1
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
+    def moves() -> Moves:
         for action in range(n_actions):
             for state in range(length):
                 yield state, action, state + 1 if action == code[state] else jammed, 1 - slip
@@ -43,13 +38,11 @@ def combination_lock(
             yield jammed, action, 0, release
             yield jammed, action, jammed, 1 - release
 
-    mdp = from_moves(moves(), n_states=length + 2, n_actions=n_actions, horizon=horizon, initial=np.eye(length + 2)[0])
-    row = np.column_stack([np.arange(length + 1), np.zeros(length + 1)])
     layout = Layout(
         kind="chain",
-        positions=np.vstack([row, [length // 2, -1]]),
+        positions=np.array([*((right, 0) for right in range(length + 1)), (length // 2, -1)]),
         state_names=(*(f"{right} right" for right in range(length)), "open", "jammed"),
         action_names=tuple(map(str, range(n_actions))),
         action_directions=np.zeros((n_actions, 2)),
     )
-    return Problem.solved("combination-lock", mdp, reward_in([is_open], mdp), layout, rng)
+    return Problem.of_moves("combination-lock", moves(), layout, [is_open], horizon=horizon, start=0, rng=rng)

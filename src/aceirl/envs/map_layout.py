@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from aceirl.envs.described import action_names, ask_description, map_cells, state_words
 from aceirl.envs.description import COMPASS, Frame, MapCell
 from aceirl.envs.layout import Layout, MapPanel
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray
 
 if TYPE_CHECKING:
-    from aceirl.envs.observations import StateIndex
+    from aceirl.models.tabular.encoder import StateIndex
 
 Pixels = NDArray[np.uint8]
 Shape = tuple[int, ...]

@@ -17,7 +17,7 @@ KEEP_REWARDS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "Observation
 Pay = tuple[float | None, float | None]
 
 
-def pay_of(env: Any) -> Pay:
+def reward_range(env: Any) -> Pay:
     """How far the rewards of two steps, and the returns of two episodes, can lie apart; None where nobody says.
 
     A step after the end of an episode counts as one that pays 0. An environment says so by attributes `rmax` and

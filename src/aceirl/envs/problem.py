@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aceirl.dynamic_programming import greedy_actions, optimal_values
 from aceirl.envs.layout import Layout
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, FloatArray, Transitions, check_policy, check_reward
+from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions, check_policy, check_reward
+
+Moves = Iterator[tuple[int, int, int, float]]
+"""Moves `(s, a, s', probability)` of stationary dynamics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +55,28 @@ class Problem:
         q, _ = optimal_values(mdp, truth)
         return cls(name, mdp, truth, np.eye(mdp.n_actions)[greedy_actions(q, rng)], layout)
 
+    @classmethod
+    def of_moves(
+        cls,
+        name: str,
+        moves: Moves,
+        layout: Layout,
+        goals: Sequence[int],
+        *,
+        horizon: int,
+        start: int | FloatArray,
+        rng: np.random.Generator,
+    ) -> Problem:
+        """The states and actions of a layout, with these moves; every step in one of the `goals` pays 1.
 
-def reward_in(states: Sequence[int], mdp: MDP) -> FloatArray:
-    """`[H, S, A]`: one in the given states, whatever the step and the action; zero elsewhere."""
-    reward = np.zeros(mdp.shape)
-    reward[:, states] = 1.0
-    return reward
+        Episodes `start` in a state, or by a distribution `[S]`.
+        """
+        n_states = layout.n_states
+        initial = np.eye(n_states)[start] if isinstance(start, int) else start
+        mdp = from_moves(moves, n_states=n_states, n_actions=layout.n_actions, horizon=horizon, initial=initial)
+        reward = np.zeros(mdp.shape)
+        reward[:, goals] = 1.0
+        return cls.solved(name, mdp, reward, layout, rng)
 
 
 def from_moves(
@@ -88,9 +107,15 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
     return int(value)
 
 
-def check_probability(name: str, value: float) -> float:
-    """A number in `[0, 1]`, or an error with the argument's name."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:
-        raise InputError(f"{name} must be a probability between 0 and 1, got {value!r}")
-    return float(value)
+def check_counts(**values: int) -> None:
+    """Whole numbers of at least 1, by the names of the arguments."""
+    for name, value in values.items():
+        check_count(name, value)
+
+
+def check_probabilities(**values: float) -> None:
+    """Numbers in `[0, 1]`, by the names of the arguments."""
+    for name, value in values.items():
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 <= value <= 1:
+            raise InputError(f"{name} must be a probability between 0 and 1, got {value!r}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from aceirl.envs.layout import Layout
-from aceirl.envs.problem import Problem, check_count
-from aceirl.mdp import MDP, FloatArray
+from aceirl.envs.problem import Problem, check_counts
+from aceirl.models.tabular.mdp import MDP, FloatArray
 
 
 def random_mdp(rng: np.random.Generator, *, n_states: int = 9, n_actions: int = 4, horizon: int = 10) -> Problem:
@@ -24,9 +24,7 @@ def random_mdp_released(
 def _build(
     name: str, rng: np.random.Generator, n_states: int, n_actions: int, horizon: int, matrices: tuple[int, ...]
 ) -> Problem:
-    check_count("n_states", n_states)
-    check_count("n_actions", n_actions)
-    check_count("horizon", horizon)
+    check_counts(n_states=n_states, n_actions=n_actions, horizon=horizon)
     initial = _distributions(rng, (n_states,))
     transitions = _distributions(rng, (*matrices, n_states, n_actions, n_states))
     mdp = MDP.from_dense(transitions, initial=initial, horizon=horizon)

@@ -12,25 +12,28 @@ from gymnasium import spaces
 from aceirl.envs.written_space import read_space
 from aceirl.errors import InputError
 
+RECORDING = "a recording cannot be acted in; give the environment it was recorded in"
+
 
 class RecordedEnv(gymnasium.Env[Any, Any]):
-    """The spaces of a recording, in which nothing can be done; `observations` and `actions` as `write_space` has them.
+    """The spaces of an environment that is not here; `observations` and `actions` as `write_space` has them.
 
-    An environment like this has names for its states and takes rewards and policies; it has no `reset` and no `step`.
+    An environment like this has names for its states and takes rewards and policies. Nothing can be done in it, and
+    `away` says why.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
 
-    def __init__(self, observations: Mapping[str, Any], actions: Mapping[str, Any]) -> None:
-        self.observation_space, self.action_space = read_space(observations), read_space(actions)
+    def __init__(self, observations: Mapping[str, Any], actions: Mapping[str, Any], away: str = RECORDING) -> None:
+        self.observation_space, self.action_space, self.away = read_space(observations), read_space(actions), away
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """There is none."""
-        raise InputError("a recording cannot be acted in; give the environment it was recorded in")
+        raise InputError(self.away)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """There is none."""
-        raise InputError("a recording cannot be acted in; give the environment it was recorded in")
+        raise InputError(self.away)
 
 
 def space_of(values: Sequence[Any], what: str = "observation") -> gymnasium.Space[Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from aceirl.envs.observations import StateIndex
 from aceirl.errors import InputError, shown
+from aceirl.models.tabular.encoder import StateIndex
 
 # One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
 Outcome = tuple[float, Any, float, bool]

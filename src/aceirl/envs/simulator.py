@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.kernels import compiled
-from aceirl.mdp import MDP, FloatArray, IntArray, Transitions
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, Transitions
 from aceirl.protocols import Moves
 
 # Below this many episodes walking them one by one is cheaper than drawing multinomials for every state.
@@ -52,18 +52,18 @@ class Simulator:
         return self._known_start
 
     def reset(self, rng: np.random.Generator) -> int:
-        """Begin an episode and return its state."""
+        """Begin an episode; the state, which is observed as its number."""
         self._rng, self._step = rng, 0
         self._state = int(np.searchsorted(np.cumsum(self._mdp.initial[:-1]), rng.random(), side="right"))
         return self._state
 
-    def step(self, action: int) -> int:
-        """Take an action and return the state it led to."""
+    def step(self, action: int) -> tuple[int, bool]:
+        """Take an action; the state it led to, and that no episode is over before the horizon."""
         if self._rng is None or self._step >= self._mdp.horizon:
             raise InputError("step was called outside an episode; call reset first")
         self._state = self.sample(self._step, self._state, action, self._rng)
         self._step += 1
-        return self._state
+        return self._state, False
 
     def sample(self, step: int, state: int, action: int, rng: np.random.Generator) -> int:
         """One successor of `(step, state, action)`."""
@@ -83,17 +83,17 @@ class Simulator:
         return Moves(*moved, np.zeros(self.n_states, dtype=np.int64))
 
     def rollout(
-        self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None = None
+        self, policy: FloatArray, episodes: int, rng: np.random.Generator, reference: IntArray | None = None
     ) -> Moves:
-        """The transitions of `episodes` independent episodes of `policy [H, S, A]`; `watched [H, S]`: see `Moves`.
+        """The transitions of `episodes` independent episodes of `policy [H, S, A]`; `reference [H, S]`: see `Moves`.
 
         Few episodes are walked. Many are drawn together: the episodes in a state split over actions, and those of an
         action over successors, as multinomials, so the cost depends on the process and not on the number of episodes.
         """
         if episodes <= WALKED_EPISODES:
-            return self._walk(policy, episodes, rng, watched)
+            return self._walk(policy, episodes, rng, reference)
         starts = _multinomial(np.array([episodes]), self._mdp.initial[None, :], rng)[0]
-        known = np.full(policy.shape[:2], -1) if watched is None else watched
+        known = np.full(policy.shape[:2], -1) if reference is None else reference
         first_deviations = np.zeros(self.horizon + 1, dtype=np.int64)
         # Row 0 counts the episodes that are doing what is known, by state; row 1 those that have deviated.
         here, parts = np.array([starts, np.zeros_like(starts)]), []
@@ -114,7 +114,7 @@ class Simulator:
             np.add.at(here.reshape(-1), cell, moved[4])
         first_deviations[-1] += here[0].sum()
         step, state, action, successor, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Moves(step, state, action, successor, count, starts, None if watched is None else first_deviations)
+        return Moves(step, state, action, successor, count, starts, None if reference is None else first_deviations)
 
     def _successors(
         self, step: IntArray, state: IntArray, action: IntArray, times: IntArray, rng: np.random.Generator
@@ -126,19 +126,19 @@ class Simulator:
         successor = self._rows.successors[self._rows.indptr[row[which]] + slot].astype(np.int64)
         return (step[which], state[which], action[which], successor, split[which, slot]), which
 
-    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator, watched: IntArray | None) -> Moves:
+    def _walk(self, policy: FloatArray, episodes: int, rng: np.random.Generator, reference: IntArray | None) -> Moves:
         mdp = self._mdp
         path = np.empty((4, episodes * mdp.horizon), dtype=np.int64)
         starts = np.zeros(mdp.n_states, dtype=np.int64)
-        deviations = np.zeros(0 if watched is None else mdp.horizon + 1, dtype=np.int64)
+        deviations = np.zeros(0 if reference is None else mdp.horizon + 1, dtype=np.int64)
         draws = rng.random((episodes, 2 * mdp.horizon + 1))
         indptr, successors, _, stride = self._rows.rows
         cumulative = indptr, successors, self._cumulative, stride
-        known = starts[:0].reshape(0, 0) if watched is None else watched
+        known = starts[:0].reshape(0, 0) if reference is None else reference
         _walk(*cumulative, np.cumsum(mdp.initial), policy, draws, known, path, starts, deviations)
         step, state, action, successor = path
         times = np.ones(path.shape[1], dtype=np.int64)
-        return Moves(step, state, action, successor, times, starts, None if watched is None else deviations)
+        return Moves(step, state, action, successor, times, starts, None if reference is None else deviations)
 
 
 @compiled
@@ -150,14 +150,14 @@ def _walk(
     start: FloatArray,
     policy: FloatArray,
     draws: FloatArray,
-    watched: IntArray,
+    reference: IntArray,
     path: IntArray,
     starts: IntArray,
     deviations: IntArray,
 ) -> None:
     """Episodes by inversion: `draws [episodes, 2H+1]` are uniform, `cumulative` and `start [S]` are cumulative.
 
-    Unless of size zero, `deviations [H+1]` counts when episodes first deviate from `watched [H, S]`: see `Moves`.
+    Unless of size zero, `deviations [H+1]` counts when episodes first deviate from `reference [H, S]`: see `Moves`.
     """
     horizon, n_states, n_actions = policy.shape
     i = 0
@@ -172,8 +172,8 @@ def _walk(
             while action < n_actions - 1 and draws[e, 2 * h] >= total:
                 action += 1
                 total += policy[h, state, action]
-            if following and watched[h, state] != action:
-                deviations[h + (watched[h, state] >= 0)] += 1
+            if following and reference[h, state] != action:
+                deviations[h + (reference[h, state] >= 0)] += 1
                 following = False
             row = h * stride + state * n_actions + action
             k, last = indptr[row], indptr[row + 1] - 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from aceirl.envs.gridworld import ARROWS, DIRECTIONS
+from aceirl.envs.grid import ARROWS, DIRECTIONS, Grid
 from aceirl.envs.layout import Layout, MapPanel
-from aceirl.envs.problem import Problem, check_count, check_probability, from_moves, reward_in
+from aceirl.envs.problem import Moves, Problem, check_count, check_counts, check_probabilities
 
 WAITING, ABOARD = 0, 1
 FETCH, DROP = 4, 5
@@ -24,37 +22,35 @@ def small_taxi(rng: np.random.Generator, *, size: int = 3, horizon: int = 14, fa
     State `aboard·size² + x·size + y`, and `delivered` is the last one.
     """
     check_count("size", size, minimum=2)
-    check_count("horizon", horizon)
-    check_probability("failure", failure)
-    cells, last = size * size, size - 1
+    check_counts(horizon=horizon)
+    check_probabilities(failure=failure)
+    grid, cells, last = Grid.square(size), size * size, size - 1
     corners = [((0, 0), (last, last)), ((last, last), (0, 0)), ((0, last), (last, 0)), ((last, 0), (0, last))]
     first, second = (x * size + y for x, y in corners[int(rng.integers(4))])
     delivered = 2 * cells
 
-    def moves() -> Iterator[tuple[int, int, int, float]]:
+    def moves() -> Moves:
         for aboard in (WAITING, ABOARD):
             for cell in range(cells):
                 state = aboard * cells + cell
-                for action, arrow in enumerate(ARROWS):
-                    x, y = np.clip(np.array(divmod(cell, size)) + arrow, 0, last).tolist()
-                    yield state, action, aboard * cells + x * size + y, 1 - failure
+                for action in range(4):
+                    yield state, action, aboard * cells + grid.step(cell, action), 1 - failure
                     yield state, action, state, failure
                 yield state, FETCH, cells + cell if cell == first and not aboard else state, 1.0
                 yield state, DROP, delivered if aboard and cell == second else state, 1.0
         for action in range(6):
             yield delivered, action, delivered, 1.0
 
-    initial = np.zeros(2 * cells + 1)
-    initial[:cells] = 1 / cells
-    mdp = from_moves(moves(), n_states=2 * cells + 1, n_actions=6, horizon=horizon, initial=initial)
-    return Problem.solved("small-taxi", mdp, reward_in([delivered], mdp), _layout(size), rng)
+    start = np.where(np.arange(2 * cells + 1) < cells, 1 / cells, 0.0)
+    return Problem.of_moves(
+        "small-taxi", moves(), _layout(grid, size), [delivered], horizon=horizon, start=start, rng=rng
+    )
 
 
-def _layout(size: int) -> Layout:
+def _layout(grid: Grid, size: int) -> Layout:
     """Two squares side by side, one for the passenger waiting and one for it aboard; delivered is right of them."""
-    square = np.array([divmod(cell, size) for cell in range(size * size)], dtype=np.float64)
-    shift = np.array([size + 1.0, 0.0])
-    names = [f"{x + 1},{y + 1}" for x, y in square.astype(int).tolist()]
+    square, shift = np.array(grid.cells, dtype=np.float64), np.array([size + 1.0, 0.0])
+    names = [f"{x + 1},{y + 1}" for x, y in grid.cells]
     ends = np.array([[2 * size + 2.0, (size - 1) / 2]])
     low, high = -0.5, size - 0.5
     return Layout(

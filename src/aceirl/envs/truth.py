@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,15 @@ import numpy as np
 from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import spsolve
 
-from aceirl.dynamic_programming import evaluate, optimal_values
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.families import is_a, is_wrapped
-from aceirl.envs.observations import StateIndex
 from aceirl.envs.problem import from_moves
 from aceirl.envs.search import Row, searched
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.encoder import StateIndex
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
+from aceirl.models.tabular.metrics import Truth
 
 # Policy iteration needs a handful of improvements; more would be a circle of rounding errors.
 MAX_IMPROVEMENTS = 1_000
@@ -40,6 +41,11 @@ class ExactModel:
         """`[S]`: the best of a few policies that do not look at the step; see `stationary_policy`."""
         return stationary_policy(self.mdp, self.reward)
 
+    def regret(self, states: StateIndex) -> Callable[[IntArray], float]:
+        """What a policy loses by the environment's own reward, where states are numbered as they are met."""
+        truth, renumbered = Truth(self.mdp, self.reward), Renumbered(self, states)
+        return lambda policy: truth.regret(renumbered(policy))
+
     @property
     def max_return(self) -> float:
         """How far the returns of two episodes can lie apart."""
@@ -51,8 +57,8 @@ class Renumbered:
 
     def __init__(self, model: ExactModel, states: StateIndex) -> None:
         self.model, self.states = model, states
-        self._pairs = np.zeros((0, 2), dtype=np.int64)
         self._names: tuple[str, ...] = ()
+        self._numbers: list[int] = []  # of the model, by the states in which one acts; -1 for others
         self._unmet = np.full(model.mdp.shape[:2], -1)
         self._unmet[:, list(model.states.terminal)] = 0
 
@@ -61,21 +67,19 @@ class Renumbered:
 
         After the end all actions are the same.
         """
-        if self.states.names is not self._names:
-            self._renumber(self.states.names)
-        actions = self._unmet.copy()
-        actions[:, self._pairs[:, 1]] = policy[:, self._pairs[:, 0]]
+        names = self.states.names
+        if names is not self._names:
+            if names[: len(self._names)] != self._names:  # they were numbered anew
+                self._numbers = []
+            for number in range(len(self._numbers), len(names)):
+                over = number in self.states.terminal
+                found = None if over else self.model.states.find(self.states.observation(number))
+                self._numbers.append(-1 if found is None else found)
+            self._names = names
+        numbers, actions = np.array(self._numbers), self._unmet.copy()
+        acting = np.flatnonzero(numbers >= 0)
+        actions[:, numbers[acting]] = policy[:, acting]
         return actions
-
-    def _renumber(self, names: tuple[str, ...]) -> None:
-        known, pairs = len(self._names), self._pairs.tolist()
-        if names[:known] != self._names:  # they were numbered anew
-            known, pairs = 0, []
-        for number in range(known, len(names)):
-            here = None if number in self.states.terminal else self.model.states.find(self.states.observation(number))
-            if here is not None:
-                pairs.append([number, here])
-        self._names, self._pairs = names, np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def stationary_policy(mdp: MDP, reward: FloatArray) -> IntArray:

@@ -14,8 +14,9 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from aceirl.envs.gymnasium import GymAdapter, checked_horizon, failure, seed_from
-from aceirl.envs.observations import Discretise
 from aceirl.errors import InputError
+from aceirl.models.tabular.encoder import Discretise
+from aceirl.protocols import Seen
 
 # When a vector environment resets an environment whose episode is over.
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
@@ -47,24 +48,19 @@ class GymVectorEnvironment(GymAdapter):
         unshared = isinstance(env.unwrapped, AsyncVectorEnv) and not env.unwrapped.shared_memory
         self._resets_again = unshared and self._autoreset == NEXT_STEP
         self._over_now = np.zeros(self.num_envs, dtype=np.bool_)
-        self._ended: dict[int, int] = {}
-        self._seen: dict[int, Any] = {}
+        self._ended: dict[int, Seen] = {}
         self._pending = False
 
-    def seen(self, episode: int = 0) -> Any:
-        """The observation that was met last in an episode of this round."""
-        return self._seen[episode]
-
-    def reset(self, rng: np.random.Generator) -> int:
-        """Begin one episode, in the first environment, and return its state."""
+    def reset(self, rng: np.random.Generator) -> Any:
+        """Begin one episode, in the first environment, and return its observation."""
         return self.begin(1, rng)[0]
 
-    def step(self, action: int) -> int:
-        """Take an action in the first environment and return the state it led to."""
+    def step(self, action: int) -> Seen:
+        """Take an action in the first environment; the observation it led to, and whether the episode is over."""
         return self.advance({0: action})[0]
 
-    def begin(self, episodes: int, rng: np.random.Generator) -> list[int]:
-        """Begin that many episodes, at most `num_envs`, and return their states."""
+    def begin(self, episodes: int, rng: np.random.Generator) -> list[Any]:
+        """Begin that many episodes, at most `num_envs`, and return their observations."""
         if self._resets_again and self._over_now.any():
             raise InputError(
                 "an AsyncVectorEnv without shared memory that resets in the next step would skip the first step of an "
@@ -77,11 +73,10 @@ class GymVectorEnvironment(GymAdapter):
         self._step = 0
         self._over_now[:] = False
         self._ended = {}
-        self._seen = {index: _part(self.states.space, observations, index) for index in range(episodes)}
-        return [self.states.number(seen) for seen in self._seen.values()]
+        return [_part(self.states.space, observations, index) for index in range(episodes)]
 
-    def advance(self, actions: Mapping[int, int]) -> dict[int, int]:
-        """Take an action in each of these episodes and return the states they led to."""
+    def advance(self, actions: Mapping[int, int]) -> dict[int, Seen]:
+        """Take an action in each of these episodes; the observations they led to, and whether those are the last."""
         self._count_step()
         batch = self._batch(actions)
         with self._call(f"step {self._step} of an episode, with actions {batch.tolist()}"):
@@ -91,18 +86,17 @@ class GymVectorEnvironment(GymAdapter):
         self._over_now = np.logical_or(terminated, truncated)
         if TERMINATED in infos:
             terminated, truncated = infos[TERMINATED], infos[TRUNCATED]
-        arrived = {}
+        arrived: dict[int, Seen] = {}
         for index in actions:
-            if index not in self._ended:
-                self._check_truncation(truncated[index] and not terminated[index])
-                replaced = self._over_now[index] and self._autoreset == SAME_STEP
-                last = _last_observation(infos, index) if replaced else _part(self.states.space, observations, index)
-                self._seen[index] = last
-                arrived[index] = self.states.number(last, terminal=bool(terminated[index]))
-                if terminated[index]:
-                    self._ended[index] = arrived[index]
-            else:
+            if index in self._ended:
                 arrived[index] = self._ended[index]
+                continue
+            self._check_truncation(truncated[index] and not terminated[index])
+            replaced = self._over_now[index] and self._autoreset == SAME_STEP
+            last = _last_observation(infos, index) if replaced else _part(self.states.space, observations, index)
+            arrived[index] = last, bool(terminated[index])
+            if terminated[index]:
+                self._ended[index] = arrived[index]
         return arrived
 
     def close(self) -> None:

@@ -1,10 +1,8 @@
 """Who can be asked: a policy table, a function, a trained model, a log of demonstrations, a person."""
 
 from aceirl.experts.demonstrations import Demonstration, DemonstrationExpert
-from aceirl.experts.function import FunctionExpert
-from aceirl.experts.observing import ObservationExpert, PredictExpert
+from aceirl.experts.function import FunctionExpert, ObservationExpert, PredictExpert
 from aceirl.experts.policy import PolicyExpert
-from aceirl.experts.ranked import RankedExpert
 from aceirl.experts.recorded import RecordedExpert
 from aceirl.experts.terminal import TerminalExpert
 
@@ -15,7 +13,6 @@ __all__ = [
     "ObservationExpert",
     "PolicyExpert",
     "PredictExpert",
-    "RankedExpert",
     "RecordedExpert",
     "TerminalExpert",
 ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from aceirl.errors import InputError
-from aceirl.experts.observing import own_action
-from aceirl.protocols import Question, ShowingEnvironment
+from aceirl.experts.function import own_action
+from aceirl.protocols import ObservableEnvironment, Question
 
 # What the demonstrations in the folder of an interview, or of a run that was exported, are called.
 DEMONSTRATIONS = "demonstrations.jsonl"
@@ -34,7 +34,7 @@ class DemonstrationExpert:
     it answers with one of the logged actions, each as likely as it is frequent.
     """
 
-    def __init__(self, log: Iterable[Demonstration], environment: ShowingEnvironment) -> None:
+    def __init__(self, log: Iterable[Demonstration], environment: ObservableEnvironment) -> None:
         self.environment = environment
         entries = list(log)
         self.stationary = all(entry.step is None for entry in entries)
@@ -54,12 +54,12 @@ class DemonstrationExpert:
         self.deterministic = all(len(set(actions)) == 1 for actions in self.actions.values())
 
     @classmethod
-    def load(cls, path: Path, environment: ShowingEnvironment) -> DemonstrationExpert:
+    def load(cls, path: Path, environment: ObservableEnvironment) -> DemonstrationExpert:
         """From a `.npz` with `observations`, `actions` and perhaps `steps`, or from lines of JSON, one for each.
 
         The folder of an interview has such lines too; there may be none, of a person who never knew.
         """
-        entries = read_log(path, environment)
+        entries = read_log(path, environment.read_observation)
         if not entries and not path.is_dir():
             raise InputError(f"the demonstrations in {path} are empty")
         return cls(entries, environment)
@@ -80,14 +80,8 @@ class DemonstrationExpert:
         return (None if self.stationary else step, self.environment.key(observation))
 
 
-class Reader(Protocol):
-    """What is needed to read a log: an environment that knows its observations when it sees them in JSON."""
-
-    def read_observation(self, written: Any) -> Any: ...
-
-
-def read_log(path: Path, environment: Reader) -> list[Demonstration]:
-    """The demonstrations in a file, or in a folder that has some."""
+def read_log(path: Path, read: Callable[[Any], Any]) -> list[Demonstration]:
+    """The demonstrations in a file, or in a folder that has some; `read` turns JSON into observations."""
     if path.is_dir():
         folder, path = path, path / DEMONSTRATIONS
         if not path.exists():
@@ -101,7 +95,7 @@ def read_log(path: Path, environment: Reader) -> list[Demonstration]:
                 columns = file["observations"], file["actions"], steps
                 return [Demonstration(*entry) for entry in zip(*columns, strict=True)]
         lines = enumerate(path.read_text().splitlines(), start=1)
-        return [_entry(path, number, line, environment) for number, line in lines if line.strip()]
+        return [_entry(path, number, line, read) for number, line in lines if line.strip()]
     except InputError:
         raise
     except FileNotFoundError:
@@ -112,10 +106,10 @@ def read_log(path: Path, environment: Reader) -> list[Demonstration]:
         raise InputError(f"{path} cannot be read as demonstrations: {type(error).__name__}: {error}") from None
 
 
-def _entry(path: Path, number: int, line: str, environment: Reader) -> Demonstration:
+def _entry(path: Path, number: int, line: str, read: Callable[[Any], Any]) -> Demonstration:
     try:
         entry = json.loads(line)
-        return Demonstration(environment.read_observation(entry["observation"]), entry["action"], entry.get("step"))
+        return Demonstration(read(entry["observation"]), entry["action"], entry.get("step"))
     except KeyError as error:
         raise InputError(f"{path}, line {number} has no {error.args[0]!r}") from None
     except Exception as error:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, check_policy
+from aceirl.models.tabular.mdp import FloatArray, check_policy
 from aceirl.protocols import Question
 
 

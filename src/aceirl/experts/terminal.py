@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from aceirl.errors import AnswerError
-from aceirl.protocols import Question, ShowingEnvironment
+from aceirl.protocols import ObservableEnvironment, Question
 
 
 class TerminalExpert:
@@ -20,7 +20,7 @@ class TerminalExpert:
 
     def __init__(
         self,
-        environment: ShowingEnvironment,
+        environment: ObservableEnvironment,
         *,
         stationary: bool = True,
         action_names: Sequence[str] = (),

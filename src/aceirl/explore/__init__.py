@@ -6,7 +6,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
 from aceirl.explore.ace import Ace, AceRF
 from aceirl.explore.advice import Advice
 from aceirl.explore.greedy import Greedy
@@ -16,6 +15,7 @@ from aceirl.explore.random import Random
 from aceirl.explore.rf_ucrl import RfUcrl
 from aceirl.explore.travel import Travel
 from aceirl.explore.uniform import Uniform
+from aceirl.irl.belief import Belief, Plan
 
 
 class Strategy(Protocol):
@@ -25,11 +25,11 @@ class Strategy(Protocol):
 
 
 class ListedStrategy(Strategy, Protocol):
-    """One of ours: what it needs of an environment, its rule in a line, and whether it draws anything."""
+    """One of ours: what it needs of an environment and of the model, and its rule in a line."""
 
     access: ClassVar[str]
     summary: ClassVar[str]
-    draws: ClassVar[bool]
+    needs: ClassVar[tuple[type, ...]]
 
 
 STRATEGIES: dict[str, type[ListedStrategy]] = {

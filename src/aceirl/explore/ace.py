@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan, uniform_policy
 from aceirl.explore.planning import evidence_of, memory_of, solved
-from aceirl.planner import Episodes
+from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.models.tabular.planner import Episodes
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Ace:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "leave plausible policies as certain as a batch can (paper: AceIRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
@@ -38,7 +39,7 @@ class AceRF:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes, no expert"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "leave all policies as certain as a batch can (paper: Ace-RF)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

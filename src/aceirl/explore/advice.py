@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan, uniform_policy
-from aceirl.mdp import shared
+from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.models.tabular.mdp import shared
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Advice:
     """
 
     access: ClassVar = "episodes"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = ()
     summary: ClassVar = "follow the expert's answer in every state"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, everywhere."""
-        return _following(belief.shape)
+        return Plan(follow=1.0) if belief.tables is None else _following(belief.shape)
 
 
 @shared

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
-from aceirl.dynamic_programming import greedy_actions
+from aceirl.irl.belief import Belief, Plan
+from aceirl.models.tabular.dynamic_programming import greedy_actions
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Greedy:
     """
 
     access: ClassVar = "episodes"
-    draws: ClassVar = True
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "go where the error bound is largest (paper: AceIRL Greedy)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
 from aceirl.explore.ace import planned
 from aceirl.explore.advice import Advice
 from aceirl.explore.probe import Probe
+from aceirl.irl.belief import Belief, Plan
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Guided:
     tolerance: float = 0.01
 
     access: ClassVar = "episodes"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "probe near the expert's way, follow it until certified, then explore as ace"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.belief import Belief, Memory
-from aceirl.bounds import plausible_policies
-from aceirl.counts import with_states
-from aceirl.mdp import MDP, FloatArray, steps_left
-from aceirl.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_saddle
+from aceirl.irl.belief import Belief, Memory
+from aceirl.models.tabular.bounds import plausible_policies
+from aceirl.models.tabular.counts import with_states
+from aceirl.models.tabular.mdp import MDP, FloatArray, steps_left
+from aceirl.models.tabular.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_saddle
 
 DIGITS = 9
 """Rewards are planned for up to so many digits, in units of Rmax: hundreds of iterations would magnify the rest."""

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
 from aceirl.explore.advice import Advice
-from aceirl.mdp import IntArray
+from aceirl.irl.belief import Belief, Plan
+from aceirl.models.tabular.mdp import IntArray
+from aceirl.protocols import ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Probe:
     deviate: float = 0.15
 
     access: ClassVar = "episodes"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
     summary: ClassVar = "follow the expert, and a few times an episode try what it declined"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan, uniform_policy
+from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.protocols import ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Random:
     """Paper, "Random Exploration": uniform actions."""
 
     access: ClassVar = "episodes"
-    draws: ClassVar = False
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
     summary: ClassVar = "any action, anywhere"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
-from aceirl.bounds import dynamics_bound
-from aceirl.dynamic_programming import greedy_actions
+from aceirl.irl.belief import Belief, Plan
+from aceirl.models.tabular.bounds import dynamics_bound
+from aceirl.models.tabular.dynamic_programming import greedy_actions
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class RfUcrl:
     """
 
     access: ClassVar = "episodes, no expert"
-    draws: ClassVar = True
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "go where the dynamics are most uncertain (paper: RF-UCRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

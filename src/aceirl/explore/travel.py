@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
 from aceirl.explore.planning import evidence_of, memory_of, solved
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.planner import Samples
+from aceirl.irl.belief import Belief, Plan
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.planner import Samples
+from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Travel:
     tolerance: float = 0.01
 
     access: ClassVar = "generative model"
-    draws: ClassVar = True
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     summary: ClassVar = "spread the samples as ACE would (paper: TRAVEL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.belief import Belief, Plan
+from aceirl.irl.belief import Belief, Plan
+from aceirl.protocols import ExactPlanning
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Uniform:
     """
 
     access: ClassVar = "generative model"
-    draws: ClassVar = True
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
     summary: ClassVar = "sample every step, state and action alike"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:

@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from aceirl.counts import Estimate
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit, changed, pieces
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
-from aceirl.rewards.spaces import RewardMap
+from aceirl.rewards.spaces import DesignMatrix
 
 N_SAMPLES = 64
 """How many rewards are sampled."""
@@ -40,18 +40,20 @@ class Alternatives:
     likelier than many, and the size of each is any of `SIZES`, of either sign.
     """
 
-    def __init__(self, estimate: Estimate, over: RewardMap, explanation: Explanation, seed: int = 0) -> None:
-        self.over, self.theta, self._explanation, self._seed = over, explanation.likeliest, explanation, seed
-        self._fit = SparseFit(Likelihood(estimate), over, PENALTY)
-        self._places = np.ones(over.shape[1], dtype=np.bool_)
-        self._places[estimate.over] = explanation.ends[estimate.over]  # an end that nobody reached is no place
+    def __init__(self, estimate: Estimate, design: DesignMatrix, explanation: Explanation, seed: int = 0) -> None:
+        self.design, self.theta, self._explanation, self._seed = design, explanation.map_estimate, explanation, seed
+        self._fit = SparseFit(Likelihood(estimate), design, PENALTY)
+        self._places = np.ones(design.shape[1], dtype=np.bool_)
+        self._places[estimate.terminal_states] = explanation.ends[
+            estimate.terminal_states
+        ]  # an end that nobody reached is no place
 
     @cached_property
     def samples(self) -> FloatArray:
         """`[N_SAMPLES, n]`: parameters, by a Metropolis walk that begins at the ones that were found."""
         rng = np.random.default_rng(self._seed)
         theta, cost = self.theta, self._fit.cost(self.theta)
-        candidates = np.array(self._fit.leads(FEW))
+        candidates = np.array(self._fit.candidates(FEW))
         found = np.empty((N_SAMPLES, len(theta)))
         for n in range(N_SAMPLES * THINNING):
             moved = _moved(theta, candidates, rng)
@@ -100,13 +102,13 @@ class Alternatives:
         thetas, costs = self._fit.moved(self.theta)
         found: dict[int, None] = {}
         for k in np.argsort(costs, kind="stable")[: int((costs <= costs.min() + TOLERATED + 1e-9).sum())].tolist():
-            found.update(dict.fromkeys(self._explanation.of(thetas[k], self.over.paid(thetas[k])).goals))
+            found.update(dict.fromkeys(self._explanation.of(thetas[k], self.design.paid(thetas[k])).goals))
         return [state for state in found if self._places[state]]
 
     @cached_property
     def undetermined(self) -> list[int]:
         """The places, in their order, that may be worth as much as any, going by what the answers say of them."""
-        about = self.over.states[(self._highest >= AS_MUCH) & (self.over.states >= 0)]
+        about = self.design.states[(self._highest >= AS_MUCH) & (self.design.states >= 0)]
         return [int(s) for s in np.unique(about) if self._places[s]]
 
 

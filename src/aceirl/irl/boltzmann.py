@@ -17,22 +17,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.kernels import compiled
-from aceirl.mdp import MDP, FloatArray, IntArray
-from aceirl.rewards.spaces import RewardMap
+from aceirl.irl.likelihood import write_rewards
+from aceirl.models.tabular.kernels import Successors, compiled
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.rewards.spaces import DesignMatrix, Entries
 
 MOST_ACTIONS = 63
 """Sets of actions are the bits of a number, and so many fit."""
 
-Rows = tuple[IntArray, NDArray[np.int32], FloatArray, int]
-Chosen = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
-Space = tuple[IntArray, IntArray, FloatArray]
-Shape = tuple[int, int, int]
+
+class Evidence(NamedTuple):
+    """What compiled passes are told: the process, the design matrix by row, and the choices of each step.
+
+    `rows` are `Transitions.rows`. The choices of step `h` are `first[h]` to `first[h+1]` of the flat arrays.
+    """
+
+    rows: tuple[IntArray, Successors, FloatArray, int]
+    design: Entries
+    shape: tuple[int, int, int]
+    beta: float
+    first: IntArray
+    state: IntArray
+    action: IntArray
+    among: IntArray
+    counts: FloatArray
+
+
+class Room(NamedTuple):
+    """Room to work in: `theta [n]`, `table [rows] = Φθ`, the numbers of its rows, `q [S, A]`, and `v [2, S]`."""
+
+    theta: FloatArray
+    table: FloatArray
+    all_rows: IntArray
+    q: FloatArray
+    v: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +101,7 @@ class Choices:
         names = ("step", "state", "action", "among", "count")
         return Choices(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in names))
 
-    def by_step(self, horizon: int) -> Chosen:
+    def by_step(self, horizon: int) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]:
         """`(first [H+1], state, action, among, count)`, where those of step `h` are `first[h]` to `first[h+1]`."""
         order = np.lexsort((self.among, self.state, self.step))
         first = np.searchsorted(self.step[order], np.arange(horizon + 1))
@@ -95,7 +118,7 @@ class Boltzmann:
     """The Boltzmann experts of a process, one for each reward of a space that is laid `over` it, and their answers."""
 
     mdp: MDP
-    over: RewardMap
+    design: DesignMatrix
     beta: float
     choices: Choices
 
@@ -104,21 +127,15 @@ class Boltzmann:
             raise InputError(f"beta must be a finite number above 0, got {self.beta}")
 
     @cached_property
-    def _process(self) -> tuple[*Rows, *Space, Shape]:
-        """What the compiled passes are told of the process: the rows, the map of the space, and the shape."""
-        matrix = self.over.matrix.tocsr()
-        space = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float64)
-        return (*self.mdp.transitions.rows, *space, self.mdp.shape)
-
-    @cached_property
-    def arguments(self) -> tuple[*Rows, *Space, Shape, float, *Chosen]:
-        """The same, `β` and the choices."""
-        return (*self._process, float(self.beta), *self.choices.by_step(self.mdp.horizon))
+    def evidence(self) -> Evidence:
+        """All of it, for the compiled passes."""
+        mdp, chosen = self.mdp, self.choices.by_step(self.mdp.horizon)
+        return Evidence(mdp.transitions.rows, self.design.entries[0], mdp.shape, float(self.beta), *chosen)
 
     def log_likelihood(self, thetas: FloatArray) -> FloatArray:
         """`[N]`: of all answers, for each of the parameters `[N, n]`."""
         found = np.empty(len(thetas))
-        _log_likelihoods(*self.arguments, np.ascontiguousarray(thetas, dtype=np.float64), found)
+        _log_likelihoods(self.evidence, np.ascontiguousarray(thetas, dtype=np.float64), found)
         return found
 
     def experts(self, thetas: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -129,7 +146,7 @@ class Boltzmann:
         """
         shape = len(thetas), *self.mdp.shape
         policy, q = np.empty(shape), np.empty(shape)
-        _experts(*self.arguments, np.ascontiguousarray(thetas, dtype=np.float64), policy, q)
+        _experts(self.evidence, np.ascontiguousarray(thetas, dtype=np.float64), policy, q)
         return policy, q
 
     def returns(self, thetas: FloatArray, actions: IntArray) -> FloatArray:
@@ -138,31 +155,30 @@ class Boltzmann:
         An action that was never tried earns what its own step pays.
         """
         earned = np.empty((len(thetas), *self.mdp.shape[:2]))
-        _returns(*self._process, np.ascontiguousarray(thetas, dtype=np.float64), actions, earned)
+        _returns(self.evidence, np.ascontiguousarray(thetas, dtype=np.float64), actions, earned)
         return earned
 
 
 @compiled
-def tables(m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, theta: FloatArray, table: FloatArray) -> None:
-    """`table [rows] = Φθ`."""
-    for row in range(len(table)):
-        total = 0.0
-        for k in range(m_indptr[row], m_indptr[row + 1]):
-            total += m_values[k] * theta[m_columns[k]]
-        table[row] = total
+def room_for(evidence: Evidence, n: int) -> Room:
+    """Room for `n` parameters."""
+    _, n_states, n_actions = evidence.shape
+    rows = len(evidence.design[0]) - 1
+    return Room(np.empty(n), np.empty(rows), np.arange(rows), np.empty((n_states, n_actions)), np.empty((2, n_states)))
 
 
 @compiled
 def values_before(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, first_row: int,
-    paid: FloatArray, later: FloatArray, q: FloatArray, here: FloatArray,
+    rows: tuple[IntArray, Successors, FloatArray, int], h: int, paid: FloatArray, later: FloatArray, q: FloatArray,
+    here: FloatArray,
 ) -> None:  # fmt: skip
     """One step backward over the actions that were tried: `q [S, A]` and `here [S]` of `paid [S·A]` and `later [S]`."""
+    indptr, successors, probabilities, stride = rows
     n_states, n_actions = q.shape
     for s in range(n_states):
         best, most = -np.inf, -np.inf
         for a in range(n_actions):
-            row = first_row + s * n_actions + a
+            row = h * stride + s * n_actions + a
             first, last = indptr[row], indptr[row + 1]
             total = paid[s * n_actions + a]
             most = max(most, total)
@@ -174,27 +190,23 @@ def values_before(
 
 
 @compiled
-def log_likelihood(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    theta: FloatArray, limit: float, table: FloatArray, q: FloatArray, v: FloatArray,
-) -> float:  # fmt: skip
-    """Of all choices under the parameters `theta [n]`; `table [rows]`, `q [S, A]` and `v [2, S]` are room to work in.
+def log_likelihood(evidence: Evidence, limit: float, room: Room) -> float:
+    """Of all choices under the parameters in the room.
 
     Every choice makes it smaller, so what has fallen below the `limit` is not worked out to the end.
     """
-    horizon, n_states, n_actions = shape
-    size = n_states * n_actions
-    tables(m_indptr, m_columns, m_values, theta, table)
+    horizon, n_states, n_actions = evidence.shape
+    beta, action, among, count = evidence.beta, evidence.action, evidence.among, evidence.counts
+    size, table, q, v = n_states * n_actions, room.table, room.q, room.v
+    write_rewards(evidence.design, room.theta, room.all_rows, table)
     v[:] = 0.0
     total = 0.0
     for h in range(horizon - 1, -1, -1):
         at = 0 if len(table) == size else h * size
-        values_before(indptr, successors, probabilities, h * stride, table[at : at + size], v[(h + 1) % 2], q, v[h % 2])
+        values_before(evidence.rows, h, table[at : at + size], v[(h + 1) % 2], q, v[h % 2])
         state, members, normaliser = -1, 0, 0.0
-        for i in range(chosen_first[h], chosen_first[h + 1]):
-            s = chosen_state[i]
+        for i in range(evidence.first[h], evidence.first[h + 1]):
+            s = evidence.state[i]
             if s != state or among[i] != members:
                 state, members = s, among[i]
                 best, normaliser = -np.inf, 0.0
@@ -206,46 +218,34 @@ def log_likelihood(
                         if members >> a & 1 and q[s, a] > -np.inf:
                             normaliser += np.exp(beta * (q[s, a] - best))
                     normaliser = beta * best + np.log(normaliser)
-            if q[s, chosen_action[i]] > -np.inf:
-                total += count[i] * (beta * q[s, chosen_action[i]] - normaliser)
+            if q[s, action[i]] > -np.inf:
+                total += count[i] * (beta * q[s, action[i]] - normaliser)
         if total < limit:
             break
     return total
 
 
 @compiled
-def _log_likelihoods(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    thetas: FloatArray, found: FloatArray,
-) -> None:  # fmt: skip
-    table, q, v = np.empty(len(m_indptr) - 1), np.empty(shape[1:]), np.empty((2, shape[1]))
+def _log_likelihoods(evidence: Evidence, thetas: FloatArray, found: FloatArray) -> None:
+    room = room_for(evidence, thetas.shape[1])
     for i in range(len(thetas)):
-        found[i] = log_likelihood(
-            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-            chosen_first, chosen_state, chosen_action, among, count, thetas[i], -np.inf, table, q, v,
-        )  # fmt: skip
+        room.theta[:] = thetas[i]
+        found[i] = log_likelihood(evidence, -np.inf, room)
 
 
 @compiled
-def _experts(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    thetas: FloatArray, policy: FloatArray, q: FloatArray,
-) -> None:  # fmt: skip
+def _experts(evidence: Evidence, thetas: FloatArray, policy: FloatArray, q: FloatArray) -> None:
     """Those of `Boltzmann.experts`; the choices are not looked at."""
-    horizon, n_states, n_actions = shape
-    size = n_states * n_actions
-    table, v = np.empty(len(m_indptr) - 1), np.empty((2, n_states))
+    horizon, n_states, n_actions = evidence.shape
+    size, room = n_states * n_actions, room_for(evidence, thetas.shape[1])
+    table, v = room.table, room.v
     for i in range(len(thetas)):
-        tables(m_indptr, m_columns, m_values, thetas[i], table)
+        write_rewards(evidence.design, thetas[i], room.all_rows, table)
         v[:] = 0.0
         for h in range(horizon - 1, -1, -1):
             at = 0 if len(table) == size else h * size
             paid, here = table[at : at + size], v[h % 2]
-            values_before(indptr, successors, probabilities, h * stride, paid, v[(h + 1) % 2], q[i, h], here)
+            values_before(evidence.rows, h, paid, v[(h + 1) % 2], q[i, h], here)
             for s in range(n_states):
                 total, tried = 0.0, False
                 for a in range(n_actions):
@@ -253,7 +253,7 @@ def _experts(
                 for a in range(n_actions):
                     if not tried:
                         q[i, h, s, a] = paid[s * n_actions + a]
-                    weight = np.exp(beta * (q[i, h, s, a] - here[s])) if tried else 1.0
+                    weight = np.exp(evidence.beta * (q[i, h, s, a] - here[s])) if tried else 1.0
                     policy[i, h, s, a] = weight
                     total += weight
                 for a in range(n_actions):
@@ -261,17 +261,14 @@ def _experts(
 
 
 @compiled
-def _returns(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int],
-    thetas: FloatArray, actions: IntArray, earned: FloatArray,
-) -> None:  # fmt: skip
+def _returns(evidence: Evidence, thetas: FloatArray, actions: IntArray, earned: FloatArray) -> None:
     """Those of `Boltzmann.returns`."""
-    horizon, n_states, n_actions = shape
-    size = n_states * n_actions
-    table = np.empty(len(m_indptr) - 1)
+    indptr, successors, probabilities, stride = evidence.rows
+    horizon, n_states, n_actions = evidence.shape
+    size, room = n_states * n_actions, room_for(evidence, 0)
+    table = room.table
     for i in range(len(thetas)):
-        tables(m_indptr, m_columns, m_values, thetas[i], table)
+        write_rewards(evidence.design, thetas[i], room.all_rows, table)
         for h in range(horizon - 1, -1, -1):
             at = 0 if len(table) == size else h * size
             for s in range(n_states):

@@ -1,7 +1,7 @@
 """How likely it is that somebody likes one episode better than another, and which two to show next.
 
 A reward with parameters `θ` pays an episode its return `f·θ`, where `f [n]` adds up what each parameter pays for the
-moves that were really made: a terminal state on arrival, and hurry for each step that is left then. Two episodes with
+moves that were really made: a terminal state on arrival, a step cost for each step left then. Two episodes with
 the difference `d = f - f'` are compared by what speaks for either of them, `d·θ`, in units of
 
     ρ·Σ |d_k·θ_k|,
@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from aceirl.counts import Estimate
+from aceirl.data.arrays import Move
 from aceirl.irl.likelihood import ERROR_RATES, INDIFFERENCE
-from aceirl.kernels import compiled
-from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.protocols import Move
-from aceirl.rewards.spaces import RewardMap
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.spaces import DesignMatrix
 
 Walk = tuple[Move, ...]
 
@@ -43,14 +43,14 @@ CERTAIN = 30.0
 """A lead of so many units leaves no doubt."""
 
 
-def returns(over: RewardMap, terminal: IntArray, walks: Sequence[Walk]) -> Any:
+def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk]) -> Any:
     """`F [N, n]`, sparse: the return of each episode is `F·θ`, by what is paid for the moves that were made.
 
     An episode that ends in a `terminal` state stays there until the horizon; one that is cut off before earns no more.
     """
-    horizon, n_states, n_actions = over.shape
+    horizon, n_states, n_actions = design.shape
     if not walks:
-        return sparse.csr_array((0, over.n_parameters))
+        return sparse.csr_array((0, design.n_parameters))
     moves = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
     episode = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
     step, state, action, successor = moves.T
@@ -61,9 +61,9 @@ def returns(over: RewardMap, terminal: IntArray, walks: Sequence[Walk]) -> Any:
     rows = np.concatenate(((state * n_actions + action)[acting], (successor * n_actions)[arriving]))
     made = np.concatenate((episode[acting], episode[arriving]))
     shape = (len(walks), n_states * n_actions)
-    paid = sparse.csr_array((np.ones(len(rows)), (made, rows)), shape=shape) @ over.payments
-    if over.hurries:
-        left = (horizon - 1.0 - step[arriving], (episode[arriving], np.full(arriving.sum(), over.n_parameters - 1)))
+    paid = sparse.csr_array((np.ones(len(rows)), (made, rows)), shape=shape) @ design.payments
+    if design.has_step_cost:
+        left = (horizon - 1.0 - step[arriving], (episode[arriving], np.full(arriving.sum(), design.n_parameters - 1)))
         paid = paid + sparse.csr_array(left, shape=paid.shape)
     paid = sparse.csr_array(paid)
     paid.sum_duplicates()
@@ -73,11 +73,11 @@ def returns(over: RewardMap, terminal: IntArray, walks: Sequence[Walk]) -> Any:
 class Comparisons:
     """The preferences of an estimate, ready to be judged by parameters `[n]` of a space that is laid over it."""
 
-    def __init__(self, estimate: Estimate, over: RewardMap) -> None:
-        told, self._n_parameters = estimate.preferences, over.n_parameters
+    def __init__(self, estimate: Estimate, design: DesignMatrix) -> None:
+        told, self._n_parameters = estimate.preferences, design.n_parameters
         self.equal: BoolArray = np.array([one.equal for one in told], dtype=np.bool_)
         walks = [one.preferred for one in told] + [one.other for one in told]
-        earned = returns(over, estimate.over, walks)
+        earned = returns(design, estimate.terminal_states, walks)
         self.differences = sparse.csr_array(earned[: len(told)] - earned[len(told) :])
 
     def __len__(self) -> int:
@@ -108,7 +108,7 @@ class Comparisons:
         return np.asarray(_probabilities(self.lead(theta)).argmax(axis=0) == np.where(self.equal, 1, 0))
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def feature_gap(self) -> FloatArray:
         """`[n]`: of how many episodes that are liked better each parameter pays more, less those of which it pays less.
 
         A single parameter is as likely as that says: its sign is all that a difference leaves of it.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aceirl.counts import Estimate
-from aceirl.kernels import Successors, compiled
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.kernels import Successors, compiled
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.recovered import Recovered, infeasibility
 from aceirl.rewards.spaces import RewardSpace, require_any
 

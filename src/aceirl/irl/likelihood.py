@@ -2,8 +2,8 @@
 
 The expert takes the best action for the steps that are left, and errs now and then. The learner knows its rows of
 transitions up to an error: a row of `n` observations gives the mean of a value `V` up to `Var(V)/n`. So an action that
-lags behind the best one by less than that may be the best one. The lag of an action at `(h, s)`, in units of its error,
-is
+falls short of the best one by less than that may be the best one. The standardised gap of an action at `(h, s)`, in
+units of its error, is
 
     z(a) = (max Q - Q(a)) / sqrt((ρ·R)² + (1 + log(k-1))·σ²),
 
@@ -16,21 +16,22 @@ over the actions that were tried. All of it is free of units. The likelihood of 
 
 where `e` is how often the expert errs. The answers of one state, at several steps, rest on the same rows and so on the
 same errors: `n` of them count for no more than `1 + log n`, and at most for four.
+
+This file is the likelihood as it is written here, one reward at a time. A search judges thousands of rewards that
+differ a little: `incremental_likelihood` finds the same numbers, and does as little work for it as it can.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aceirl.counts import Estimate
-from aceirl.kernels import compiled
-from aceirl.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.spaces import Entries, RewardMap
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.kernels import Successors, compiled
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.spaces import Entries
 
 INDIFFERENCE = 0.01
 """`ρ`: the share of the range of values that an expert takes no notice of."""
@@ -45,68 +46,10 @@ MOST_WEIGHT = 4.0
 """What the answers of one state count for at most."""
 
 EXPLAINED = 1.0
-"""An answer is explained if its action lags by at most this many errors."""
-
-
-SETTLED = 1e-12
-"""Values that grow by amounts that differ by at most this share of the largest value grow alike."""
+"""An answer is explained if the standardised gap of its action is at most this."""
 
 LEAST_RANGE = 1e-6
-"""Values are taken to range over at least this share of the largest: lags that are due to rounding are none."""
-
-ROUNDING = 1e-9
-"""By how many nats a sum may be off that was added up in another order, and more."""
-
-
-class _Data(NamedTuple):
-    """What compiled sweeps are told of an estimate.
-
-    `answers [H, S, A]` is what each answer counts for and `earlier [H, S, A]` what those of a step and of all before it
-    do; the latter is empty if rows differ by step. `asked [H+1, S]` is whether there are answers at a step or, in the
-    last row, at any. `visits` is `[1, S, A]`, or `[H, S, A]` if rows differ by step. The states with an action that may
-    lead to `s` are `leading[leading_first[s]:leading_first[s + 1]]`; both are empty if rows differ by step.
-    """
-
-    indptr: IntArray
-    successors: NDArray[np.int32]
-    probabilities: FloatArray
-    stride: int
-    answers: FloatArray
-    earlier: FloatArray
-    asked: BoolArray
-    visits: FloatArray
-    leading_first: IntArray
-    leading: IntArray
-
-
-class Common(NamedTuple):
-    """A reward that others have in common, worked out: from where they pay nothing else, all is as it says.
-
-    Its parameters are `theta [n]`. With `k + 1` steps left `v[k]` are the values `[S]` of `reward [S, A]`, `q[k]` those
-    of the actions `[S, A]`, -inf where one was not tried, and `noise[k]` is what the errors of the rows `[S]` add to
-    the square of the unit of a lag. That is for `steps` steps; with each one more all values rise by `growth`. With
-    `still` steps left or more the values do not change any more.
-
-    The answers of a state cost `least [S, E]` or more, at each error rate, in whatever range the values of other states
-    lie; and just that, unless the state is one of those that are `unsettled`, in order.
-    """
-
-    theta: FloatArray
-    reward: FloatArray
-    v: FloatArray
-    q: FloatArray
-    noise: FloatArray
-    least: FloatArray
-    unsettled: IntArray
-    steps: int
-    growth: float
-    still: int
-
-
-_NOTHING: FloatArray = np.zeros((0, 0))
-_NO_COMMON = Common(
-    np.zeros(0), _NOTHING, _NOTHING, np.zeros((0, 0, 0)), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0, 0.0, 0
-)
+"""Values are taken to range over at least this share of the largest: gaps that are due to rounding are none."""
 
 
 @dataclass(frozen=True)
@@ -126,31 +69,7 @@ class Likelihood:
     estimate: Estimate
 
     @cached_property
-    def _data(self) -> _Data:
-        mdp, answers, visits = self.estimate.mdp, self._answers, self.estimate.row_visits
-        asked, leading = np.asarray(answers.any(axis=2)), self._leading
-        return _Data(
-            *mdp.transitions.rows,
-            answers=answers,
-            earlier=np.cumsum(answers, axis=0) if mdp.stationary else answers[:0],
-            asked=np.vstack((asked, asked.any(axis=0))),
-            visits=np.ascontiguousarray(visits[:1] if mdp.stationary else visits, dtype=np.float64),
-            leading_first=leading[0],
-            leading=leading[1],
-        )
-
-    @property
-    def _leading(self) -> tuple[IntArray, IntArray]:
-        """`leading_first` and `leading`: see `_Data`."""
-        mdp = self.estimate.mdp
-        if not mdp.stationary:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        states = np.repeat(np.arange(mdp.transitions.n_rows) // mdp.n_actions, np.diff(mdp.transitions.indptr))
-        pairs = np.unique(mdp.transitions.successors.astype(np.int64) * mdp.n_states + states)
-        return np.searchsorted(pairs, np.arange(mdp.n_states + 1) * mdp.n_states), pairs % mdp.n_states
-
-    @cached_property
-    def _answers(self) -> FloatArray:
+    def answers(self) -> FloatArray:
         """`[H, S, A]`: what each answer counts for."""
         answers = np.ascontiguousarray(self.estimate.counts.answers, dtype=np.float64)
         if not self.estimate.mdp.stationary:
@@ -158,249 +77,121 @@ class Likelihood:
         given = np.maximum(1.0, answers.sum(axis=(0, 2)))
         return np.asarray(answers * (np.minimum(1 + np.log(given), MOST_WEIGHT) / given)[None, :, None])
 
-    def common(self, over: RewardMap, theta: FloatArray) -> Common:
-        """What the reward of parameters `[n]` makes of the answers, for `losses` of others that differ a little.
+    @cached_property
+    def visits(self) -> FloatArray:
+        """How often each row was observed, `[1, S, A]`, or `[H, S, A]` if rows differ by step."""
+        visits = self.estimate.row_visits
+        return np.ascontiguousarray(visits[:1] if self.estimate.mdp.stationary else visits, dtype=np.float64)
 
-        Where it, or the rows, are not the same at every step, there is nothing to be gained.
-        """
-        mdp, reward = self.estimate.mdp, over.steps(theta)
-        if not mdp.stationary or len(reward) != 1:
-            return _NO_COMMON
-        v, q, noise, none = (np.empty(shape) for shape in (mdp.shape[:2], mdp.shape, mdp.shape[:2], (1, 0)))
-        kept = _NO_COMMON._replace(theta=theta, reward=reward[0], v=v, q=q, noise=noise)
-        all_states = np.arange(mdp.n_states)
-        steps, growth = _sweep(self._data, reward, all_states, kept, True, none[0], none, _NOTHING, np.inf)
-        least = np.zeros((mdp.n_states, len(ERROR_RATES)))
-        unsettled = _add_least(self._data, v, q, noise, steps, ERROR_RATES, least)
-        still = (mdp.horizon + 1 if growth else steps) if reward.any() else 0
-        return kept._replace(least=least, unsettled=unsettled, steps=steps, growth=growth, still=still)
-
-    def _sums(self, reward: FloatArray, rates: FloatArray, n: int, lag: FloatArray = _NOTHING) -> FloatArray:
-        """`[n, E]`: minus the log-likelihood; if `n` is 3, its mean if the reward were right, and its variance then."""
-        sums, all_states = np.zeros((n, len(rates))), np.arange(self.estimate.mdp.n_states)
-        _sweep(self._data, reward, all_states, _NO_COMMON, False, rates, sums, lag, np.inf)
-        return sums
+    def _sums(self, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`[3, E]` and `[H, S]`: see `_sum_over_answers`."""
+        sums, gaps = np.zeros((3, len(ERROR_RATES))), np.full(self.estimate.mdp.shape[:2], np.nan)
+        _sum_over_answers(self.estimate.mdp.transitions.rows, self.visits, self.answers, reward, sums, gaps)
+        return sums, gaps
 
     def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
         """How likely the answers are at the likeliest error rate, and how likely they should be.
 
         `more [3, E]` is what else is known of the reward, in the same form: see `Comparisons.sums`.
         """
-        sums = self._sums(reward, ERROR_RATES, 3) + more
+        sums = self._sums(reward)[0] + more
         best = int((sums[0] + ERROR_PRICE).argmin())
         loss, expected, variance = (float(value) for value in sums[:, best])
         return Judgement(loss + float(ERROR_PRICE[best]), expected, variance, float(ERROR_RATES[best]))
 
     def loss(self, reward: FloatArray) -> float:
         """Minus the log-likelihood of all answers at the likeliest error rate, with its price."""
-        return float((self._sums(reward, ERROR_RATES, 1)[0] + ERROR_PRICE).min())
-
-    def losses(
-        self, over: RewardMap, thetas: FloatArray, prices: FloatArray, limit: float, common: Common
-    ) -> FloatArray:
-        """`[N]`: the loss of each reward of parameters `thetas [N, n]`, plus its prices `[N, E]` by error rate.
-
-        What is sure to be above the limit is not worked out to the end. It is all the same which part of them is said
-        to be `common` to all, but for the time it takes.
-        """
-        found = prices + ERROR_PRICE
-        table = np.empty((over.matrix.shape[0] // (over.shape[1] * over.shape[2]), *over.shape[1:]))
-        _sweep_all(self._data, *over.entries, thetas, table, common, ERROR_RATES, found, limit)
-        return np.asarray(found.min(axis=1))
+        return self.judged(reward).loss
 
     def explained(self, reward: FloatArray) -> tuple[BoolArray, BoolArray]:
         """`[H, S]` each: which answers can be compared at all, and which of these the reward explains."""
-        lag = np.full(self.estimate.mdp.shape[:2], np.nan)
-        self._sums(reward, ERROR_RATES[:1], 1, lag)
-        compared = np.isfinite(lag)
-        return compared, compared & (np.nan_to_num(lag) <= EXPLAINED)
+        gaps = self._sums(reward)[1]
+        compared = np.isfinite(gaps)
+        return compared, compared & (np.nan_to_num(gaps) <= EXPLAINED)
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def feature_gap(self) -> FloatArray:
         """`[H, S, A]`: how much more often the expert goes there than someone who takes any action that was tried.
 
         It tells where to look for a reward: the entries to which the answers lead, and the others do not.
         """
         known = np.asarray(self.estimate.mdp.known, dtype=np.float64)
         anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
-        given = self._answers * known
+        given = self.answers * known
         flow = given - given.sum(axis=2)[:, :, None] * anything
         _push(*self.estimate.mdp.transitions.rows, anything, flow)
         return np.asarray(flow)
 
 
 @compiled
-def _sweep(
-    data: _Data,
+def _sum_over_answers(
+    rows: tuple[IntArray, Successors, FloatArray, int],
+    visits: FloatArray,
+    answers: FloatArray,
     reward: FloatArray,
-    affected: IntArray,
-    common: Common,
-    keeping: bool,
-    rates: FloatArray,
     sums: FloatArray,
-    lag: FloatArray,
-    limit: float,
-) -> tuple[int, float]:
-    """One backward sweep over optimal values of the tried actions; adds to the `sums` of `Likelihood._sums`.
+    gaps: FloatArray,
+) -> None:
+    """One backward sweep over optimal values of the tried actions.
 
-    Of the states that are not `affected`, values are those of what is `common`, and only those are judged that are
-    unsettled by it. Where reward and rows are the same at every step, the value of a state is worked out anew only if
-    one of those it leads to has changed. `lag [H, S]`, unless of size zero, becomes that of the worst answer there. It
-    ends early where all sums are above the `limit`: they only ever grow. And where reward and rows are the same at
-    every step, it ends once the values of all states grow by the same amount from step to step: they then do so for
-    ever, so the step before stands for all `earlier` ones.
-
-    With `keeping` nothing is judged, and what is worked out is written into `common`. Returned are for how many steps
-    it was, and by how much values grow with each one more.
+    Adds to `sums [3, E]`, at each error rate: minus the log-likelihood, its mean if the reward were right, and its
+    variance then. `gaps [H, S]` becomes the standardised gap of the worst answer, where answers can be compared.
     """
-    answers, earlier, visits, indptr, stride = data.answers, data.earlier, data.visits, data.indptr, data.stride
-    successors, probabilities, asked = data.successors, data.probabilities, data.asked
-    common_v, common_q, common_noise = common.v, common.q, common.noise
+    indptr, successors, probabilities, stride = rows
     horizon, n_states, n_actions = answers.shape
-    v, alike, others = np.zeros((2, n_states)), reward.shape[0] == 1, len(affected) < n_states
-    own, looked_at = _with_own(affected, common.unsettled, n_states) if others else (affected >= 0, affected)
-    settled, paid = False, 0.0
-    q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
-    luck, logs = np.ones(n_actions + 1), np.full((len(rates), n_actions + 1, 2, 2), np.nan)
-    changing = np.ones(n_states, dtype=np.bool_)
-    for tried in range(3, n_actions + 1):
-        luck[tried] = 1.0 + np.log(tried - 1.0)
+    q, spread, later = np.empty(n_actions), np.empty(n_actions), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        if len(rates) and sums[0].min() > limit:
-            break
-        here, later = v[h % 2], v[(h + 1) % 2]
-        left, pooled, step = horizon - 1 - h, 0 if visits.shape[0] == 1 else h, 0 if alike else h
-        known = min(left, common.steps - 1)
-        if others and left <= common.still:
-            for s in range(n_states):
-                here[s] = common_v[known, s] + (left - known) * common.growth
-        counted, judging = (earlier[h], asked[horizon]) if settled else (answers[h], asked[h])
-        if h == horizon - 1 or not alike:
-            paid = _span(reward[step].ravel())
-        span = -1.0
-        for s in looked_at:
-            judged = judging[s]
-            best, tried, given, noise = -np.inf, 0, 0.0, 0.0
-            if own[s]:
-                if not (judged or keeping or changing[s]):
-                    here[s] = later[s]
-                    continue
-                mean, square = 0.0, 0.0
-                last = np.uint64(indptr[h * stride + s * n_actions])
-                for a in range(n_actions):
-                    # Unsigned numbers need no look at whether they count from the end.
-                    first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
-                    q[a] = -np.inf
-                    if first == last:
-                        continue
-                    value, m, m2 = reward[step, s, a], 0.0, 0.0
-                    if judged or keeping:
-                        for k in range(first, last):
-                            x = later[np.uint32(successors[k])]
-                            part = probabilities[k] * x
-                            value += part
-                            m += part
-                            m2 += part * x
-                        spread[a] = max(0.0, m2 - m * m)
-                        mean += m
-                        square += m2
-                        given += counted[s, a]
-                    else:
-                        for k in range(first, last):
-                            value += probabilities[k] * later[np.uint32(successors[k])]
-                    q[a] = value
-                    tried += 1
-                    best = max(best, value)
-                if tried == 0:
-                    for a in range(n_actions):
-                        best = max(best, reward[step, s, a])
-                here[s] = best
-                if tried >= 2 and (judged or keeping):
-                    # What is not known of a row is guessed from the other actions of the state, as one observation.
-                    mean, square = mean / tried, square / tried
-                    elsewhere = max(0.0, square - mean * mean)
-                    largest, total = 0.0, 0.0
-                    for a in range(n_actions):
-                        if q[a] > -np.inf:
-                            n = visits[pooled, s, a]
-                            error = (n * spread[a] + elsewhere) / ((n + 1.0) * n)
-                            total += error
-                            largest = max(largest, error)
-                    noise = luck[tried] * (largest + total / tried)
-                if keeping:
-                    common_v[left, s], common_q[left, s], common_noise[left, s] = best, q, noise
-                    continue
-            elif judged:
-                best, noise = common_v[known, s], common_noise[known, s]
-                for a in range(n_actions):
-                    q[a] = common_q[known, s, a]
-                    if q[a] > -np.inf:
-                        tried += 1
-                        given += counted[s, a]
-            if not judged or tried < 2 or given == 0.0:
-                continue
-            if span < 0.0:
-                span = max(_range(later), paid)
-            unit = np.sqrt((INDIFFERENCE * span) ** 2 + noise + 1e-300)
-            total = 0.0
+        paid, n = reward[0 if len(reward) == 1 else h], visits[0 if len(visits) == 1 else h]
+        span, here = max(value_range(later), spread_of(paid.ravel())), np.empty(n_states)
+        for s in range(n_states):
+            tried, given, mean, square = 0, 0.0, 0.0, 0.0
             for a in range(n_actions):
-                share[a] = 1.0 if q[a] == best else np.exp((q[a] - best) / unit) if q[a] > -np.inf else 0.0
-                total += share[a]
-            for e in range(len(rates)):
+                row = h * stride + s * n_actions + a
+                if indptr[row] == indptr[row + 1]:
+                    q[a] = -np.inf
+                    continue
+                q[a], m, m2 = paid[s, a], 0.0, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
+                    part = probabilities[k] * later[successors[k]]
+                    q[a] += part
+                    m += part
+                    m2 += part * later[successors[k]]
+                spread[a] = max(0.0, m2 - m * m)
+                tried, given, mean, square = tried + 1, given + answers[h, s, a], mean + m, square + m2
+            best = q.max()
+            here[s] = best if tried else paid[s].max()
+            if tried < 2 or given == 0.0:
+                continue
+            # What is not known of a row is guessed from the other actions of the state, as one observation.
+            elsewhere = max(0.0, square / tried - (mean / tried) ** 2)
+            largest, total = 0.0, 0.0
+            for a in range(n_actions):
+                if q[a] > -np.inf:
+                    error = (n[s, a] * spread[a] + elsewhere) / ((n[s, a] + 1.0) * n[s, a])
+                    largest, total = max(largest, error), total + error
+            luck = 1.0 + np.log(tried - 1.0)
+            unit = np.sqrt((INDIFFERENCE * span) ** 2 + luck * (largest + total / tried) + 1e-300)
+            gap = (best - q) / unit
+            share = np.exp(-gap)
+            for e in range(len(ERROR_RATES)):
                 mean, square = 0.0, 0.0
                 for a in range(n_actions):
-                    if q[a] == -np.inf or (counted[s, a] == 0.0 and sums.shape[0] == 1):
-                        continue
-                    likely = (1.0 - rates[e]) * share[a] / total + rates[e] / tried
-                    # Most states have one clear best action or none: then the logarithm is that of the state before.
-                    best_one = int(share[a] == 1.0)
-                    if logs[e, tried, best_one, 0] != likely:
-                        logs[e, tried, best_one, 0], logs[e, tried, best_one, 1] = likely, -np.log(max(likely, 1e-300))
-                    loss = logs[e, tried, best_one, 1]
-                    mean += likely * loss
-                    square += likely * loss * loss
-                    sums[0, e] += counted[s, a] * loss
-                if sums.shape[0] == 3:
-                    sums[1, e] += given * mean
-                    sums[2, e] += given * max(0.0, square - mean * mean)
-            if lag.size:
-                for at in range(0 if settled else h, h + 1):
-                    for a in range(n_actions):
-                        behind = (best - q[a]) / unit
-                        if answers[at, s, a] > 0.0 and q[a] > -np.inf and not lag[at, s] > behind:
-                            lag[at, s] = behind
-        if settled:
-            break
-        if not alike or earlier.shape[0] == 0:
-            continue
-        # One step does not show growth: a state in which nothing was tried may be worth as much, and never grows.
-        if left and (not others or left >= common.steps):
-            growth, spread_of_it, largest = _growth(here, later, affected)
-            if others:
-                growth, spread_of_it = common.growth, max(spread_of_it, abs(growth - common.growth))
-            settled = spread_of_it <= SETTLED * largest
-            if settled and keeping:
-                # What is due to rounding alone is no growth.
-                return left + 1, growth if abs(growth) > SETTLED * largest else 0.0
-        if others and left < common.still:
-            changing[affected] = True
-        else:
-            _mark_changing(here, later, affected, data.leading_first, data.leading, changing)
-    return horizon, 0.0
+                    if q[a] > -np.inf:
+                        likely = (1.0 - ERROR_RATES[e]) * share[a] / share.sum() + ERROR_RATES[e] / tried
+                        loss = -np.log(max(likely, 1e-300))
+                        sums[0, e] += answers[h, s, a] * loss
+                        mean += likely * loss
+                        square += likely * loss * loss
+                sums[1, e] += given * mean
+                sums[2, e] += given * max(0.0, square - mean * mean)
+            for a in range(n_actions):
+                if answers[h, s, a] > 0.0 and q[a] > -np.inf and not gaps[h, s] > gap[a]:
+                    gaps[h, s] = gap[a]
+        later = here
 
 
 @compiled
-def _with_own(affected: IntArray, unsettled: IntArray, n_states: int) -> tuple[BoolArray, IntArray]:
-    """Whether each state is affected, and those that are so or are unsettled, in order."""
-    own = np.zeros(n_states, dtype=np.bool_)
-    own[affected] = True
-    looked_at = own.copy()
-    looked_at[unsettled] = True
-    return own, np.flatnonzero(looked_at)
-
-
-@compiled
-def _span(values: FloatArray) -> float:
+def spread_of(values: FloatArray) -> float:
     """The largest of some numbers less the smallest."""
     least, most = values[0], values[0]
     for value in values:
@@ -409,7 +200,7 @@ def _span(values: FloatArray) -> float:
 
 
 @compiled
-def _range(values: FloatArray) -> float:
+def value_range(values: FloatArray) -> float:
     """The same of values that differ by more than rounding; of others, as much as tells them apart from rounding."""
     least, most = values[0], values[0]
     for value in values:
@@ -418,131 +209,7 @@ def _range(values: FloatArray) -> float:
 
 
 @compiled
-def _growth(here: FloatArray, later: FloatArray, states: IntArray) -> tuple[float, float, float]:
-    """By how much the values of states have grown: of one of them, how far the others are apart, and the largest."""
-    least, most, largest = np.inf, -np.inf, 0.0
-    for s in states:
-        least, most = min(least, here[s] - later[s]), max(most, here[s] - later[s])
-        largest = max(largest, abs(here[s]))
-    return (least, most - least, largest) if len(states) else (0.0, 0.0, 0.0)
-
-
-@compiled
-def _mark_changing(
-    here: FloatArray,
-    later: FloatArray,
-    states: IntArray,
-    leading_first: IntArray,
-    leading: IntArray,
-    changing: BoolArray,
-) -> None:
-    """Which of the states lead to one of them that has changed, and so may change at the step before."""
-    for s in states:
-        changing[s] = False
-    for s in states:
-        if here[s] != later[s]:
-            for k in range(leading_first[s], leading_first[s + 1]):
-                changing[leading[k]] = True
-
-
-@compiled
-def _add_least(
-    data: _Data, v: FloatArray, q: FloatArray, noise: FloatArray, steps: int, rates: FloatArray, least: FloatArray
-) -> IntArray:
-    """Add to `least [S, E]`: see `Common`, with which it shares `v`, `q`, `noise` and `steps`; returns the unsettled.
-
-    Where all actions are equally good, that is all there is to it. Else the unit of a lag is at least the root of the
-    noise: so the best action is at most as likely as with that unit, and another at most as likely as each of those
-    that are as good or better.
-    """
-    horizon, n_states, n_actions = data.answers.shape
-    unsettled = np.zeros(n_states, dtype=np.bool_)
-    for h in range(horizon - 1, -1, -1):
-        known, settled = min(horizon - 1 - h, steps - 1), horizon - h >= steps
-        counted, judging = (data.earlier[h], data.asked[horizon]) if settled else (data.answers[h], data.asked[h])
-        for s in np.flatnonzero(judging):
-            tried, total, unit = 0, 0.0, np.sqrt(noise[known, s] + 1e-300)
-            for a in range(n_actions):
-                tried += q[known, s, a] > -np.inf
-                total += np.exp((q[known, s, a] - v[known, s]) / unit)
-            for a in range(n_actions):
-                if q[known, s, a] == -np.inf or counted[s, a] == 0.0:
-                    continue
-                as_good = 0
-                for b in range(n_actions):
-                    as_good += q[known, s, b] >= q[known, s, a]
-                unsettled[s] |= as_good < tried or q[known, s, a] < v[known, s]
-                likely = 1.0 / total if q[known, s, a] == v[known, s] else 1.0 / as_good
-                for e in range(len(rates)):
-                    least[s, e] -= counted[s, a] * np.log((1.0 - rates[e]) * likely + rates[e] / tried)
-        if settled:
-            break
-    return np.flatnonzero(unsettled)
-
-
-@compiled
-def _sweep_all(
-    data: _Data,
-    by_row: Entries,
-    by_parameter: Entries,
-    thetas: FloatArray,
-    table: FloatArray,
-    common: Common,
-    rates: FloatArray,
-    found: FloatArray,
-    limit: float,
-) -> None:
-    """Add to each of the prices `found [N, E]` the loss of the reward of its parameters `[N, n]`, at each error rate.
-
-    `table [H or 1, S, A]` is where rewards are written. Where the answers that are judged by what is common, with the
-    price, are sure to be above the limit, the others are not looked at.
-    """
-    lag, least, rows, n_states = np.empty((0, 0)), common.least, table.reshape(-1), data.answers.shape[1]
-    affected, all_rows = np.arange(n_states), np.arange(rows.size)
-    in_all, still_open = np.zeros((2, len(rates))), np.empty(len(rates))
-    unsettled = np.zeros(len(least), dtype=np.bool_)
-    unsettled[common.unsettled] = True
-    for k in range(len(least)):
-        in_all[int(unsettled[k])] += least[k]
-    for n in range(len(thetas)):
-        if common.steps:
-            paid_otherwise = _rows_of_changed(thetas[n], common.theta, by_parameter)
-            affected = _reaching(paid_otherwise, table.shape[2], n_states, data.leading_first, data.leading)
-            still_open[:] = in_all[1]
-            for e in range(len(rates)):
-                found[n, e] += in_all[0, e]
-                for s in affected:
-                    if unsettled[s]:
-                        still_open[e] -= least[s, e]
-                    else:
-                        found[n, e] -= least[s, e]
-            if (found[n] + still_open).min() > limit + ROUNDING:
-                found[n] += still_open
-                continue
-            table[0] = common.reward
-            _write(by_row, thetas[n], paid_otherwise, rows)
-        else:
-            _write(by_row, thetas[n], all_rows, rows)
-        _sweep(data, table, affected, common, False, rates, found[n : n + 1], lag, limit)
-
-
-@compiled
-def _rows_of_changed(theta: FloatArray, common: FloatArray, by_parameter: Entries) -> IntArray:
-    """The rows, some perhaps twice, that are paid by parameters `[n]` that are not the same."""
-    first, rows, _ = by_parameter
-    n = 0
-    for k in range(len(theta)):
-        n += first[k + 1] - first[k] if theta[k] != common[k] else 0
-    found, n = np.empty(n, dtype=np.int64), 0
-    for k in range(len(theta)):
-        if theta[k] != common[k]:
-            for i in range(first[k], first[k + 1]):
-                found[n], n = rows[i], n + 1
-    return found
-
-
-@compiled
-def _write(by_row: Entries, theta: FloatArray, which: IntArray, rows: FloatArray) -> None:
+def write_rewards(by_row: Entries, theta: FloatArray, which: IntArray, rows: FloatArray) -> None:
     """What `theta [n]` pays, written into some of the `rows`."""
     first, parameters, pays = by_row
     for row in which:
@@ -553,26 +220,9 @@ def _write(by_row: Entries, theta: FloatArray, which: IntArray, rows: FloatArray
 
 
 @compiled
-def _reaching(rows: IntArray, n_actions: int, n_states: int, leading_first: IntArray, leading: IntArray) -> IntArray:
-    """The states, in order, from which one may come to one of the rows `(s, a)`: see `_Data`."""
-    found, waiting, left = np.zeros(n_states, dtype=np.bool_), np.empty(n_states, dtype=np.int64), 0
-    for row in rows:
-        s = row // n_actions
-        if not found[s]:
-            found[s], waiting[left], left = True, s, left + 1
-    while left:
-        left -= 1
-        reached = waiting[left]
-        for k in range(leading_first[reached], leading_first[reached + 1]):
-            if not found[leading[k]]:
-                found[leading[k]], waiting[left], left = True, leading[k], left + 1
-    return np.flatnonzero(found)
-
-
-@compiled
 def _push(
     indptr: IntArray,
-    successors: NDArray[np.int32],
+    successors: Successors,
     probabilities: FloatArray,
     stride: int,
     policy: FloatArray,

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aceirl.counts import Estimate
-from aceirl.dynamic_programming import occupancy, soft_values
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.kernels import compiled
-from aceirl.mdp import FloatArray, IntArray, steps_after
-from aceirl.rewards.recovered import Recovered, infeasibility, scaled
-from aceirl.rewards.spaces import AnyReward, RewardSpace
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import occupancy, soft_values
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import FloatArray, IntArray, steps_after
+from aceirl.rewards.recovered import Recovered, recovered_from
+from aceirl.rewards.spaces import RewardSpace
 
 RESIDUAL = 1e-4
 MAX_ITERATIONS = 2000
@@ -47,7 +47,7 @@ class MaxCausalEntropy:
         space: RewardSpace | None = None,
     ) -> Recovered:
         """Minimise from where the last answer ended; without a space, in `any`."""
-        if space is not None and not isinstance(space, AnyReward):
+        if space is not None and not space.free:
             return self._found_in(space, estimate, (warm or {}).get(f"theta.{space.name}")).in_units(rmax)
         found = self._found(estimate, (warm or {}).get("theta"))
         return (reproducing_answers(estimate, found, 1.0) if self.reproduce_answers else found).in_units(rmax)
@@ -56,28 +56,22 @@ class MaxCausalEntropy:
         """The maximiser over the parameters of a space: `Φᵀ(μᴱ - μ_r) - λ·θ` is the gradient then."""
         from scipy.optimize import minimize  # slow to import
 
-        mdp, over = estimate.mdp, space.over(estimate.mdp, estimate.over)
+        mdp, design = estimate.mdp, space.design_matrix(estimate.mdp, estimate.terminal_states)
         expert = occupancy(mdp, estimate.expert_policy)
         after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
 
         def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-            table = over.table(theta)
+            table = design.table(theta)
             policy, value = soft_values(mdp, table, after)
-            behind = over.adjoint(occupancy(mdp, policy) - expert) + self.regularisation * theta
+            behind = design.adjoint(occupancy(mdp, policy) - expert) + self.regularisation * theta
             loss = float(mdp.initial @ value[0]) - float(np.vdot(expert, table))
             return loss + self.regularisation / 2 * float(theta @ theta), behind
 
-        start = np.zeros(over.n_parameters) if warm is None or len(warm) != over.n_parameters else warm
+        start = np.zeros(design.n_parameters) if warm is None or len(warm) != design.n_parameters else warm
         answer = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS})
-        reward, unknown = scaled(over.table(answer.x))
-        return Recovered(
-            reward=reward,
-            unknown_step_reward=unknown,
-            infeasibility=infeasibility(estimate, reward, unknown),
-            parameters={f"theta.{space.name}": answer.x},
-            iterations=int(answer.nit),
-            residual=float(np.linalg.norm(answer.jac)) / max(float(np.linalg.norm(expert)), 1e-300),
-        )
+        residual = float(np.linalg.norm(answer.jac)) / max(float(np.linalg.norm(expert)), 1e-300)
+        found = {f"theta.{space.name}": answer.x}
+        return recovered_from(estimate, design.table(answer.x), found, int(answer.nit), residual)
 
     def _found(self, estimate: Estimate, warm: FloatArray | None) -> Recovered:
         mdp = estimate.mdp
@@ -92,15 +86,7 @@ class MaxCausalEntropy:
         iterations, norm = descend(
             mdp.transitions.rows, mdp.initial, after, expert, self.regularisation, theta, RESIDUAL * scale
         )
-        reward, unknown_step_reward = scaled(theta)
-        return Recovered(
-            reward=reward,
-            unknown_step_reward=unknown_step_reward,
-            infeasibility=infeasibility(estimate, reward, unknown_step_reward),
-            parameters={"theta": theta},
-            iterations=iterations,
-            residual=norm / scale,
-        )
+        return recovered_from(estimate, theta, {"theta": theta}, iterations, norm / scale)
 
 
 class Problem(NamedTuple):

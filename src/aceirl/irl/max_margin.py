@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from aceirl.counts import Estimate
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.mdp import BoolArray, FloatArray
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.polytope import polished, programme, unpacked
 from aceirl.rewards.programme import Programme, Solution

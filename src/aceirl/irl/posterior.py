@@ -16,15 +16,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aceirl.errors import InputError
-from aceirl.irl.boltzmann import Boltzmann, log_likelihood
-from aceirl.kernels import compiled
-from aceirl.mdp import FloatArray, IntArray
+from aceirl.irl.boltzmann import Boltzmann, Evidence, Room, log_likelihood, room_for
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import FloatArray
 
 REACH = 3.0
 """How far apart the ends of a line are that a move searches, in distances of the two chains that give its direction."""
@@ -130,40 +129,33 @@ def sample(
     for name, value, least in (("chains", chains, 1), ("draws", draws, 1), ("burn_in", burn_in, 0)):
         if value < least:
             raise InputError(f"{name} must be at least {least}, got {value}")
-    shape = chains, likelihood.over.n_parameters
+    shape = chains, likelihood.design.n_parameters
     if start is not None and start.shape != shape:
         raise InputError(f"start must have shape {list(shape)}, got {list(start.shape)}")
     z = rng.standard_normal(shape) if start is None else np.array(start, dtype=np.float64)
     samples = np.empty((chains, draws, shape[1]))
-    evaluations = _run(*likelihood.arguments, prior.uniform, prior.scale, rng, burn_in, z, samples)
+    evaluations = _run(_Target(likelihood.evidence, prior.uniform, prior.scale), rng, burn_in, z, samples)
     return Posterior(samples, z, evaluations)
 
 
+class _Target(NamedTuple):
+    """What the chains sample from: the answers, and a prior that is uniform or normal, of this scale."""
+
+    evidence: Evidence
+    uniform: bool
+    scale: float
+
+
 @compiled
-def _likely(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    uniform: bool, scale: float, z: FloatArray, limit: float,
-    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
-) -> float:  # fmt: skip
-    """The log-likelihood at `z [n]`, if it is not below the `limit`; its parameters `theta [n]` are written."""
+def _likely(target: _Target, z: FloatArray, limit: float, room: Room) -> float:
+    """The log-likelihood at `z [n]`, if it is not below the `limit`; its parameters are written into the room."""
     for k in range(len(z)):
-        theta[k] = scale * math.erf(z[k] / math.sqrt(2.0)) if uniform else scale * z[k]
-    return log_likelihood(
-        indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-        chosen_first, chosen_state, chosen_action, among, count, theta, limit, table, q, v,
-    )  # fmt: skip
+        room.theta[k] = target.scale * math.erf(z[k] / math.sqrt(2.0)) if target.uniform else target.scale * z[k]
+    return log_likelihood(target.evidence, limit, room)
 
 
 @compiled
-def _turn(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    uniform: bool, scale: float, rng: np.random.Generator, here: FloatArray, likely: float,
-    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
-) -> tuple[float, int]:  # fmt: skip
+def _turn(target: _Target, rng: np.random.Generator, here: FloatArray, likely: float, room: Room) -> tuple[float, int]:
     """Move `here [n]` on an ellipse; returns the log-likelihood there, and how often one was worked out.
 
     Only some of the numbers move, given the others: their prior is still standard normal.
@@ -179,10 +171,7 @@ def _turn(
         for k in range(n):
             if turning[k]:
                 moved[k] = here[k] * np.cos(angle) + others[k] * np.sin(angle)
-        found = _likely(
-            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, moved, needed, theta, table, q, v,
-        )  # fmt: skip
+        found = _likely(target, moved, needed, room)
         evaluations += 1
         if found >= needed:
             here[:] = moved
@@ -196,12 +185,8 @@ def _turn(
 
 @compiled
 def _slide(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    uniform: bool, scale: float, rng: np.random.Generator, direction: FloatArray, here: FloatArray, likely: float,
-    theta: FloatArray, table: FloatArray, q: FloatArray, v: FloatArray,
-) -> tuple[float, int]:  # fmt: skip
+    target: _Target, rng: np.random.Generator, direction: FloatArray, here: FloatArray, likely: float, room: Room
+) -> tuple[float, int]:
     """Move `here [n]` along a `direction [n]` by slice sampling (Neal 2003); returns the same as `_turn`."""
     needed = likely - 0.5 * float(here @ here) - rng.standard_exponential()
     evaluations = 0
@@ -211,10 +196,7 @@ def _slide(
         by = low + (high - low) * rng.random()
         moved = here + by * direction
         limit = needed + 0.5 * float(moved @ moved)
-        found = _likely(
-            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, moved, limit, theta, table, q, v,
-        )  # fmt: skip
+        found = _likely(target, moved, limit, room)
         evaluations += 1
         if found >= limit:
             here[:] = moved
@@ -226,40 +208,23 @@ def _slide(
 
 
 @compiled
-def _run(
-    indptr: IntArray, successors: NDArray[np.int32], probabilities: FloatArray, stride: int,
-    m_indptr: IntArray, m_columns: IntArray, m_values: FloatArray, shape: tuple[int, int, int], beta: float,
-    chosen_first: IntArray, chosen_state: IntArray, chosen_action: IntArray, among: IntArray, count: FloatArray,
-    uniform: bool, scale: float, rng: np.random.Generator, burn_in: int,
-    z: FloatArray, samples: FloatArray,
-) -> int:  # fmt: skip
+def _run(target: _Target, rng: np.random.Generator, burn_in: int, z: FloatArray, samples: FloatArray) -> int:
     """Run the chains on `z [C, n]`, in place, and note their parameters in `samples [C, N, n]`."""
     chains, n = z.shape
-    theta, table = np.empty(n), np.empty(len(m_indptr) - 1)
-    q, v, likely = np.empty(shape[1:]), np.empty((2, shape[1])), np.empty(chains)
+    room, likely = room_for(target.evidence, n), np.empty(chains)
     for c in range(chains):
-        likely[c] = _likely(
-            indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-            chosen_first, chosen_state, chosen_action, among, count, uniform, scale, z[c], -np.inf, theta, table, q, v,
-        )  # fmt: skip
+        likely[c] = _likely(target, z[c], -np.inf, room)
     evaluations: int = chains
     for move in range(burn_in + samples.shape[1]):
         for c in range(chains):
-            likely[c], turned = _turn(
-                indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-                chosen_first, chosen_state, chosen_action, among, count, uniform, scale, rng, z[c], likely[c],
-                theta, table, q, v,
-            )  # fmt: skip
+            likely[c], turned = _turn(target, rng, z[c], likely[c], room)
             evaluations += turned
             if chains > 2:
                 one, other = 1 + int((chains - 1) * rng.random()), 1 + int((chains - 2) * rng.random())
                 other += other >= one
-                likely[c], slid = _slide(
-                    indptr, successors, probabilities, stride, m_indptr, m_columns, m_values, shape, beta,
-                    chosen_first, chosen_state, chosen_action, among, count, uniform, scale, rng,
-                    z[(c + one) % chains] - z[(c + other) % chains], z[c], likely[c], theta, table, q, v,
-                )  # fmt: skip
+                direction = z[(c + one) % chains] - z[(c + other) % chains]
+                likely[c], slid = _slide(target, rng, direction, z[c], likely[c], room)
                 evaluations += slid
             if move >= burn_in:
-                samples[c, move - burn_in] = theta
+                samples[c, move - burn_in] = room.theta
     return evaluations

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.counts import Estimate
 from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.posterior import Posterior, Prior, sample
 from aceirl.irl.sparse_likelihood import PENALTY, SparseFit, explanation_of
-from aceirl.mdp import FloatArray
-from aceirl.rewards.recovered import Recovered, infeasibility, scaled
-from aceirl.rewards.spaces import RewardMap, RewardSpace, StateReward
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.rewards.recovered import Recovered, recovered_from
+from aceirl.rewards.spaces import DesignMatrix, RewardSpace, StateReward
 
 COLD, WARM = 60, 8
 """Moves of a chain before its samples count: from the prior, and from where the last posterior ended."""
@@ -45,27 +45,21 @@ class PosteriorMean:
         space: RewardSpace | None = None,
     ) -> Recovered:
         """The mean reward, from chains that begin where the last ones ended."""
-        over = (space or StateReward()).over(estimate.mdp, estimate.over)
-        found = self.posterior(estimate, over, (warm or {}).get(f"z.{over.name}"))
+        design = (space or StateReward()).design_matrix(estimate.mdp, estimate.terminal_states)
+        found = self.posterior(estimate, design, (warm or {}).get(f"z.{design.name}"))
         mean = found.mean
         mean = mean / max(float(np.abs(mean).max()), 1e-300)
-        reward, unknown = scaled(over.table(mean))
-        fit = SparseFit(Likelihood(estimate), over, PENALTY)
-        return Recovered(
-            reward=reward,
-            unknown_step_reward=unknown,
-            infeasibility=infeasibility(estimate, reward, unknown),
-            parameters={f"z.{over.name}": found.last},
-            iterations=found.evaluations,
-            residual=float(found.r_hat.max()) - 1.0,
-            explanation=None if over.name == "any" else explanation_of(fit, mean, mean),
-        ).in_units(rmax)
+        fit = SparseFit(Likelihood(estimate), design, PENALTY)
+        explanation = None if design.free else explanation_of(fit, mean, mean)
+        last, residual = {f"z.{design.name}": found.last}, float(found.r_hat.max()) - 1.0
+        table = design.table(mean)
+        return recovered_from(estimate, table, last, found.evaluations, residual, explanation).in_units(rmax)
 
-    def posterior(self, estimate: Estimate, over: RewardMap, start: FloatArray | None = None) -> Posterior:
+    def posterior(self, estimate: Estimate, design: DesignMatrix, start: FloatArray | None = None) -> Posterior:
         """The samples themselves; `start [C, n]` is where earlier chains ended, if they were as many."""
-        likelihood = Boltzmann(estimate.mdp, over, self.beta, Choices.of_answers(estimate.counts.answers))
+        likelihood = Boltzmann(estimate.mdp, design, self.beta, Choices.of_answers(estimate.counts.answers))
         rng = np.random.default_rng([self.seed, estimate.counts.samples, estimate.counts.questions])
-        known = start is not None and start.shape == (self.chains, over.n_parameters)
+        known = start is not None and start.shape == (self.chains, design.n_parameters)
         return sample(
             likelihood,
             Prior(self.prior, self.scale),

@@ -11,15 +11,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aceirl.counts import Estimate
-from aceirl.dynamic_programming import occupancy
 from aceirl.irl.comparisons import Comparisons
-from aceirl.irl.likelihood import Common, Likelihood
-from aceirl.kernels import compiled
-from aceirl.mdp import BoolArray, FloatArray
+from aceirl.irl.incremental_likelihood import Common, IncrementalLikelihood
+from aceirl.irl.likelihood import Likelihood
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
-from aceirl.rewards.recovered import Recovered, infeasibility, scaled
-from aceirl.rewards.spaces import SPACES, AnyReward, RewardMap, RewardSpace
+from aceirl.rewards.recovered import Recovered, infeasibility, recovered_from
+from aceirl.rewards.spaces import SPACES, AnyReward, DesignMatrix, RewardSpace
 
 SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
 """What a parameter may be, of either sign; the largest is of size one."""
@@ -27,8 +28,8 @@ SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
 NEW_SIZES = (1.0, 0.25)
 """What a parameter is tried with before its size is adjusted."""
 
-HURRIES = (0.1, 0.01)
-"""What hurry may be beside the first parameter: without it a goal that is paid for once can wait."""
+STEP_COSTS = (0.1, 0.01)
+"""What the step cost may be beside the first parameter: without it a goal that is paid for once can wait."""
 
 EQUAL = 0.05
 """Losses that differ by less, in nats, are the same: the smaller size is taken then."""
@@ -37,10 +38,11 @@ LEAST_GAIN = 1e-9
 """A change that saves less, in nats, is none."""
 
 FEW = 128
-"""Up to so many parameters, each is tried with either sign; of more, those with the most pull, and its sign."""
+"""Up to so many parameters, each is tried with either sign; of more, those with the largest feature expectation gap
+and with its sign."""
 
 LEADING = 12
-"""How many of those are tried for each parameter after the first, or together with hurry."""
+"""How many of those are tried for each parameter after the first, or together with a step cost."""
 
 AT_ONCE = 48
 """How many rewards are laid over the process at once."""
@@ -74,17 +76,18 @@ T = TypeVar("T", bound=np.generic)
 class SparseFit:
     """Minimise `-log likelihood + penalty·‖θ‖₀` over `θ ∈ [-1, 1]ⁿ`, the largest of size one.
 
-    The parameter that makes the answers likeliest comes first, perhaps with hurry. Then, for as long as it helps,
+    The parameter that makes the answers likeliest comes first, perhaps with a step cost. Then, for as long as it helps,
     whichever change helps most: one more parameter, one less, one in the place of another; after each the sizes of all
     are adjusted. The problem is not convex; the search over single parameters is exhaustive where there are few, so
     that it does not depend on where it begins. An end of episodes that is sought is the likeliest goal, and cheaper.
     What is likely are the answers, and the preferences between episodes: either is enough.
     """
 
-    def __init__(self, likelihood: Likelihood, over: RewardMap, penalty: float) -> None:
-        self.likelihood, self.over, self.penalty = likelihood, over, penalty
-        self.comparisons = Comparisons(likelihood.estimate, over)
-        self.ends = np.isin(over.states, likelihood.estimate.over)
+    def __init__(self, likelihood: Likelihood, design: DesignMatrix, penalty: float) -> None:
+        self.likelihood, self.design, self.penalty = likelihood, design, penalty
+        self.comparisons = Comparisons(likelihood.estimate, design)
+        self._incremental = IncrementalLikelihood(likelihood)
+        self.ends = np.isin(design.states, likelihood.estimate.terminal_states)
         self.evaluations = 0
         self._commons: dict[bytes, Common] = {}
 
@@ -110,18 +113,18 @@ class SparseFit:
         self.evaluations += len(thetas)
         prices, found = prices[:, None] + self.comparisons.losses(thetas), np.empty(len(thetas))
         if len(thetas) == 1 or not self._shares:
-            return self.likelihood.losses(self.over, thetas, prices, limit, self._of_nothing)
-        # Hurry is paid for from everywhere; rewards with the same one have more in common.
-        for hurry in set(thetas[:, -1].tolist()):
-            alike = thetas[:, -1] == hurry
+            return self._incremental.losses(self.design, thetas, prices, limit, self._of_nothing)
+        # A step cost is paid from everywhere; rewards with the same one have more in common.
+        for step_cost in set(thetas[:, -1].tolist()):
+            alike = thetas[:, -1] == step_cost
             some = thetas[alike]
-            found[alike] = self.likelihood.losses(self.over, some, prices[alike], limit, self._common(some))
+            found[alike] = self._incremental.losses(self.design, some, prices[alike], limit, self._common(some))
         return found
 
     @property
     def _shares(self) -> bool:
         """Whether what rewards have in common is worked out once."""
-        return self.over.shape[1] >= WORTH_SHARING
+        return self.design.shape[1] >= WORTH_SHARING
 
     def _pieces(self, blocks: Iterable[FloatArray]) -> Iterator[FloatArray]:
         """Blocks `[N, n]` of rewards as they are judged at once: those of one block have the most in common."""
@@ -136,13 +139,13 @@ class SparseFit:
         if key not in self._commons:
             if len(self._commons) == FEW_COMMON:
                 self._commons.clear()
-            self._commons[key] = self.likelihood.common(self.over, shared)
+            self._commons[key] = self._incremental.common(self.design, shared)
         return self._commons[key]
 
     @cached_property
     def _of_nothing(self) -> Common:
         """What all rewards have in common: nothing."""
-        return self.likelihood.common(self.over, np.zeros(self.over.n_parameters))
+        return self._incremental.common(self.design, np.zeros(self.design.n_parameters))
 
     def cost(self, theta: FloatArray, limit: float = np.inf) -> float:
         """The cost of parameters `[n]`."""
@@ -150,25 +153,25 @@ class SparseFit:
 
     def solve(self, start: FloatArray | None = None) -> FloatArray:
         """`θ [n]`: from the best single parameter, or from an earlier answer if that is better."""
-        begin = (np.zeros(self.over.n_parameters), np.inf)
-        if start is not None and len(start) == self.over.n_parameters and start.any():
+        begin = (np.zeros(self.design.n_parameters), np.inf)
+        if start is not None and len(start) == self.design.n_parameters and start.any():
             begin = (start, self.cost(start))
         return self._improved(self._first(begin))[0]
 
     def _first(self, fit: Fit) -> Fit:
-        """The single parameter that makes answers likeliest, of either sign, or with hurry; or the fit if better."""
-        n, hurry = self.over.n_parameters, self.over.n_parameters - 1
-        leads, nothing = np.array(self.leads(FEW)), np.zeros(n)
+        """The single parameter that fits best, of either sign, or with a step cost; or the fit if better."""
+        n, step_cost = self.design.n_parameters, self.design.n_parameters - 1
+        candidates, nothing = np.array(self.candidates(FEW)), np.zeros(n)
         if n <= FEW:
-            singles = changed(nothing, np.repeat(leads, 2), np.tile([1.0, -1.0], len(leads)))
+            singles = changed(nothing, np.repeat(candidates, 2), np.tile([1.0, -1.0], len(candidates)))
         else:
-            singles = changed(nothing, leads, np.where(self._pull[leads] >= 0, 1.0, -1.0))
-        best = self._best(fit, [singles, *self._with_shunned_ends(nothing, SIZES[:1])])
-        if not self.over.hurries:
+            singles = changed(nothing, candidates, np.where(self._feature_gap[candidates] >= 0, 1.0, -1.0))
+        best = self._best(fit, [singles, *self._with_avoided_terminals(nothing, SIZES[:1])])
+        if not self.design.has_step_cost:
             return best
-        goals = sorted({*self.leads(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {hurry})
-        paired = changed(nothing, np.repeat(goals, len(HURRIES)), 1.0)
-        paired[:, hurry] = np.tile(HURRIES, len(goals))
+        goals = sorted({*self.candidates(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {step_cost})
+        paired = changed(nothing, np.repeat(goals, len(STEP_COSTS)), 1.0)
+        paired[:, step_cost] = np.tile(STEP_COSTS, len(goals))
         return self._best(best, [paired])
 
     def _improved(self, fit: Fit) -> Fit:
@@ -186,10 +189,10 @@ class SparseFit:
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
         """One parameter more, less, or in the place of another; in blocks `[N, n]`."""
-        support, leads = np.flatnonzero(theta), np.array(self.leads(LEADING))
-        others = leads[theta[leads] == 0]
+        support, candidates = np.flatnonzero(theta), np.array(self.candidates(LEADING))
+        others = candidates[theta[candidates] == 0]
         if len(support) < MOST:
-            yield from self._with_shunned_ends(theta, NEW_SIZES)
+            yield from self._with_avoided_terminals(theta, NEW_SIZES)
             sizes = [sign * size for size in NEW_SIZES for sign in (1.0, -1.0)]
             yield changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
         for k in support:
@@ -198,14 +201,14 @@ class SparseFit:
             if len(support) > 1:
                 yield without / np.abs(without).max()
 
-    def _with_shunned_ends(self, theta: FloatArray, sizes: Iterable[float]) -> Iterable[FloatArray]:
+    def _with_avoided_terminals(self, theta: FloatArray, sizes: Iterable[float]) -> Iterable[FloatArray]:
         """`theta [n]` with all ends avoided, at once, that are liked less in comparisons.
 
         Who fears two holes alike calls two episodes equal that end in either: to avoid one alone would deny that.
         """
-        shunned = self.ends & (self.comparisons.pull < 0) & (theta == 0)
-        if 1 < np.count_nonzero(shunned) <= MOST - np.count_nonzero(theta):
-            yield np.array([np.where(shunned, -size, theta) for size in sizes])
+        avoided = self.ends & (self.comparisons.feature_gap < 0) & (theta == 0)
+        if 1 < np.count_nonzero(avoided) <= MOST - np.count_nonzero(theta):
+            yield np.array([np.where(avoided, -size, theta) for size in sizes])
 
     def _resized(self, fit: Fit) -> Fit:
         """The sizes of all parameters in turn: the best, and of those that are equally good the smallest."""
@@ -228,9 +231,9 @@ class SparseFit:
         return fit
 
     @cached_property
-    def _pull(self) -> FloatArray:
+    def _feature_gap(self) -> FloatArray:
         """`[n]`: how much the answers and the preferences lead to each parameter, or away from it."""
-        answers, compared = self.over.adjoint(self.likelihood.pull), self.comparisons.pull
+        answers, compared = self.design.adjoint(self.likelihood.feature_gap), self.comparisons.feature_gap
         if not compared.any():
             return answers
         largest = float(np.abs(answers).max())
@@ -247,22 +250,22 @@ class SparseFit:
         anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
         answered = np.asarray(estimate.expert_uses.any(axis=2))[:, :, None]
         expert = np.where(answered, estimate.expert_policy, anything)
-        favour = self.over.adjoint(occupancy(estimate.mdp, expert) - occupancy(estimate.mdp, anything))
-        compared = self.comparisons.pull
+        favour = self.design.adjoint(occupancy(estimate.mdp, expert) - occupancy(estimate.mdp, anything))
+        compared = self.comparisons.feature_gap
         return np.where(compared != 0, compared, favour)
 
     @cached_property
     def _order(self) -> list[int]:
-        """The parameters that anything was ever paid by, those with the most pull first; all, if nothing was."""
+        """The parameters that anything was ever paid by, those with the largest gap first; all, if nothing was."""
         visits = self.likelihood.estimate.counts.visits.astype(np.float64)
-        rows = visits if self.over.matrix.shape[0] == visits.size else visits.sum(axis=0)
-        paid = (abs(self.over.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
-        return [int(k) for k in np.argsort(-np.abs(self._pull), kind="stable") if paid[k] or not paid.any()]
+        rows = visits if self.design.matrix.shape[0] == visits.size else visits.sum(axis=0)
+        paid = (abs(self.design.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
+        return [int(k) for k in np.argsort(-np.abs(self._feature_gap), kind="stable") if paid[k] or not paid.any()]
 
-    def leads(self, most: int) -> list[int]:
-        """The parameters worth a try: those to which the answers lead most, and hurry."""
-        leads, last = self._order[:most], self.over.n_parameters - 1
-        return [*leads, last] if self.over.hurries and last not in leads else leads
+    def candidates(self, most: int) -> list[int]:
+        """The parameters worth a try: those to which the answers lead most, and a step cost."""
+        candidates, last = self._order[:most], self.design.n_parameters - 1
+        return [*candidates, last] if self.design.has_step_cost and last not in candidates else candidates
 
     def moved(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(θ [N, n], costs [N])`: `theta [n]`, and for each of its parameters all that have it in any place.
@@ -270,10 +273,10 @@ class SparseFit:
         With either sign; so `theta` itself is there once more for each of its parameters. Those that are less likely by
         more than `UNLIKELY` nats are left out.
         """
-        leads, blocks = np.array(self.leads(FEW)), [theta[None]]
+        candidates, blocks = np.array(self.candidates(FEW)), [theta[None]]
         for k in np.flatnonzero(theta):
             rest = changed(theta, [k], 0.0)[0]
-            free = leads[rest[leads] == 0]
+            free = candidates[rest[candidates] == 0]
             blocks.append(changed(rest, np.repeat(free, 2), np.tile([theta[k], -theta[k]], len(free))))
         limit = self.cost(theta) + UNLIKELY + LEAST_GAIN
         costs = np.concatenate([self.costs(some, limit) for some in self._pieces(blocks)])
@@ -285,11 +288,11 @@ class SparseFit:
 
         Where a few places explain the answers about equally well, to plan with the mean is safer than with any one of
         them; where one explains them best by far, it is that one. What is paid at every step, what is paid once, on
-        arrival at an end, and hurry are never mixed.
+        arrival at an end, and a step cost are never mixed.
         """
         thetas, costs = self.moved(theta)
         alike = (thetas[:, self.ends] != 0).sum(axis=1) == (theta[self.ends] != 0).sum()
-        if self.over.hurries:
+        if self.design.has_step_cost:
             alike &= thetas[:, -1] == theta[-1]
         mean = np.exp(costs.min() - costs[alike]) @ thetas[alike]
         return np.asarray(mean / np.abs(mean).max())
@@ -359,18 +362,18 @@ class SparseLikelihood:
     ) -> Recovered:
         """The reward in that space; without one, in the smallest that will do."""
         likelihood = Likelihood(estimate)
-        spaces = [make() for name, make in SPACES.items() if name != "any"] if space is None else [space]
+        spaces = [make() for make in SPACES.values() if not make.free] if space is None else [space]
         unexplained = None
         for candidate in spaces:
-            if isinstance(candidate, AnyReward):
+            if candidate.free:
                 break
-            over = candidate.over(estimate.mdp, estimate.over)
-            fit = SparseFit(likelihood, over, self.penalty)
+            design = candidate.design_matrix(estimate.mdp, estimate.terminal_states)
+            fit = SparseFit(likelihood, design, self.penalty)
             theta = fit.solve(None if warm is None else warm.get(f"theta.{candidate.name}"))
             explanation = explanation_of(fit, theta, fit.averaged(theta))
             if space is not None or explanation.explains:
-                return _recovered(estimate, over, explanation, fit.evaluations).in_units(rmax)
-            unexplained = unexplained or _recovered(estimate, over, explanation, fit.evaluations)
+                return _recovered(estimate, design, explanation, fit.evaluations).in_units(rmax)
+            unexplained = unexplained or _recovered(estimate, design, explanation, fit.evaluations)
         if unexplained is None or not estimate.preferences or estimate.counts.answers.any():
             return _repeating(estimate, likelihood).in_units(rmax)
         return unexplained.in_units(rmax)
@@ -378,16 +381,16 @@ class SparseLikelihood:
 
 def explanation_of(fit: SparseFit, theta: FloatArray, mean: FloatArray) -> Explanation:
     """What the parameters `theta [n]` say of the answers; to be planned with is their `mean [n]`."""
-    table = fit.over.steps(theta)
+    table = fit.design.steps(theta)
     judged = fit.likelihood.judged(table, fit.comparisons.sums(theta))
     compared, explained = fit.likelihood.explained(table)
     return Explanation(
-        space=fit.over.name,
+        space=fit.design.name,
         theta=mean,
-        likeliest=theta,
-        states=fit.over.states,
-        actions=fit.over.actions,
-        hurries=fit.over.hurries,
+        map_estimate=theta,
+        states=fit.design.states,
+        actions=fit.design.actions,
+        has_step_cost=fit.design.has_step_cost,
         answers=int(fit.likelihood.estimate.counts.answers.any(axis=2).sum()),
         compared=int(compared.sum()),
         explained=int(explained.sum()),
@@ -397,50 +400,43 @@ def explanation_of(fit: SparseFit, theta: FloatArray, mean: FloatArray) -> Expla
         deviation=float(np.sqrt(judged.variance)),
         error_rate=judged.error_rate,
         importance=fit.importance(theta),
-        paid=fit.over.paid(mean),
+        paid=fit.design.paid(mean),
         ends=_ends(fit.likelihood.estimate),
-        horizon=fit.over.shape[0],
+        horizon=fit.design.shape[0],
         preferences=len(fit.comparisons),
         explained_preferences=int(fit.comparisons.explained(theta).sum()),
     )
 
 
-def _recovered(estimate: Estimate, over: RewardMap, explanation: Explanation, evaluations: int) -> Recovered:
+def _recovered(estimate: Estimate, design: DesignMatrix, explanation: Explanation, evaluations: int) -> Recovered:
     """The table of the parameters, moved and stretched to `[0, 1]`."""
-    reward, unknown = scaled(over.table(explanation.theta))
-    return Recovered(
-        reward=reward,
-        unknown_step_reward=unknown,
-        infeasibility=infeasibility(estimate, reward, unknown),
-        parameters={f"theta.{over.name}": explanation.likeliest},
-        iterations=evaluations,
-        explanation=explanation,
-    )
+    found = {f"theta.{design.name}": explanation.map_estimate}
+    return recovered_from(estimate, design.table(explanation.theta), found, evaluations, explanation=explanation)
 
 
 def _ends(estimate: Estimate) -> BoolArray:
     """`[S]`: the states in which episodes were seen to end."""
-    over = np.zeros(estimate.mdp.n_states)
-    over[estimate.over] = 1.0
+    ended = np.zeros(estimate.mdp.n_states)
+    ended[estimate.terminal_states] = 1.0
     transitions = estimate.mdp.transitions
-    acting = np.resize(np.repeat(over == 0, estimate.mdp.n_actions), transitions.n_rows).astype(np.float64)
-    return np.asarray((acting @ transitions.matrix > 0) & (over > 0))
+    acting = np.resize(np.repeat(ended == 0, estimate.mdp.n_actions), transitions.n_rows).astype(np.float64)
+    return np.asarray((acting @ transitions.matrix > 0) & (ended > 0))
 
 
 def _repeating(estimate: Estimate, likelihood: Likelihood) -> Recovered:
     """What the expert is known to do is worth everything, and to be done; all else nothing, and what is not known."""
     reward = np.where(estimate.expert_uses, 1.0, 0.0)
-    reward[:, estimate.over] = 1.0
+    reward[:, estimate.terminal_states] = 1.0
     compared, _ = likelihood.explained(reward)
-    over = AnyReward().over(estimate.mdp, estimate.over)
+    design = AnyReward().design_matrix(estimate.mdp, estimate.terminal_states)
     chance = likelihood.loss(np.zeros_like(reward))
     explanation = Explanation(
-        space="any",
+        space=AnyReward.name,
         theta=reward.ravel(),
-        likeliest=reward.ravel(),
-        states=over.states,
-        actions=over.actions,
-        hurries=False,
+        map_estimate=reward.ravel(),
+        states=design.states,
+        actions=design.actions,
+        has_step_cost=False,
         answers=int(estimate.counts.answers.any(axis=2).sum()),
         compared=int(compared.sum()),
         explained=int(compared.sum()),

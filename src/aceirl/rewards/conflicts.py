@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from aceirl.counts import Estimate
 from aceirl.errors import InputError
-from aceirl.mdp import BoolArray, FloatArray
-from aceirl.rewards.feasible import Entry
-from aceirl.rewards.feasible_parameters import FeasibleParameters
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
+from aceirl.rewards.feasible import Entry, FeasibleRewardSet
+from aceirl.rewards.polytope import compared, linear
 from aceirl.rewards.programme import Programme, Solution
 from aceirl.rewards.spaces import RewardSpace
 
@@ -32,7 +33,7 @@ SOLVER = 1e-7
 """What a preference may be off by the solver's doing, as a share of the range of values."""
 
 
-def conflict(feasible: FeasibleParameters, errors: ArrayLike = 0.0, share: float = SHARE) -> list[Entry]:
+def conflict(feasible: FeasibleRewardSet, errors: ArrayLike = 0.0, share: float = SHARE) -> list[Entry]:
     """Answers `(h, s, a)` that no reward of the space explains together, though one does without any of them.
 
     Every answer is optimal under a constant reward, so not every reward counts. The *preference* of a reward is the
@@ -41,12 +42,13 @@ def conflict(feasible: FeasibleParameters, errors: ArrayLike = 0.0, share: float
     is. They may be indifferent in many answers, as an expert is who has ties. Actions that no reward of the space tells
     apart are not compared. Empty if a reward that counts explains all answers.
 
-    `errors`, a number or `[H, S]`, is what an answer may lag by, as a share of the range of values: `answer_errors`.
-    Where the expert is not known everywhere, what is found is a conflict all the same, but there may be others.
+    `errors`, a number or `[H, S]`, is what an answer may fall short by, as a share of the range of values: see
+    `answer_errors`. Where the expert is not known everywhere, what is found is a conflict all the same, but there may
+    be others.
     """
     if not 0 < share <= 1:
         raise InputError(f"share must be above 0 and at most 1, got {share}")
-    allowed = np.broadcast_to(np.asarray(errors, dtype=np.float64), feasible.answered.shape)
+    allowed = np.broadcast_to(np.asarray(errors, dtype=np.float64), feasible.known.shape)
     preferences = Preferences(feasible, allowed)
     places: BoolArray = np.asarray(preferences.compared.any(axis=2))
     least = share * preferences.largest(np.zeros_like(places)).value
@@ -68,25 +70,25 @@ def conflict(feasible: FeasibleParameters, errors: ArrayLike = 0.0, share: float
 
 def estimated_conflict(estimate: Estimate, space: RewardSpace) -> list[Entry]:
     """The conflict of the answers in a space, as far as the estimated dynamics tell: see `ESTIMATED_SHARE`."""
-    feasible = FeasibleParameters.of_estimate(estimate, space)
+    feasible = FeasibleRewardSet.of_estimate(estimate, space=space)
     return conflict(feasible, answer_errors(estimate, feasible), ESTIMATED_SHARE)
 
 
-def answer_errors(estimate: Estimate, feasible: FeasibleParameters) -> FloatArray:
+def answer_errors(estimate: Estimate, feasible: FeasibleRewardSet) -> FloatArray:
     """`[H, S]`: the standard error of a difference between two actions, as a share of the range of values.
 
     Errors are those of `irl.likelihood`: a row of `n` observations gives the mean of `V` up to `Var(V)/n`, and what was
     never seen is guessed from the other actions, as one more observation. The mean square is taken over the values that
     single parameters give, each with a range of one; of many parameters some are taken.
     """
-    n = feasible.space.n_parameters
+    n = feasible.design.n_parameters
     squares = [_square_errors(estimate, feasible, np.eye(1, n, k)[0]) for k in range(0, n, -(-n // MOST_PARAMETERS))]
     return np.asarray(np.sqrt(np.mean(squares, axis=0)))
 
 
-def _square_errors(estimate: Estimate, feasible: FeasibleParameters, theta: FloatArray) -> FloatArray:
+def _square_errors(estimate: Estimate, feasible: FeasibleRewardSet, theta: FloatArray) -> FloatArray:
     """`[H, S]`: the same for one reward, squared; nothing if it makes no difference."""
-    mdp, values = estimate.mdp, feasible.values_of(theta)
+    mdp, (_, values) = estimate.mdp, feasible.values(theta)
     span = float((values.max(axis=1) - values.min(axis=1)).max())
     later = np.concatenate([values[1:], np.zeros((1, mdp.n_states))]) / (span if span > 0 else np.inf)
     mean, square = mdp.transitions.expect(later), mdp.transitions.expect(later**2)
@@ -111,34 +113,39 @@ class Preference:
 class Preferences:
     """Rewards of a space by how much they prefer the answers: a linear programme in `θ` and the values of open states.
 
-    `errors [H, S]` is what answers may lag by.
+    `errors [H, S]` is what answers may fall short by.
     """
 
-    feasible: FeasibleParameters
+    feasible: FeasibleRewardSet
     errors: FloatArray
 
     @cached_property
     def compared(self) -> BoolArray:
         """`[H, S, A]`: what answers are preferred to."""
-        return np.asarray(self.feasible.compared & self.feasible.answered[:, :, None])
+        return np.asarray(compared(self.feasible, self._linear[1]) & self.feasible.known[:, :, None])
+
+    @cached_property
+    def _linear(self) -> tuple[Any, Any]:
+        """`V` and `V - Q` as functions of the unknowns, all following the expert where it is known."""
+        return linear(self.feasible, self.feasible.policy)
 
     @cached_property
     def _base(self) -> Programme:
         """What holds of all rewards, whatever they explain; the last unknowns are the least value of each step."""
-        set_ = self.feasible
-        horizon, n_states, _ = set_.mdp.shape
-        n_values, m = set_.values.shape
-        is_open = set_.behind[(set_.compared & ~set_.followed[:, :, None]).ravel()]
+        feasible, (values, behind) = self.feasible, self._linear
+        horizon, n_states, _ = feasible.mdp.shape
+        n_values, m = values.shape
+        is_open = behind[(compared(feasible, behind) & ~feasible.known[:, :, None]).ravel()]
         level = sparse.kron(sparse.eye_array(horizon), np.ones((n_states, 1)))
-        free = np.full(m - set_.space.n_parameters + horizon, np.inf)
-        mean = np.asarray(set_.behind[self.compared.ravel()].mean(axis=0)).ravel()
+        free = np.full(m - feasible.design.n_parameters + horizon, np.inf)
+        mean = np.asarray(behind[self.compared.ravel()].mean(axis=0)).ravel()
         return Programme(
             cost=np.append(-mean, np.zeros(horizon)),
-            rows=sparse.block_array([[is_open, None], [set_.values, -level]], format="csr"),
+            rows=sparse.block_array([[is_open, None], [values, -level]], format="csr"),
             low=np.zeros(is_open.shape[0] + n_values),
             high=np.append(np.full(is_open.shape[0], np.inf), np.ones(n_values)),
-            lower=np.append(set_.lower, -free),
-            upper=np.append(set_.upper, free),
+            lower=np.append(feasible.lower.ravel(), -free),
+            upper=np.append(feasible.upper.ravel(), free),
         )
 
     def largest(self, explained: BoolArray) -> Preference:
@@ -147,7 +154,7 @@ class Preferences:
             return Preference(0.0, np.zeros_like(self.feasible.lower), np.zeros_like(explained))
         base, entries = self._base, (self.compared & explained[:, :, None]).ravel()
         ahead = sparse.hstack(
-            [self.feasible.behind[entries], sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
+            [self._linear[1][entries], sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
         )
         per_entry = np.repeat(self.errors.ravel(), self.feasible.mdp.n_actions)[entries]
         solution = replace(
@@ -157,7 +164,7 @@ class Preferences:
             high=np.append(base.high, np.where(self.feasible.policy.ravel()[entries] > 0, per_entry, np.inf)),
         ).solve()
         return Preference(
-            -solution.objective, solution.x[: self.feasible.space.n_parameters], self._binding(entries, solution)
+            -solution.objective, solution.x[: self.feasible.design.n_parameters], self._binding(entries, solution)
         )
 
     def _binding(self, entries: BoolArray, solution: Solution) -> BoolArray:

@@ -21,10 +21,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aceirl.dynamic_programming import TIE_TOLERANCE, optimal_values, worst_values
 from aceirl.errors import InputError
-from aceirl.kernels import Successors
-from aceirl.mdp import MDP, FloatArray, IntArray, check_reward
+from aceirl.models.tabular.dynamic_programming import TIE_TOLERANCE, optimal_values, worst_values
+from aceirl.models.tabular.kernels import Successors
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_reward
 from aceirl.rewards.shaping import unshaped
 
 ZERO = 1e-10

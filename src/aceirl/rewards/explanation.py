@@ -7,16 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.spaces import AnyReward
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """A reward in a space, and how far it explains the answers.
 
-    `likeliest [n]` are the parameters that make the answers likeliest, most of them zero; `theta [n]` those to plan
+    `map_estimate [n]` are the parameters that make the answers likeliest, most of them zero; `theta [n]` those to plan
     with, the mean over parameters that are about as likely. The largest of each is of size one. Parameter `k` is about
-    the state `states[k]` and the action `actions[k]` (-1 if about none), and the last one is hurry if it `hurries`.
+    the state `states[k]` and the action `actions[k]` (-1 if none), and the last is a step cost if it `has_step_cost`.
 
     Of `likeliest`: of the `answers`, `compared` are about states in which something else was tried as well, and the
     reward explains `explained` of those. `loss` is minus the log-likelihood of the answers in nats, `chance` the same
@@ -26,16 +27,16 @@ class Explanation:
     nats the answers are less likely without a parameter. Of the `preferences` between episodes it explains
     `explained_preferences`; in all that is said of how likely answers are, they count with them.
 
-    Of `theta`: `paid [S, A]` is what the reward pays for an action in a state, hurry left out; in a state where
+    Of `theta`: `paid [S, A]` is what the reward pays for an action in a state, the step cost left out; in a state where
     episodes end, `ends [S]`, for having arrived there.
     """
 
     space: str
     theta: FloatArray
-    likeliest: FloatArray
+    map_estimate: FloatArray
     states: IntArray
     actions: IntArray
-    hurries: bool
+    has_step_cost: bool
     answers: int
     compared: int
     explained: int
@@ -50,6 +51,21 @@ class Explanation:
     horizon: int
     preferences: int = 0
     explained_preferences: int = 0
+
+    @property
+    def repeats_answers(self) -> bool:
+        """Whether it is one of all tables, which says no more than what the expert did."""
+        return self.space == AnyReward.name
+
+    @property
+    def about_places(self) -> bool:
+        """Whether any parameter is about a state."""
+        return bool((self.states >= 0).any())
+
+    @property
+    def about_actions(self) -> bool:
+        """Whether any parameter is about an action."""
+        return bool((self.actions >= 0).any())
 
     @property
     def gain(self) -> float:
@@ -85,28 +101,28 @@ class Explanation:
 
     @cached_property
     def by_state(self) -> FloatArray:
-        """`[S]`: what each place is worth, its best action's payment; with hurry, an end saves the whole episode."""
-        return np.asarray(self.paid.max(axis=1) + np.where(self.ends, self.hurry * self.horizon, 0.0))
+        """`[S]`: what each place is worth, its best action's payment; with a step cost, an end saves all later ones."""
+        return np.asarray(self.paid.max(axis=1) + np.where(self.ends, self.step_cost * self.horizon, 0.0))
 
     @property
     def goals(self) -> list[int]:
         """The places of the largest reward, if the reward explains the answers and pays for being somewhere."""
         largest = float(self.by_state.max(initial=0.0))
-        if not self.explains or largest <= 0 or not (self.likeliest > 0).any():
+        if not self.explains or largest <= 0 or not (self.map_estimate > 0).any():
             return []
         return np.flatnonzero(self.by_state >= largest * (1 - 1e-9)).tolist()
 
     @property
     def avoided(self) -> list[int]:
         """The places that the expert avoids, the worst first, if the reward explains the answers."""
-        about = self.states[(self.likeliest < 0) & (self.states >= 0)]
+        about = self.states[(self.map_estimate < 0) & (self.states >= 0)]
         worst = self.paid.max(axis=1)
         places = [state for state in np.unique(about).tolist() if worst[state] < 0]
         return sorted(places, key=lambda state: float(worst[state])) if self.explains else []
 
     def of(self, theta: FloatArray, paid: FloatArray) -> Explanation:
         """The same with other parameters `theta [n]`, which pay `paid [S, A]`; what is said of the answers is kept."""
-        return replace(self, theta=theta, likeliest=theta, paid=paid)
+        return replace(self, theta=theta, map_estimate=theta, paid=paid)
 
     @property
     def share(self) -> float:
@@ -114,9 +130,9 @@ class Explanation:
         return self.explained / self.compared if self.compared else 0.0
 
     @property
-    def hurry(self) -> float:
+    def step_cost(self) -> float:
         """What each step after the end of an episode is worth; zero if episodes do not end."""
-        return float(self.theta[-1]) if self.hurries else 0.0
+        return float(self.theta[-1]) if self.has_step_cost else 0.0
 
 
 LITTLE_EVIDENCE, ENOUGH_EVIDENCE, PER_ANSWER = 1.25, 2.5, 1 / 36

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.kernels import Successors, compiled, expectations
-from aceirl.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.kernels import Successors, compiled, expectations
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
 
 @compiled

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aceirl.mdp import FloatArray, check_reward
-from aceirl.rewards.feasible import TOLERANCE, Entry, FeasibleRewardSet, first_entry
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.rewards.feasible import Entry, FeasibleRewardSet, first_entry
 
 
 @dataclass(frozen=True)
@@ -52,49 +52,70 @@ class Membership:
 SATISFIED = Membership(True, 0.0, "none")
 
 
-def contains(feasible: FeasibleRewardSet, reward: ArrayLike, tolerance: float | None = None) -> Membership:
-    """Whether a reward is a member up to `tolerance` (`1e-6·Rmax` if none), and the constraint it violates most."""
-    array = check_reward(reward, feasible.mdp.shape)
-    allowed = TOLERANCE * feasible.rmax if tolerance is None else tolerance
-    worst = max(
-        _worst("lower", feasible.lower - array),
-        _worst("upper", array - feasible.upper),
-        optimality(feasible, array) if feasible.slack is None else _within_slack(feasible, array, feasible.slack),
-        key=lambda membership: membership.violation,
-    )
-    return replace(worst, holds=worst.violation <= allowed)
+def contains(feasible: FeasibleRewardSet, theta: ArrayLike, tolerance: float | None = None) -> Membership:
+    """Whether a reward, by its parameters, is a member, and the constraint it violates most.
+
+    Up to a `tolerance`; without one, `1e-6` in units of the largest reward, and in a smaller space for each step.
+    """
+    array, slack = feasible.checked(theta), feasible.slack
+    of_bounds = feasible.rounding_of(feasible.scale) if tolerance is None else tolerance
+    of_losses = feasible.rounding if tolerance is None else tolerance
+    found = [
+        replace(membership, holds=membership.violation <= allowed)
+        for membership, allowed in (
+            (_bound(feasible, "lower", feasible.lower - array), of_bounds),
+            (_bound(feasible, "upper", array - feasible.upper), of_bounds),
+            (optimality(feasible, array) if slack is None else _within_slack(feasible, array, slack), of_losses),
+        )
+    ]
+    return max(found, key=lambda membership: (not membership.holds, membership.violation))
 
 
-def compatible(feasible: FeasibleRewardSet, reward: ArrayLike, slack: float) -> Membership:
+def compatible(feasible: FeasibleRewardSet, theta: ArrayLike, slack: float) -> Membership:
     """Whether the expert loses at most `slack` from the start under a reward within the bounds."""
-    return contains(feasible.with_slack(slack), reward)
+    return contains(feasible.with_slack(slack), theta)
 
 
-def expert_loss(feasible: FeasibleRewardSet, reward: ArrayLike) -> float:
+def expert_loss(feasible: FeasibleRewardSet, theta: ArrayLike) -> float:
     """What the expert is known to lose from the start under a reward: `Σ μᴱ·(V* - Q*)`."""
-    return float(np.vdot(feasible.expert_occupancy, feasible.losses(check_reward(reward, feasible.mdp.shape))))
+    return float(_lost(feasible.with_slack(0.0), feasible.checked(theta)).sum())
 
 
-def optimality(feasible: FeasibleRewardSet, reward: FloatArray) -> Membership:
+def optimality(feasible: FeasibleRewardSet, theta: FloatArray) -> Membership:
     """Whether every action the expert is known to use is optimal under a reward, whatever the bounds and the slack.
 
     Paper, Lemma "Feasible Reward Set Implicit".
     """
-    losses = feasible.losses(reward)
-    worst = _worst("optimality", np.where(feasible.uses, losses, 0.0))
-    if worst.entry is None:
-        return worst
-    h, s, _ = worst.entry
-    return replace(worst, better=int(losses[h, s].argmin()))
+    losses = feasible.losses(theta)
+    # Where values follow the expert, another action is better if it is ahead of them, and an answer worse by either.
+    short = np.where(feasible.uses, np.abs(losses), -losses) - np.asarray(feasible.tolerance)[:, :, None]
+    worst = np.where(feasible.known[:, :, None], np.maximum(short, 0.0), 0.0)
+    largest = float(worst.max())
+    if largest <= 0:
+        return SATISFIED
+    h, s, a = first_entry(worst == largest)
+    if feasible.uses[h, s, a]:
+        return Membership(False, largest, "optimality", (h, s, a), int(losses[h, s].argmin()))
+    return Membership(False, largest, "optimality", (h, s, int(feasible.policy[h, s].argmax())), a)
 
 
-def _within_slack(feasible: FeasibleRewardSet, reward: FloatArray, slack: float) -> Membership:
-    lost = feasible.expert_occupancy * feasible.losses(reward)
+def _within_slack(feasible: FeasibleRewardSet, theta: FloatArray, slack: float) -> Membership:
+    lost = _lost(feasible, theta)
     excess = float(lost.sum()) - slack
     return SATISFIED if excess <= 0 else Membership(False, excess, "slack", first_entry(lost == lost.max()))
 
 
-def _worst(constraint: Literal["lower", "upper", "optimality"], violation: FloatArray) -> Membership:
-    """The largest entry of `violation [H, S, A]`, as a membership that fails if it is positive at all."""
+def _lost(feasible: FeasibleRewardSet, theta: FloatArray) -> FloatArray:
+    """`[H, S, A]`: what the expert loses at each entry before the first state in which it is unknown."""
+    there = feasible.expert_occupancy
+    return there * np.where(there > 0, feasible.losses(theta), 0.0)
+
+
+def _bound(feasible: FeasibleRewardSet, constraint: Literal["lower", "upper"], violation: FloatArray) -> Membership:
+    """The parameter that is furthest outside its bound, if any is."""
     largest = float(violation.max())
-    return SATISFIED if largest <= 0 else Membership(False, largest, constraint, first_entry(violation == largest))
+    if largest <= 0:
+        return SATISFIED
+    if feasible.design.free:
+        return Membership(False, largest, constraint, first_entry(violation == largest))
+    return Membership(False, largest, constraint, parameter=int(violation.argmax()))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, check_reward
+from aceirl.models.tabular.mdp import FloatArray, check_reward
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_entry
 from aceirl.rewards.membership import optimality
 from aceirl.rewards.polytope import expectation
@@ -17,6 +17,7 @@ def to_parameters(feasible: FeasibleRewardSet, reward: ArrayLike) -> tuple[Float
 
     Paper, Lemma "Feasible Reward Set Explicit", read backward.
     """
+    feasible.require_tables("a reward by (A, V)")
     array = check_reward(reward, feasible.mdp.shape)
     found = optimality(feasible, array)
     if found.violation > TOLERANCE * feasible.rmax:

@@ -1,6 +1,7 @@
-"""The feasible set as a polytope in `(r, V)`, for linear programmes over it.
+"""The feasible set as a polytope in `(θ, V)`, for linear programmes over it.
 
-The unknowns are `r [H·S·A]`, then `V [H·S]`, then `unknown_step_reward`.
+The unknowns are the parameters `θ [n]`, then the values `V` of each step and state that do not follow the expert, then
+`unknown_step_reward` if the set has one. In the space `any` these are `r [H·S·A]`, `V [H·S]` and one more.
 """
 
 from __future__ import annotations
@@ -10,50 +11,93 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from aceirl.mdp import MDP, FloatArray, steps_after, steps_left
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, steps_after, steps_left
 from aceirl.rewards.feasible import FeasibleRewardSet
 from aceirl.rewards.programme import Programme
 
 
-def programme(feasible: FeasibleRewardSet, cost: FloatArray) -> Programme:
-    """Minimise `⟨cost, r⟩`, `cost [H, S, A]`, over the set.
+def programme(feasible: FeasibleRewardSet, cost: FloatArray | None = None, only: BoolArray | None = None) -> Programme:
+    """Minimise `⟨cost, θ⟩` over the set; with a mask `only [H, S, A]` no other comparisons count.
 
-    The rows are those of `bellman`: zero where the expert uses the action, else at least zero, as everywhere with a
-    slack; then one more row is what the expert loses from the start. Where the expert is not known, a member has
-    `V = max_a Q`, which no linear programme can say: it is left at `V ≥ Q`.
+    The rows are `V - Q` of the entries that are `compared`: zero where the expert uses the action, else at least zero,
+    up to the tolerance; with a slack at least zero everywhere, and one more row is what the expert loses from the
+    start. Where the expert is not known, a member has `V = max_a Q`, which no linear programme can say: it is left at
+    `V ≥ Q`. Rewards are in units of `unit_reward`.
     """
-    horizon, n_states, _ = feasible.mdp.shape
-    rows = bellman(feasible.mdp)
-    low, high = np.zeros(cost.size), np.where(feasible.uses.ravel(), 0.0, np.inf)
+    mdp, n, unit = feasible.mdp, feasible.design.n_parameters, unit_reward(feasible)
+    policy = feasible.policy if feasible.follows else np.zeros(mdp.shape)
+    _, behind = linear(feasible, policy)
+    entries = compared(feasible, behind) if only is None else compared(feasible, behind) & only
+    rows, allowed = behind[entries.ravel()], (np.asarray(feasible.tolerance) / unit)[:, :, None]
+    low = np.broadcast_to(-allowed, entries.shape)[entries]
+    high = np.where(feasible.uses, allowed, np.inf)[entries]
     if feasible.slack is not None:
-        lost = sparse.csr_array((feasible.expert_occupancy.ravel() @ rows)[None, :])
-        rows = sparse.vstack([rows, lost], format="csr")
-        low, high = np.append(low, -np.inf), np.append(np.full(cost.size, np.inf), feasible.slack)
-    ceiling = np.repeat(feasible.rmax * steps_left(horizon), n_states)
-    after = [feasible.unknown_step_reward]
+        rows = sparse.vstack(
+            [rows, sparse.csr_array((feasible.expert_occupancy.ravel() @ behind)[None, :])], format="csr"
+        )
+        low, high = np.append(low, -np.inf), np.append(np.full(len(low), np.inf), feasible.slack / unit)
+    remaining = np.broadcast_to(steps_left(mdp.horizon)[:, None], mdp.shape[:2])[~policy.any(axis=2)]
+    most = feasible.largest_reward / unit * remaining
+    least = np.zeros_like(most) if feasible.design.free else -most  # tables have no negative entries
+    after = np.array([] if feasible.unknown_step_reward is None else [feasible.unknown_step_reward])
     return Programme(
-        cost=np.concatenate([cost.ravel(), np.zeros(horizon * n_states + 1)]),
+        cost=np.concatenate([np.zeros(n) if cost is None else cost.ravel(), np.zeros(rows.shape[1] - n)]),
         rows=rows,
         low=low,
         high=high,
-        lower=np.concatenate([feasible.lower.ravel(), np.zeros(horizon * n_states), after]),
-        upper=np.concatenate([feasible.upper.ravel(), ceiling, after]),
-        unit=feasible.rmax,
+        lower=np.concatenate([feasible.lower.ravel(), least, after]),
+        upper=np.concatenate([feasible.upper.ravel(), most, after]),
+        unit=feasible.scale,
     )
 
 
-def bellman(mdp: MDP) -> Any:
-    """One sparse row for each `(h, s, a)`: how far the action is behind, `V_h(s) - r_h(s,a) - Σ P(s'|s,a)·V_{h+1}(s')`.
+def unit_reward(feasible: FeasibleRewardSet) -> float:
+    """The largest reward that one parameter of size one can give: programmes have rewards in units of it."""
+    return float(np.abs(feasible.design.matrix).max()) or 1.0
 
-    Where a row of transitions is unknown, `(H-h-1)·unknown_step_reward` stands in for the sum.
+
+def linear(feasible: FeasibleRewardSet, policy: FloatArray) -> tuple[Any, Any]:
+    """`V [H·S, m]` and `V - Q [H·S·A, m]`, sparse, as functions of the `m` unknowns, in units of `unit_reward`.
+
+    Values of states where the policy `[H, S, A]` acts follow it: mixtures of the unknowns, put together from the last
+    step on. The others are unknowns of their own.
     """
-    n_rewards, entry = int(np.prod(mdp.shape)), np.arange(np.prod(mdp.shape))
-    own = sparse.csr_array((np.ones(n_rewards), (entry, entry // mdp.n_actions)))
-    remaining = np.where(mdp.known, 0.0, steps_after(mdp.horizon)[:, None, None])
-    return sparse.hstack(
-        [-sparse.eye_array(n_rewards), own - expectation(mdp), sparse.csr_array(-remaining.reshape(-1, 1))],
-        format="csr",
-    )
+    mdp, n, unit = feasible.mdp, feasible.design.n_parameters, unit_reward(feasible)
+    horizon, n_states, n_actions = mdp.shape
+    place = np.flatnonzero(~policy.any(axis=2).ravel())
+    m, per_step = n + len(place) + (feasible.unknown_step_reward is not None), n_states * n_actions
+    matrix = feasible.design.matrix / unit
+    paid = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], m - n))], format="csr")
+    own = (np.ones(len(place)), (place, n + np.arange(len(place))))
+    unknown = sparse.csr_array(own, shape=(horizon * n_states, m))
+    later = sparse.csr_array((n_states, m))
+    values, behind = [later] * horizon, [later] * horizon
+    for h in range(horizon - 1, -1, -1):
+        at = slice(h * per_step, (h + 1) * per_step)
+        q = paid[slice(0, per_step) if paid.shape[0] == per_step else at]
+        q = q + mdp.transitions.matrix[slice(0, per_step) if mdp.stationary else at] @ later
+        if feasible.unknown_step_reward is not None:
+            row = np.flatnonzero(~mdp.known[h])
+            stands_in = (np.full(len(row), steps_after(horizon)[h] / unit), (row, np.full(len(row), m - 1)))
+            q = q + sparse.csr_array(stands_in, shape=q.shape)
+        ends = np.arange(n_states + 1) * n_actions
+        follow = sparse.csr_array((policy[h].ravel(), np.arange(per_step), ends), shape=(n_states, per_step))
+        later = follow @ q + unknown[h * n_states : (h + 1) * n_states]
+        values[h], behind[h] = later, later[np.repeat(np.arange(n_states), n_actions)] - q
+    return sparse.vstack(values, format="csr"), _rounded(sparse.vstack(behind, format="csr"))
+
+
+def _rounded(rows: Any) -> Any:
+    """Without what is left of sums that cancel: it would tell actions apart that are the same."""
+    rows.data[np.abs(rows.data) < 1e-12] = 0.0
+    rows.eliminate_zeros()
+    return rows
+
+
+def compared(feasible: FeasibleRewardSet, behind: Any) -> BoolArray:
+    """`[H, S, A]`: the actions that count and that some reward of the space tells apart from what is done."""
+    apart = np.diff(behind.indptr).reshape(feasible.mdp.shape) > 0
+    return np.asarray(feasible.counted & apart)
 
 
 def expectation(mdp: MDP) -> Any:
@@ -76,10 +120,13 @@ def unpacked(mdp: MDP, unknowns: FloatArray) -> tuple[FloatArray, FloatArray, fl
 
 
 def polished(feasible: FeasibleRewardSet, unknowns: FloatArray) -> FloatArray:
-    """The reward `[H, S, A]` in a solver's answer, with the rows it satisfied up to its tolerance made exact.
+    """The parameters in a solver's answer, within their bounds.
 
-    What is left over is moved into the bounds, where it cannot add up over the steps.
+    In a table the rows that it satisfied up to its tolerance are made exact: what is left over is moved into the
+    bounds, where it cannot add up over the steps.
     """
+    if not feasible.design.free:
+        return np.clip(unknowns[: feasible.lower.size], feasible.lower, feasible.upper)
     reward, values, _ = unpacked(feasible.mdp, unknowns)
     if feasible.slack is None:
         room = values[:, :, None] - feasible.continuation(values)

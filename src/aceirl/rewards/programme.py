@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray
 
 # HiGHS's dual simplex; its interior point is asked when that gives up.
 METHODS = ("highs-ds", "highs-ipm")

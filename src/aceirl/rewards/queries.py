@@ -9,29 +9,33 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aceirl.counts import Estimate
 from aceirl.errors import InputError
-from aceirl.mdp import FloatArray, check_reward
-from aceirl.rewards.feasible import TOLERANCE, Entry, FeasibleRewardSet, first_best
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
+from aceirl.rewards.feasible import Entry, FeasibleRewardSet
 from aceirl.rewards.membership import Membership, contains
-from aceirl.rewards.polytope import polished, programme
-from aceirl.rewards.programme import EmptySetError, Programme, Solution, nearest_by_largest, nearest_by_sum
+from aceirl.rewards.polytope import polished, programme, unit_reward
+from aceirl.rewards.programme import EmptySetError, Programme, Repeated, Solution, nearest_by_largest, nearest_by_sum
 from aceirl.rewards.recovered import Recovered, infeasibility
 
 Norm = Literal["l1", "linf"]
 """How far two rewards lie apart: the sum of all differences, or the largest."""
 
+NARROW = 0.1
+"""A parameter is determined if its interval in the normalised set is at most this wide."""
+
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A reward `[H, S, A]` of the set, found by a linear programme, and the evidence.
+    """A reward of the set, `[H, S, A]`, found by a linear programme, its parameters `theta`, and the evidence.
 
-    `value` is what was asked for (the least distance, the largest product) at this reward; `bound` is what no member
-    can beat. They agree, up to the solver's tolerance, where the expert is known everywhere. `membership` is what a
-    backward induction, independent of the solver, says of the reward. `iterations` and `method` are the solver's.
+    `value` is what was asked for (the least distance, the largest product) at these parameters; `bound` is what no
+    member can beat. They agree, up to the solver's tolerance, where the expert is known everywhere. `membership` is
+    what a backward induction, independent of the solver, says of it. `iterations` and `method` are the solver's.
     """
 
     reward: FloatArray
+    theta: FloatArray
     value: float
     bound: float
     membership: Membership
@@ -44,21 +48,21 @@ class Member:
         return abs(self.value - self.bound)
 
 
-def project(feasible: FeasibleRewardSet, reward: ArrayLike, norm: Norm = "l1") -> Member:
+def project(feasible: FeasibleRewardSet, theta: ArrayLike, norm: Norm = "l1") -> Member:
     """The nearest member, by the sum ("l1") or the largest ("linf") of the changes; a member is its own."""
-    target = check_reward(reward, feasible.mdp.shape)
+    target = feasible.checked(theta)
     if norm not in ("l1", "linf"):
         raise InputError(f"norm must be 'l1' or 'linf', got {norm!r}")
     inside = contains(feasible, target)
     if inside:
-        return Member(target, 0.0, 0.0, inside, iterations=0, method="none")
+        return Member(feasible.table(target), target, 0.0, 0.0, inside, iterations=0, method="none")
     nearest = nearest_by_sum if norm == "l1" else nearest_by_largest
 
     def distance(other: FloatArray) -> float:
         change = np.abs(other - target)
         return float(change.sum() if norm == "l1" else change.max())
 
-    return _member(feasible, lambda piece: nearest(programme(piece, np.zeros_like(target)), target), distance)
+    return _member(feasible, lambda piece: nearest(programme(piece), target), distance)
 
 
 def projected(estimate: Estimate, recovered: Recovered, rmax: float, norm: Norm = "l1") -> Recovered:
@@ -75,13 +79,13 @@ def projected(estimate: Estimate, recovered: Recovered, rmax: float, norm: Norm 
 
 
 def extreme(feasible: FeasibleRewardSet, direction: ArrayLike) -> Member:
-    """The member that goes furthest in a direction `[H, S, A]`: the largest `⟨direction, r⟩`."""
-    towards = check_reward(direction, feasible.mdp.shape, name="direction")
+    """The member that goes furthest in a direction, of the shape of parameters: the largest `⟨direction, θ⟩`."""
+    towards = feasible.checked(direction, "direction")
     size = float(np.abs(towards).max()) or 1.0
     found = _member(
         feasible,
         lambda piece: programme(piece, -towards / size).solve(),
-        lambda reward: float(np.vdot(towards, reward)),
+        lambda theta: float(np.vdot(towards, theta)),
     )
     return replace(found, bound=-size * found.bound)
 
@@ -96,10 +100,54 @@ def interval(feasible: FeasibleRewardSet, step: int, state: int, action: int) ->
     return float(low), float(high)
 
 
-def intervals(feasible: FeasibleRewardSet, entries: Iterable[Entry]) -> FloatArray:
-    """`[n, 2]`: the interval of each entry `(h, s, a)`."""
-    base = programme(feasible, np.zeros(feasible.mdp.shape))
-    return np.array([_interval(feasible, base, entry) for entry in entries]).reshape(-1, 2)
+def intervals(feasible: FeasibleRewardSet, entries: Iterable[Entry] | None = None) -> FloatArray:
+    """`[n, 2]`: the least and the largest value that any member gives to each parameter, or to these entries.
+
+    Entries `(h, s, a)` are those of a table. Where the expert is not known everywhere these are outer bounds.
+    """
+    if entries is not None:
+        feasible.require_tables("an entry")
+        base = programme(feasible)
+        return np.array([_interval(feasible, base, entry) for entry in entries]).reshape(-1, 2)
+    found = np.stack((feasible.upper.ravel(), feasible.lower.ravel()), axis=1)
+    _widen(feasible, found, Repeated(programme(feasible)))
+    return found
+
+
+def normalised_intervals(feasible: FeasibleRewardSet) -> FloatArray:
+    """`[n, 2]`: the same for the members of a space whose smallest parameter is zero and whose largest is one.
+
+    That leaves out constant rewards, which explain everything. It is a union of polytopes, one for each parameter that
+    may be the largest and each that may be the smallest, so there may be `n²` of them.
+    """
+    found = np.tile([1.0, 0.0], (feasible.design.n_parameters, 1))
+    base = _of_normalised(feasible)
+    for largest in largest_parameters(feasible):
+        for smallest in range(len(found)):
+            piece = feasible.normalised(largest, smallest)
+            try:
+                if smallest != largest:
+                    _widen(piece, found, base.within(piece.lower, piece.upper))
+            except EmptySetError:
+                continue
+    if (found[:, 0] > found[:, 1]).any():
+        raise emptiness(feasible)
+    return found
+
+
+def determined(feasible: FeasibleRewardSet, narrow: float = NARROW) -> BoolArray:
+    """`[n]`: the parameters whose interval in the normalised set is narrow."""
+    low, high = normalised_intervals(feasible).T
+    return np.asarray(high - low <= narrow)
+
+
+def largest_parameters(feasible: FeasibleRewardSet) -> list[int]:
+    """The parameters that may be the largest: with one there, and zero somewhere, there is a member in `[0, 1]`.
+
+    Outer too: where the expert is not known everywhere, some of them may not be.
+    """
+    base = _of_normalised(feasible)
+    return [k for k in range(feasible.design.n_parameters) if _may_be_largest(feasible.normalised(k), base)]
 
 
 def least_slack(feasible: FeasibleRewardSet) -> float:
@@ -107,17 +155,66 @@ def least_slack(feasible: FeasibleRewardSet) -> float:
 
     With less slack than that a set is empty. A lower bound on it where the expert is not known everywhere.
     """
-    ample = feasible.with_slack(feasible.rmax * feasible.mdp.horizon)
-    base = programme(ample, np.zeros(feasible.mdp.shape))
-    return max(0.0, replace(base, cost=base.rows[[-1]].toarray()[0]).solve().objective)
+    base = programme(replace(feasible, tolerance=0.0, slack=2 * feasible.largest_reward * feasible.mdp.horizon))
+    least = replace(base, cost=base.rows[[-1]].toarray()[0]).solve().objective
+    return unit_reward(feasible) * max(0.0, least)
 
 
 def emptiness(feasible: FeasibleRewardSet) -> EmptySetError:
-    """What to raise where a set turns out to be empty: the error says how much slack it needs."""
+    """What to raise where a set turns out to be empty; of tables the error says how much slack it needs."""
+    if not feasible.design.free:
+        return EmptySetError(
+            "no reward of the space within the bounds explains all answers; allow a tolerance or a slack"
+        )
     return EmptySetError(
         "the set is empty: under every reward within the bounds the expert errs, and from the start it loses "
         f"{least_slack(feasible):.6g} or more; widen the bounds, or allow it that much slack"
     )
+
+
+def solved(feasible: FeasibleRewardSet, base: Repeated, cost: FloatArray) -> FloatArray:
+    """`[n]`: the parameters at an optimal vertex for a cost `[n]`, within their bounds."""
+    try:
+        return polished(feasible, base.solve(cost).x)
+    except EmptySetError:
+        raise emptiness(feasible) from None
+
+
+def _of_normalised(feasible: FeasibleRewardSet) -> Repeated:
+    """The programme of all members in `[0, 1]`, for those of each largest parameter."""
+    return Repeated(
+        programme(replace(feasible, lower=np.zeros_like(feasible.lower), upper=np.ones_like(feasible.upper)))
+    )
+
+
+def _widen(feasible: FeasibleRewardSet, found: FloatArray, base: Repeated) -> None:
+    """Widen intervals `[n, 2]`, in place, to what members reach; ends that are bounds need no further look."""
+    n, lower, upper = len(found), feasible.lower.ravel(), feasible.upper.ravel()
+
+    def look(cost: FloatArray) -> None:
+        theta = solved(feasible, base, cost).ravel()
+        found[:, 0], found[:, 1] = np.minimum(found[:, 0], theta), np.maximum(found[:, 1], theta)
+
+    look(np.ones(n))
+    for k in range(n):
+        if found[k, 0] > lower[k]:
+            look(np.eye(1, n, k)[0])
+        if found[k, 1] < upper[k]:
+            look(-np.eye(1, n, k)[0])
+
+
+def _may_be_largest(piece: FeasibleRewardSet, anything: Repeated) -> bool:
+    """Whether there is a member in `[0, 1]`, one of whose parameters is fixed at one, with zero somewhere."""
+    n, allowed, base = piece.design.n_parameters, 1e-6, anything.within(piece.lower, piece.upper)
+    try:
+        theta = base.solve(np.ones(n)).x[:n]
+    except EmptySetError:
+        return False
+    # No parameter can be further from one than all of them together.
+    if (1 - theta).sum() < 1 - allowed:
+        return False
+    order = np.argsort(theta, kind="stable").tolist()
+    return bool(theta.min() <= allowed) or any(base.solve(np.eye(1, n, k)[0]).objective <= allowed for k in order)
 
 
 def _interval(feasible: FeasibleRewardSet, base: Programme, entry: Entry) -> tuple[float, float]:
@@ -144,7 +241,7 @@ def _interval(feasible: FeasibleRewardSet, base: Programme, entry: Entry) -> tup
 def _member(
     feasible: FeasibleRewardSet, solve: Callable[[FeasibleRewardSet], Solution], value: Callable[[FloatArray], float]
 ) -> Member:
-    """The solver's reward, made exact and judged by a backward induction.
+    """The solver's parameters, made exact and judged by a backward induction.
 
     Where the expert is not known everywhere the first solution gives the bound. If it is no member, the expert is
     completed with what is best under it, and the second solution is one.
@@ -153,17 +250,16 @@ def _member(
         first = last = solve(feasible)
     except EmptySetError:
         raise emptiness(feasible) from None
-    reward = polished(feasible, first.x)
-    membership = contains(feasible, reward)
+    theta = polished(feasible, first.x)
+    membership = contains(feasible, theta)
     if not membership and not feasible.known.all():
-        best = first_best(feasible.action_values(reward), TOLERANCE * feasible.rmax)
-        piece = feasible.completed(best)
+        piece = feasible.completed(feasible.best_actions(theta))
         try:
             last = solve(piece)
         except EmptySetError:
             raise EmptySetError(
                 "no member was found within the bounds, though there may be one: the expert is not known everywhere"
             ) from None
-        reward = polished(piece, last.x)
-        membership = contains(feasible, reward)
-    return Member(reward, value(reward), first.objective, membership, last.iterations, last.method)
+        theta = polished(piece, last.x)
+        membership = contains(feasible, theta)
+    return Member(feasible.table(theta), theta, value(theta), first.objective, membership, last.iterations, last.method)

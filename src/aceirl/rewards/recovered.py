@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from aceirl.counts import Estimate
-from aceirl.dynamic_programming import optimal_values
-from aceirl.kernels import compiled
-from aceirl.mdp import BoolArray, FloatArray, steps_after
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.kernels import compiled
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, steps_after
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardSpace
 
@@ -71,6 +71,20 @@ class InverseReinforcement(Protocol):
     def __call__(
         self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
     ) -> Recovered: ...
+
+
+def recovered_from(
+    estimate: Estimate,
+    table: FloatArray,
+    parameters: Mapping[str, FloatArray],
+    iterations: int,
+    residual: float = 0.0,
+    explanation: Explanation | None = None,
+) -> Recovered:
+    """What was found as a table `[H, S, A]` of any numbers, moved and stretched to `[0, 1]`."""
+    reward, unknown = scaled(table)
+    lost = infeasibility(estimate, reward, unknown)
+    return Recovered(reward, unknown, lost, parameters, iterations, residual, explanation=explanation)
 
 
 def action_values(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.kernels import Successors, compiled
-from aceirl.mdp import MDP, FloatArray, IntArray
+from aceirl.models.tabular.kernels import Successors, compiled
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 
 # How far `unshaped` may be from the exact answer, relative to the reward, in the norm that it makes least.
 TOLERANCE = 1e-12

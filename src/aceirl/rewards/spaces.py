@@ -5,44 +5,59 @@ expert wants, and that can be taken elsewhere. Laid over a process, a space turn
 `r [H, S, A]`, and a table of weights, such as a gradient, back into one weight for each parameter.
 
 A terminal state is paid for on arrival, once: an action earns `Σ P(s'|s,a)·θ(s')` over the terminal `s'` that it may
-lead to. *Hurry* is what each step after the end of an episode is worth; up to a constant, what each step before it
-costs. It is a parameter of its own wherever episodes end.
+lead to. The *step cost* is what each step after the end of an episode is worth; up to a constant, what each step before
+it costs. It is a parameter of its own wherever episodes end.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from aceirl.errors import InputError
-from aceirl.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
 Entries = tuple[IntArray, IntArray, FloatArray]
 """A sparse matrix, row by row: those of row `k` are `(second, third)[first[k]:first[k + 1]]`, by column and value."""
 
 
-@runtime_checkable
-class RewardSpace(Protocol):
-    """A kind of reward, before there is a process; `name` is how it is called."""
+class RewardSpace(ABC):
+    """A kind of reward, before there is a process: a subclass has a `name` and lays itself over one.
+
+    It answers for itself. A `free` space has every table, so it can repeat any answers, and names no goal. A space is
+    `by_state` if all actions of a state are paid alike. It is `fixed` unless an algorithm has yet to choose one.
+    `names [K]` are what people call its parameters.
+    """
 
     name: ClassVar[str]
+    free: ClassVar[bool] = False
+    by_state: ClassVar[bool] = False
+    fixed: ClassVar[bool] = True
+    names: tuple[str, ...] = ()
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
+    @abstractmethod
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
         """The map of this space over a process whose episodes end in the `terminal` states."""
+
+    def as_features(self) -> FeatureReward | None:
+        """The features of states that its parameters weigh, if they do."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class RewardMap:
-    """A space laid over a process: `table` and `adjoint`, and what each parameter is about.
+class DesignMatrix:
+    """`Φ`, a space laid over a process: `table` and `adjoint`, and what each parameter is about.
 
-    Parameter `k` is about the state `states[k]` (-1 if none) and the action `actions[k]` (-1 if any); it is hurry if it
-    is the last one and `hurries`. `matrix [rows, n]`, sparse, has a row for each `(s, a)`, or `(h, s, a)` if rewards
-    depend on the step. `payments [S·A, n]`, sparse, is what each parameter pays for an action in a state, and in a
-    terminal state for having arrived there, hurry left out; on average over the steps if it depends on them.
+    Parameter `k` is about the state `states[k]` (-1 if none) and the action `actions[k]` (-1 if any); it is a step cost
+    if it is the last and `has_step_cost`. `matrix [rows, n]` is sparse, a row for each `(s, a)`, or `(h, s, a)` where
+    they depend on the step; it is the identity if the space is `free`. `payments [S·A, n]`, sparse, is what each
+    parameter pays for an action in a state, and in a terminal state for having arrived there, the step cost left out;
+    on average over the steps if it depends on them.
     """
 
     name: str
@@ -51,11 +66,12 @@ class RewardMap:
     actions: IntArray
     matrix: Any
     payments: Any
-    hurries: bool
+    has_step_cost: bool
+    free: bool = False
 
     @property
     def n_parameters(self) -> int:
-        """How many parameters there are, hurry included."""
+        """How many parameters there are, the step cost included."""
         return len(self.states)
 
     @cached_property
@@ -91,54 +107,56 @@ class RewardMap:
 
 
 @dataclass(frozen=True)
-class AnyReward:
+class AnyReward(RewardSpace):
     """`θ[h, s, a]`, the paper's: every reward there is."""
 
     name: ClassVar = "any"
+    free: ClassVar = True
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
         """One parameter for each entry."""
         horizon, n_states, n_actions = mdp.shape
         _, states, actions = np.indices(mdp.shape).reshape(3, -1)
         matrix = sparse.eye_array(horizon * n_states * n_actions, format="csr")
         mean = sparse.kron(np.full((1, horizon), 1 / horizon), sparse.eye_array(n_states * n_actions), format="csr")
-        return RewardMap(self.name, mdp.shape, states, actions, matrix, mean, hurries=False)
+        return DesignMatrix(self.name, mdp.shape, states, actions, matrix, mean, has_step_cost=False, free=True)
 
 
 @dataclass(frozen=True)
-class StateReward:
-    """`θ[s]`, paid for being in a state, and for a terminal one on arrival; and hurry."""
+class StateReward(RewardSpace):
+    """`θ[s]`, paid for being in a state, and for a terminal one on arrival; and a step cost."""
 
     name: ClassVar = "state"
+    by_state: ClassVar = True
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
-        """One parameter for each state, and hurry if episodes can end."""
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
+        """One parameter for each state, and a step cost if episodes can end."""
         states, rows = np.arange(mdp.n_states), np.arange(mdp.n_states * mdp.n_actions)
         payments = sparse.csr_array((np.ones(len(rows)), (rows, rows // mdp.n_actions)))
         return _laid_over(self.name, mdp, terminal, states, np.full(mdp.n_states, -1), payments)
 
 
 @dataclass(frozen=True)
-class StateActionReward:
-    """`θ[s, a]`, paid for an action in a state, and for a terminal state on arrival; and hurry."""
+class StateActionReward(RewardSpace):
+    """`θ[s, a]`, paid for an action in a state, and for a terminal state on arrival; and a step cost."""
 
     name: ClassVar = "state-action"
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
-        """One parameter for each state and action, one for each terminal state, and hurry if episodes can end."""
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
+        """One parameter for each state and action, one for each terminal state, and a step cost if episodes can end."""
         n_states, n_actions = mdp.shape[1:]
         states, actions = np.divmod(np.arange(n_states * n_actions), n_actions)
-        over = _is(terminal, n_states)[states]
-        own = ~over | (actions == 0)
+        ended = _is(terminal, n_states)[states]
+        own = ~ended | (actions == 0)
         parameter = np.cumsum(own) - 1
-        columns = np.where(over, parameter[states * n_actions], parameter)
+        columns = np.where(ended, parameter[states * n_actions], parameter)
         entries = (np.ones(len(states)), (np.arange(len(states)), columns))
         payments = sparse.csr_array(entries, shape=(len(states), int(own.sum())))
-        return _laid_over(self.name, mdp, terminal, states[own], np.where(over, -1, actions)[own], payments)
+        return _laid_over(self.name, mdp, terminal, states[own], np.where(ended, -1, actions)[own], payments)
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureReward:
+class FeatureReward(RewardSpace):
     """`φ(s, a)·θ`, with features `[S, K]` or `[S, A, K]`; those of a terminal state are paid on arrival.
 
     `names [K]` are what people call the features.
@@ -148,8 +166,8 @@ class FeatureReward:
     names: tuple[str, ...] = ()
     name: ClassVar = "features"
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
-        """One parameter for each feature, and hurry if episodes can end."""
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
+        """One parameter for each feature, and a step cost if episodes can end."""
         array = np.asarray(self.features, dtype=np.float64)
         if array.ndim not in (2, 3) or array.shape[0] != mdp.n_states or not np.isfinite(array).all():
             raise InputError(
@@ -162,32 +180,40 @@ class FeatureReward:
         none = np.full(array.shape[-1], -1)
         return _laid_over(self.name, mdp, terminal, none, none, sparse.csr_array(wide.reshape(-1, array.shape[-1])))
 
+    def as_features(self) -> FeatureReward:
+        """Itself."""
+        return self
+
 
 @dataclass(frozen=True)
-class FeatureFile:
+class FeatureFile(RewardSpace):
     """`φ(s, a)·θ` with features from a file, `path`, that numpy has saved (`.npy`); see `FeatureReward`."""
 
     path: str = ""
     name: ClassVar = "features"
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
-        """One parameter for each feature, and hurry if episodes can end."""
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
+        """One parameter for each feature, and a step cost if episodes can end."""
+        return self.as_features().design_matrix(mdp, terminal)
+
+    def as_features(self) -> FeatureReward:
+        """Those in the file."""
         try:
-            features = np.load(self.path)
+            return FeatureReward(np.load(self.path))
         except (OSError, ValueError) as error:
             raise InputError(
                 f"features are not in {self.path!r}: {error}; give them as features:path=FILE.npy"
             ) from None
-        return FeatureReward(features).over(mdp, terminal)
 
 
 @dataclass(frozen=True)
-class AutoReward:
+class AutoReward(RewardSpace):
     """The smallest space in which a reward explains the answers; which one that is, the IRL algorithm decides."""
 
     name: ClassVar = "auto"
+    fixed: ClassVar = False
 
-    def over(self, mdp: MDP, terminal: IntArray) -> RewardMap:
+    def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
         """There is no map before a space was chosen."""
         raise InputError("the space 'auto' has no map of its own; an IRL algorithm chooses one of the others")
 
@@ -198,8 +224,13 @@ SPACES: dict[str, type[RewardSpace]] = {"state": StateReward, "state-action": St
 
 def require_any(algorithm: str, space: RewardSpace | None) -> None:
     """The error for an algorithm that knows tables only."""
-    if space is not None and not isinstance(space, AnyReward):
+    if space is not None and not space.free:
         raise InputError(f"{algorithm} finds rewards of the space 'any' only, not of {space.name!r}")
+
+
+def pays_by_state(reward: object) -> bool:
+    """Whether a choice of space, or a function that gives features of observations, is a space that is `by_state`."""
+    return isinstance(reward, RewardSpace) and reward.by_state
 
 
 def _is(states: IntArray, n_states: int) -> BoolArray:
@@ -217,24 +248,24 @@ def _rows_of(matrix: Any, kept: BoolArray) -> Any:
 
 def _laid_over(
     name: str, mdp: MDP, terminal: IntArray, states: IntArray, actions: IntArray, payments: Any
-) -> RewardMap:
-    """The map of payments `[S·A, n]`: those of a terminal state on arrival, and hurry if episodes can end."""
+) -> DesignMatrix:
+    """The map of payments `[S·A, n]`: those of a terminal state on arrival, and a step cost if episodes can end."""
     if not len(terminal):
-        return RewardMap(name, mdp.shape, states, actions, payments, payments, hurries=False)
-    over = _is(terminal, mdp.n_states)
-    ended = np.repeat(over, mdp.n_actions)
+        return DesignMatrix(name, mdp.shape, states, actions, payments, payments, has_step_cost=False)
+    is_terminal = _is(terminal, mdp.n_states)
+    ended = np.repeat(is_terminal, mdp.n_actions)
     steps = mdp.transitions.n_rows // len(ended)
     # How likely each row ends an episode that was not over yet, in each terminal state.
     arriving = _rows_of(mdp.transitions.matrix, np.tile(~ended, steps))
-    acting, ends = _rows_of(payments, ~ended), _rows_of(payments[:: mdp.n_actions], over)
+    acting, ends = _rows_of(payments, ~ended), _rows_of(payments[:: mdp.n_actions], is_terminal)
     paid = (acting if steps == 1 else sparse.vstack([acting] * steps)) + arriving @ ends
     after = sparse.csr_array(np.tile(ended, steps)[:, None].astype(np.float64))
-    return RewardMap(
+    return DesignMatrix(
         name,
         mdp.shape,
         np.append(states, -1),
         np.append(actions, -1),
         matrix=sparse.hstack([paid, after], format="csr"),
         payments=sparse.hstack([payments, sparse.csr_array((payments.shape[0], 1))], format="csr"),
-        hurries=True,
+        has_step_cost=True,
     )

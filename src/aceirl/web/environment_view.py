@@ -1,21 +1,30 @@
-"""What an interview is about: an environment that a person can look at, with names for what can be done in it."""
+"""An environment as a person sees it: names for states and actions, pictures, maps, and episodes as films."""
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-from aceirl.envs import ENVIRONMENTS, Layout, make
+import numpy as np
+from numpy.typing import NDArray
+
+from aceirl.envs import Layout
 from aceirl.envs.described import action_names, description, features, map_cell, words
 from aceirl.envs.description import COMPASS, Features, MapCell
 from aceirl.envs.map_layout import rendered
-from aceirl.envs.observations import NOWHERE, NOWHERE_NAME, plain
 from aceirl.envs.simulator import Simulator
-from aceirl.protocols import Environment
-from aceirl.sources import Source, rendering_env
-from aceirl.web.png import data_url
+from aceirl.experts.tasks import Source, layout, rendering_env
+from aceirl.models.tabular.encoder import PADDING_NAME, PADDING_STATE, plain
+from aceirl.models.tabular.mdp import IntArray
+from aceirl.protocols import Capabilities, NumberedEnvironment
+
+# Pictures are large; a film has no more of them than this.
+MOST_FRAMES = 60
 
 
 @dataclass(frozen=True)
@@ -27,39 +36,6 @@ class Action:
     key: str
 
 
-class EnvironmentView(Protocol):
-    """An environment as a person sees it."""
-
-    @property
-    def environment(self) -> Environment: ...
-    @property
-    def actions(self) -> list[Action]: ...
-    @property
-    def shape(self) -> str: ...
-    @property
-    def brief(self) -> str: ...
-
-    def name(self, state: int) -> str:
-        """A state in a few words."""
-
-    def features(self, state: int) -> Features:
-        """What a state consists of, by name; nothing if it cannot be taken apart."""
-
-    def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
-        """An observation and an action as demonstrations have them."""
-
-    def map_cell(self, state: int) -> MapCell | None:
-        """Where a state is drawn; None if it is not on the map."""
-
-    def picture(self) -> str | None:
-        """The environment as it is now, as a data URL; None if it is drawn from its places."""
-
-
-def open_view(source: Source) -> EnvironmentView:
-    """The environment that a source names, ready to be looked at."""
-    return BuiltinView(source) if source.environment in ENVIRONMENTS else GymView(source)
-
-
 BRIEFS = {
     "arms": "Four corridors leave a room. Decide which end you want to reach, and stay with it.",
     "grid": "A small room. Decide which cell you want to be in as long as possible, and stay with it.",
@@ -69,19 +45,19 @@ BRIEFS = {
 
 
 class BuiltinView:
-    """One of our own environments, drawn from its layout."""
+    """One of our own environments as a person sees it, drawn from its layout."""
 
     def __init__(self, source: Source) -> None:
-        problem = make(source.environment, source.seed, **source.parameters)
-        self.environment = Simulator(problem.mdp)
+        problem = source.problem()
+        self.environment: NumberedEnvironment = Simulator(problem.mdp)
         self.layout: Layout = problem.layout
-        self.shape = self.layout.kind
-        self.brief = BRIEFS[self.layout.kind]
+        self.shape: str = self.layout.kind
+        self.brief = BRIEFS[self.shape]
         pairs = zip(self.layout.action_names, self.layout.action_directions.tolist(), strict=True)
         self.actions = with_keys([(name, (x, y)) for name, (x, y) in pairs])
 
     def name(self, state: int) -> str:
-        """The name on the drawing, spelled out where it stands for a place in an arm."""
+        """A state in a few words: the name on the drawing, spelled out where it stands for a place in an arm."""
         short = self.layout.state_names[state]
         if self.shape != "arms":
             return f"cell {short}" if self.shape == "grid" else f"place {short}"
@@ -91,7 +67,7 @@ class BuiltinView:
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
     def features(self, state: int) -> Features:
-        """Corridor and cell, or what the layout's coordinates say."""
+        """What a state consists of, by name: corridor and cell, or what the layout's coordinates say."""
         if self.shape == "arms":
             _, corridor, *cell = self.name(state).replace(",", "").split()
             return {"corridor": corridor, "cell": int(cell[-1])} if cell else {"corridor": "the middle", "cell": 0}
@@ -101,21 +77,21 @@ class BuiltinView:
         alone = (self.layout.positions[:, 1] == self.layout.positions[0, 1]).all()
         return {"place": x} if self.shape == "chain" and alone else {}
 
-    def demonstrated(self, state: int, action: int) -> tuple[str, int]:
-        """The name of the state on the drawing stands for an observation."""
+    def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
+        """An observation and an action as demonstrations have them: the name on the drawing is an observation."""
         return self.layout.state_names[state], action
 
-    def map_cell(self, state: int) -> MapCell:
-        """Where the layout has it."""
-        x, y = self.layout.positions[state].tolist()
-        return MapCell(x, y)
+    def map_cell(self, state: int) -> MapCell | None:
+        """Where a state is drawn; None if it is not on the map."""
+        return MapCell(*self.layout.positions[state].tolist())
 
-    def picture(self) -> None:
-        """The layout is drawn instead."""
+    def picture(self) -> str | None:
+        """The environment as it is now, as a data URL; None if it is drawn from its places."""
+        return None
 
 
 class GymView:
-    """A Gymnasium environment, shown by its own rendering."""
+    """A Gymnasium environment as a person sees it, shown by its own rendering."""
 
     def __init__(self, source: Source) -> None:
         from aceirl.envs.gymnasium import GymEnvironment
@@ -123,8 +99,7 @@ class GymView:
         self._env = rendering_env(source)
         self._told: dict[tuple[str, int], tuple[Any, bool, Any]] = {}
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
-        self.shape = "grid"
-        self.brief = description(self._env).brief
+        self.shape, self.brief = "grid", description(self._env).brief
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -133,41 +108,44 @@ class GymView:
         return with_keys([(name, COMPASS.get(name, (0.0, 0.0))) for name in names])
 
     def name(self, state: int) -> str:
-        """The state in words."""
-        if state == NOWHERE:
-            return NOWHERE_NAME
-        terminal = state in self.environment.terminal
-        return str(self._once("name", state, lambda seen: words(self._env, seen, terminal=terminal)))
+        """A state in words."""
+        return str(self._once("name", state, words, PADDING_NAME, terminal=state in self.environment.terminal))
 
-    def _once(self, what: str, state: int, told: Callable[[Any], Any]) -> Any:
+    def features(self, state: int) -> Features:
+        """What the observation consists of, by name; nothing if it cannot be taken apart."""
+        return dict(self._once("features", state, features, {}))
+
+    def map_cell(self, state: int) -> MapCell | None:
+        """A cell of the map, for environments that have one."""
+        cell: MapCell | None = self._once("map cell", state, map_cell, None)
+        return cell
+
+    def _once(self, what: str, state: int, told: Callable[..., Any], padding: Any, **options: bool) -> Any:
         """What is told of a state's observation, asked for once; states may be numbered anew."""
+        if state == PADDING_STATE:
+            return padding
         seen, terminal = self.environment.observation(state), state in self.environment.terminal
         known = self._told.get((what, state))
         if known is None or known[0] is not seen or known[1] != terminal:
-            known = self._told[what, state] = seen, terminal, told(seen)
+            known = self._told[what, state] = seen, terminal, told(self._env, seen, **options)
         return known[2]
-
-    def features(self, state: int) -> Features:
-        """What the observation consists of."""
-        if state == NOWHERE:
-            return {}
-        return dict(self._once("features", state, lambda seen: features(self._env, seen)))
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """The environment's own observation and action."""
         return plain(self.environment.observation(state)), plain(self.environment.action(action))
 
-    def map_cell(self, state: int) -> MapCell | None:
-        """A cell of the map, for environments that have one."""
-        if state == NOWHERE:
-            return None
-        cell: MapCell | None = self._once("map cell", state, lambda seen: map_cell(self._env, seen))
-        return cell
-
     def picture(self) -> str | None:
         """What the environment renders; None if it cannot."""
         pixels = rendered(self._env)
         return None if pixels is None else data_url(pixels)
+
+
+EnvironmentView = BuiltinView | GymView
+
+
+def open_view(source: Source) -> EnvironmentView:
+    """The environment that a source names, ready to be looked at."""
+    return BuiltinView(source) if source.ours else GymView(source)
 
 
 ARROW_KEYS = {(-1.0, 0.0): "ArrowLeft", (1.0, 0.0): "ArrowRight", (0.0, 1.0): "ArrowUp", (0.0, -1.0): "ArrowDown"}
@@ -184,3 +162,96 @@ def with_keys(actions: list[tuple[str, tuple[float, float]]]) -> list[Action]:
     for order, number in enumerate(rest):
         keys[number] = ("1234567890"[order] if order < 10 else "") if clash else letters[order]
     return [Action(name, aim, key) for (name, _), aim, key in zip(actions, aims, keys, strict=True)]
+
+
+def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list[dict[str, Any]]:
+    """An episode that was played before, from its randomness and its actions; only its end, if it was long."""
+    view = open_view(source)
+    skipped = max(0, len(actions) + 1 - MOST_FRAMES)
+    encode = Capabilities.of(view.environment).encode
+    state = encode(view.environment.reset(rng))
+    frames = [] if skipped else [_frame(view, state, None)]
+    for number, action in enumerate(actions, start=1):
+        state = encode(*view.environment.step(action))
+        if number >= skipped:
+            frames.append(_frame(view, state, action, number))
+    return frames
+
+
+def film(source: Source, rng: np.random.Generator, policy: IntArray, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A new episode of a policy `[H, S]`; `names` are the states as the policy numbers them.
+
+    Of a long one its beginning and its end. The last picture has the `ending` in words.
+    """
+    view = open_view(source)
+    environment, access = view.environment, Capabilities.of(view.environment)
+    access.recall(names)
+    state = access.encode(environment.reset(rng))
+    frames, step = [_frame(view, state, None)], 0
+    while step < environment.horizon and state not in access.terminal:
+        met_before = state < policy.shape[1]
+        action = int(policy[step, state]) if met_before else int(rng.integers(environment.n_actions))
+        state = access.encode(*environment.step(action))
+        step += 1
+        over = step == environment.horizon or state in access.terminal
+        if len(frames) < MOST_FRAMES - 1 or over:
+            frames.append(_frame(view, state, action, step))
+    ended = "the episode ended:" if state in access.terminal else "the time was up, in"
+    frames[-1]["ending"] = f"After {step:,} step{'' if step == 1 else 's'} {ended} {view.name(state)}."
+    return frames
+
+
+def _frame(view: EnvironmentView, state: int, action: int | None, step: int = 0) -> dict[str, Any]:
+    cell = view.map_cell(state)
+    did = "" if action is None else f"{view.actions[action].name}: "
+    return {
+        "x": None if cell is None else cell.x,
+        "y": None if cell is None else cell.y,
+        "step": step,
+        "words": did + view.name(state),
+        "picture": view.picture(),
+    }
+
+
+def maps(source: Source, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The map panels of an environment, each with its title, picture and places; `names` are the states in their order.
+
+    `box` is the panel's left, right, bottom and top, and `places` are `[state, x, y]`; x goes right and y goes up.
+    There is no `picture` of an environment that does not render, and no panel of one whose states lie nowhere.
+    """
+    drawing = layout(source, names)
+    places = [[int(state), *drawing.positions[state].tolist()] for state in drawing.drawn]
+    if not drawing.panels:
+        return [{"title": "", "box": None, "picture": None, "places": places}] if places else []
+    panels = []
+    for panel in drawing.panels:
+        left, right, bottom, top = panel.extent
+        panels.append(
+            {
+                "title": panel.title[:1].upper() + panel.title[1:],
+                "box": panel.extent,
+                "picture": None if panel.pixels is None else data_url(panel.pixels),
+                "places": [place for place in places if left <= place[1] <= right and bottom <= place[2] <= top],
+            }
+        )
+    return panels
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """The file for `pixels [height, width, 3]`."""
+    height, width, _ = pixels.shape
+    # Every row begins with the number of its filter; 0 is none.
+    rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)
+    rows[:, 1:] = pixels.reshape(height, 3 * width)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = (_chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(rows.tobytes(), 3)), _chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def data_url(pixels: NDArray[np.uint8]) -> str:
+    """The file for `pixels [height, width, 3]` as an address that holds it."""
+    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

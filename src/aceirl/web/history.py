@@ -1,23 +1,24 @@
-"""What an interview has come to: votes, episodes and counts of both, a function of its log and of nothing else."""
+"""What was said and done in an interview: events in, facts out; no engine, no environment and no clock."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from aceirl.certificates import Wager
-from aceirl.collect import Episode
-from aceirl.engine import Recorded
+from aceirl.data.arrays import Move
+from aceirl.data.dataset import Trajectory
+from aceirl.data.preferences import Preference
+from aceirl.envs.description import Features
 from aceirl.errors import InputError
-from aceirl.files import Event
-from aceirl.mdp import IntArray
-from aceirl.protocols import Move
-from aceirl.web.scope import Scope
+from aceirl.learner.engine import Recorded
+from aceirl.models.tabular.mdp import IntArray
+from aceirl.runs.files import Event
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
 SAID = ("answer", "skip", "correct", "review", "prefer")
@@ -26,8 +27,10 @@ USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode
 Mode = Literal["ask", "play", "compare"]
 """How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
 
-Conduct = Literal["asked", "shown", "alone"]
-"""How an episode is walked: on the person's answers, on guesses that they see afterwards, or without them."""
+EpisodeMode = Literal["asked", "shown", "alone"]
+"""How the actions of an episode are chosen: by the person's answers, by guesses shown afterwards, or without them."""
+
+Relation = Literal["same", "at most", "at least"]
 
 Reviewed = tuple[int, int, int]
 """`(step, state, action)`: a guess that was acted on."""
@@ -48,8 +51,70 @@ FAMILIAR = 4
 MAX_SKIPS = 3
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """What is asked of the certificate: a loss of at most a share `epsilon`, with confidence `1 - delta`."""
+
+    epsilon: float = 0.1
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if not 0 < value < 1:
+                raise InputError(f"{name} must be between 0 and 1, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The situations whose features relate to given values so; a feature that is not named may be anything."""
+
+    conditions: tuple[tuple[str, Relation, int | float | str], ...]
+
+    @classmethod
+    def like(cls, features: Features, relations: Mapping[str, str]) -> Scope:
+        """The situations that are like one with these features, by the relations that a person named."""
+        conditions: list[tuple[str, Relation, int | float | str]] = []
+        for name, relation in relations.items():
+            if name not in features:
+                raise InputError(f"{name!r} is not one of {', '.join(features) or 'no features at all'}")
+            value = features[name]
+            allowed: tuple[Relation, ...] = get_args(Relation) if not isinstance(value, str) else ("same",)
+            found = next((one for one in allowed if one == relation), None)
+            if found is None:
+                raise InputError(f"{name} can be {', '.join(allowed)}, not {relation!r}")
+            conditions.append((name, found, value))
+        return cls(tuple(sorted(conditions)))
+
+    @classmethod
+    def read(cls, written: list[Any]) -> Scope:
+        """From its form in JSON; a `ValueError` or `TypeError` if it is none."""
+        for name, relation, value in written:
+            if (type(name), relation in get_args(Relation), isinstance(value, int | float | str)) != (str, True, True):
+                raise ValueError(written)
+        return cls(tuple((name, relation, value) for name, relation, value in written))
+
+    def covers(self, features: Features) -> bool:
+        """Whether a situation with these features is one of them."""
+        return all(name in features and _holds(features[name], how, value) for name, how, value in self.conditions)
+
+    @property
+    def words(self) -> str:
+        """The situations in words."""
+        how = {"same": "", "at most": " or less", "at least": " or more"}
+        return ", ".join(f"{name} {value}{how[way]}" for name, way, value in self.conditions) or "everywhere"
+
+
+def _holds(found: int | float | str, relation: Relation, value: int | float | str) -> bool:
+    if relation == "same":
+        return found == value
+    if isinstance(found, str) or isinstance(value, str):
+        return False
+    return found <= value if relation == "at most" else found >= value
+
+
 @dataclass
-class Walk:
+class LoggedTrajectory:
     """An episode: its number, where it started, its moves, how it was walked, and what was wagered on it.
 
     `guessed` are the guesses that were acted on, one for each state; `offered` is whether the person shall see them,
@@ -60,7 +125,7 @@ class Walk:
     number: int
     start: int
     wagers: dict[str, Wager]
-    conduct: Conduct = "asked"
+    mode: EpisodeMode = "asked"
     moves: list[Move] = field(default_factory=list)
     skipped: list[tuple[int, int]] = field(default_factory=list)
     guessed: list[Reviewed] = field(default_factory=list)
@@ -129,29 +194,15 @@ class Rule:
     action: int
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Two episodes, by their numbers, and which one is better: 0, 1, or None if both alike; perhaps nobody knows."""
-
-    pair: tuple[int, int]
-    better: int | None
-    known: bool = True
-
-
-@dataclass(frozen=True)
-class Adjusted:
-    """What the person asks for instead: what may be lost, how often, over how many steps."""
-
-    epsilon: float
-    delta: float
-    horizon: int
-
-
 class History:
     """Votes and episodes, kept up to date event by event.
 
     An answer that was taken back or put right was wrong when it was given. So an episode knows a state from the time on
     at which its standing answer came to stand *for good*: what was won with the help of another one does not count.
+
+    `turn` counts what the person did, `said` what of it can be taken back, and `reopened` is what was taken back just
+    now. `first_said` has by state the event that speaks of it first, or that put it right, and `given` by state and
+    action the last event that says so.
     """
 
     def __init__(self) -> None:
@@ -162,39 +213,49 @@ class History:
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
         self.finished = False
-        self.adjusted: Adjusted | None = None
+        self.adjusted: tuple[Accuracy, int] | None = None
         self.times_anew = self.evidence_since = self.alone_steps = 0
         self.rules: list[Rule] = []
-        self.compared: list[Compared] = []
-        self.walks: list[Walk] = []
+        self.compared: list[Event] = []
+        self.trajectories: list[LoggedTrajectory] = []
         self.names: list[str] = []
         self.met: Counter[int] = Counter()
         self.tried: Counter[tuple[int, int]] = Counter()
         self._last_met: deque[set[int]] = deque()
         self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
-        self.said = 0
+        self.said = self.turn = self.times_begun = 0
+        self.reopened: Event | None = None
+        self.last_event: Event | None = None
+        self.given: dict[tuple[int, int], Event] = {}
+        self.first_said: dict[int, Event] = {}
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
         """The history that a log tells; what was undone is left out, and the episodes stay."""
-        history = cls()
+        history, events = cls(), list(events)
         for number, event in enumerate(effective(events), start=1):
             try:
                 history.apply(event)
             except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
                 raise _misfit(number) from error
+        history.turn = sum(event["event"] in USER_ACTIONS for event in events)
+        history.times_begun = sum(event["event"] == "start again" for event in events)
         return history
 
     @property
-    def walk(self) -> Walk | None:
+    def trajectory(self) -> LoggedTrajectory | None:
         """The last episode; None if there is none yet."""
-        return self.walks[-1] if self.walks else None
+        return self.trajectories[-1] if self.trajectories else None
+
+    def under_way(self, horizon: int) -> bool:
+        """Whether the last episode goes on."""
+        return self.trajectory is not None and not self.trajectory.over and self.trajectory.step < horizon
 
     @property
     def episodes(self) -> int:
         """How many episodes are over."""
-        return len(self.walks) - (self.walk is not None and not self.walk.over)
+        return len(self.trajectories) - (self.trajectory is not None and not self.trajectory.over)
 
     def standing(self, state: int) -> int | None:
         """The answer that counts in a state; None if there is none."""
@@ -223,9 +284,9 @@ class History:
         return found
 
     @property
-    def to_review(self) -> Walk | None:
+    def to_review(self) -> LoggedTrajectory | None:
         """The last episode, if the person is asked, shall see what was guessed in it and has not yet."""
-        walk = self.walk
+        walk = self.trajectory
         return walk if self.mode == "ask" and walk and walk.offered and not walk.reviewed else None
 
     def recorded(self, horizon: int) -> list[Recorded]:
@@ -239,39 +300,65 @@ class History:
             episode, step = self.votes[state].since
             answers.setdefault(episode, []).append((min(step, horizon - 1), state, action))
         return [
-            Recorded(
-                Episode(
+            (
+                Trajectory.of_moves(
                     walk.start,
-                    tuple(walk.moves[:horizon]),
-                    tuple(answers.get(walk.number, ())),
-                    tuple(one for one in walk.skipped if one[0] < horizon),
+                    walk.moves[:horizon],
+                    answers=tuple(answers.get(walk.number, ())),
+                    skipped=tuple(one for one in walk.skipped if one[0] < horizon),
                 ),
                 walk.wagers if walk.number >= self.evidence_since else {},
             )
-            for walk in self.walks
+            for walk in self.trajectories
         ]
+
+    def preferences(self, horizon: int) -> list[Preference]:
+        """What the person said of pairs of episodes that differ; of longer ones the beginning counts."""
+        found = []
+        for event in self.compared:
+            first, second = (tuple(self.trajectories[number].moves[:horizon]) for number in event["pair"])
+            if first and second and not event.get("unknown"):
+                better, other = (second, first) if event["better"] == 1 else (first, second)
+                found.append(Preference(better, other, equal=event["better"] is None))
+        return found
+
+    def fits(self, shape: tuple[int, int, int]) -> bool:
+        """Whether all steps, states and actions are those of an environment of `shape` `(H, S, A)`."""
+        walks, said = self.trajectories, self.votes
+        steps = {walk.step - 1 for walk in walks} | {votes.since[1] for votes in said.values()}
+        states = {state for walk in walks for state in walk.states} | set(said)
+        actions = {action for walk in walks for action in walk.actions}
+        actions |= {vote for votes in said.values() for vote in votes.votes}
+        if self.adjusted is not None:  # episodes may have been longer
+            steps = set()
+        return all(max(found, default=0) < size for found, size in zip((steps, states, actions), shape, strict=True))
 
     def apply(self, event: Event) -> bool:
         """Take in one event that counts; whether it changed an answer that stood before."""
-        self.said += event["event"] in SAID
-        match event["event"]:
+        kind, changed = event["event"], False
+        self.said += kind in SAID
+        self.last_event = event
+        if kind in USER_ACTIONS:
+            self.turn += 1
+            self.reopened = None
+        match kind:
             case "answer":
-                return self._answer(event, *_numbers(event["state"], event["step"], event["action"]))
+                changed = self._answer(event, *_numbers(event["state"], event["step"], event["action"]))
             case "applied":
                 self._fill(*_numbers(event["step"], event["state"], event["action"]))
             case "skip":
                 self._skip(*_numbers(event["state"], event["step"]))
             case "correct":
-                return self._correct(*_numbers(event["state"], event["action"]))
+                changed = self._correct(*_numbers(event["state"], event["action"]))
             case "review":
                 self._review(event)
             case "prefer":
                 first, second = _numbers(*event["pair"])
-                if event["better"] not in (0, 1, None) or max(first, second) >= len(self.walks):
+                if event["better"] not in (0, 1, None) or max(first, second) >= len(self.trajectories):
                     raise ValueError(event)
-                known = not event.get("unknown", False)
-                self.compared.append(Compared((first, second), event["better"], known))
-                self.answers, self.skips = self.answers + known, self.skips + (not known)
+                unknown = bool(event.get("unknown"))
+                self.compared.append(event)
+                self.answers, self.skips = self.answers + (not unknown), self.skips + unknown
             case "walk":
                 self._walk_on(event)
             case "mode":
@@ -279,24 +366,30 @@ class History:
                     raise ValueError(event)
                 self.mode = event["mode"]
             case "finish" | "go on":
-                self.finished, self.episodes_since_user_action = event["event"] == "finish", 0
+                self.finished, self.episodes_since_user_action = kind == "finish", 0
             case "adjust":
                 (horizon,) = _numbers(event["horizon"])
-                if self.walk is not None:
-                    self.walk.over = True  # it was another kind of episode
-                self.adjusted = Adjusted(float(event["epsilon"]), float(event["delta"]), horizon)
+                if self.trajectory is not None:
+                    self.trajectory.over = True  # it was another kind of episode
+                self.adjusted = Accuracy(float(event["epsilon"]), float(event["delta"])), horizon
                 self._gather_anew()
                 self.finished, self.episodes_since_user_action = False, 0
             case "undo":
-                if event.get("walked"):
+                took = event["took"]
+                self.reopened = None if took["event"] == "correct" else took
+                if event["walked"]:
                     self._gather_anew()
-                    for state in event["states"]:
-                        self.votes.get(state, Votes()).since = (len(self.walks) - 1, 0)
+                    for state, _ in _spoken_about(took):
+                        self.votes.get(state, Votes()).since = (len(self.trajectories) - 1, 0)
             case "undone" | "start again":
                 pass
-            case unknown:
-                raise ValueError(unknown)
-        return False
+            case _:
+                raise ValueError(kind)
+        if kind in ("answer", "applied", "correct", "review"):
+            for state, action in _spoken_about(event):
+                self.given[state, action] = event
+                self.first_said[state] = event if kind == "correct" else self.first_said.get(state, event)
+        return changed
 
     def _answer(self, event: Event, state: int, step: int, action: int) -> bool:
         votes = self.votes.setdefault(state, Votes())
@@ -333,15 +426,13 @@ class History:
         They may be as good as what the person would have said, so nobody is asked about them again.
         """
         (number,) = _numbers(event["episode"])
-        walk, approved, instead = self.walks[number], event["approved"], event["instead"]
-        walk.reviewed = True
+        said = reviewed(event)
+        self.trajectories[number].reviewed = True
         self.episodes_since_user_action = 0
-        self.answers += bool(approved or instead)
-        self.skips += not (approved or instead)
-        self.right_guesses = self.right_guesses + len(approved) if approved and not instead else 0
-        for entry in [*approved, *([] if instead is None else [instead])]:
-            step, state, action = _numbers(*entry)
-            self._fill(step, state, action)
+        self.answers, self.skips = self.answers + bool(said), self.skips + (not said)
+        self.right_guesses = self.right_guesses + len(said) if said and not event["instead"] else 0
+        for entry in said:
+            self._fill(*_numbers(*entry))
 
     def _skip(self, state: int, step: int) -> None:
         votes = self.votes.setdefault(state, Votes())
@@ -351,7 +442,7 @@ class History:
             votes.settled, self.last_repeat = True, self.answers
         else:
             votes.skipped += 1
-            self.walks[-1].skipped.append((step, state))
+            self.trajectories[-1].skipped.append((step, state))
 
     def _correct(self, state: int, action: int) -> bool:
         votes = self.votes[state]
@@ -362,7 +453,7 @@ class History:
     def _changed(self, state: int, before: int | None, step: int) -> bool:
         """Take note of what stands now; whether something else stood before."""
         self.episodes_since_user_action = 0
-        votes, number = self.votes[state], self.walk.number if self.walk else 0
+        votes, number = self.votes[state], self.trajectory.number if self.trajectory else 0
         standing = votes.standing
         if standing is not None:
             self._standing[state] = standing
@@ -376,7 +467,7 @@ class History:
     def _gather_anew(self) -> None:
         """From now on other answers are known, or something else is aimed at: no wager so far was about that."""
         self.times_anew += 1
-        self.evidence_since = len(self.walks)
+        self.evidence_since = len(self.trajectories)
 
     def _walk_on(self, event: Event) -> None:
         """`path` is a part of an episode: states and actions in turn; the first part has the stakes."""
@@ -385,19 +476,19 @@ class History:
         if "stakes" in event:
             waits = event.get("waits", {})
             wagers = {kind: Wager(stake, wait_for=waits.get(kind, 0.0)) for kind, stake in event["stakes"].items()}
-            if event.get("conduct", "asked") not in get_args(Conduct):
+            if event.get("conduct", "asked") not in get_args(EpisodeMode):
                 raise ValueError(event)
-            walk = Walk(len(self.walks), states[0], wagers, event.get("conduct", "asked"))
-            fits = (self.walk is None or self.walk.over) and all(
+            walk = LoggedTrajectory(len(self.trajectories), states[0], wagers, event.get("conduct", "asked"))
+            fits = (self.trajectory is None or self.trajectory.over) and all(
                 0 <= one.stake <= 1 and 0 <= one.wait_for < math.inf for one in wagers.values()
             )
         else:
-            walk = self.walks[-1]
+            walk = self.trajectories[-1]
             fits = not walk.over and walk.states[-1] == states[0]
         if not fits or event["episode"] != walk.number or event["step"] != walk.step:
             raise ValueError(event)
-        if walk.number == len(self.walks):
-            self.walks.append(walk)
+        if walk.number == len(self.trajectories):
+            self.trajectories.append(walk)
         self.names.extend(event.get("names", ()))
         for here, action, there in zip(states[:-1], actions, states[1:], strict=True):
             walk.moves.append((walk.step, here, action, there))
@@ -409,14 +500,14 @@ class History:
         self.samples += len(actions)
         if event.get("over"):
             walk.over, walk.offered = True, bool(event.get("offered"))
-            self.episodes_since_user_action += walk.conduct != "alone"
-            self.alone_steps += walk.step if walk.conduct == "alone" else 0
+            self.episodes_since_user_action += walk.mode != "alone"
+            self.alone_steps += walk.step if walk.mode == "alone" else 0
             met = {move[1] for move in walk.moves}
             self.met.update(met)
             self._last_met.append(met)
             while len(self._last_met) > LAST_EPISODES and sum(map(len, self._last_met)) > LAST_SITUATIONS:
                 self._last_met.popleft()
-            if walk.conduct != "alone":
+            if walk.mode != "alone":
                 self._expect(walk.step)
 
     @property
@@ -434,7 +525,7 @@ class History:
         """
         if self.mode != "play":
             return self.coverage
-        played = [walk for walk in self.walks if walk.conduct != "alone"][1:]
+        played = [walk for walk in self.trajectories if walk.mode != "alone"][1:]
         met = [(walk.number, state) for walk in played[-LAST_EPISODES:] for state in {move[1] for move in walk.moves}]
         before = sum(state in self._standing and self.votes[state].since[0] < number for number, state in met)
         return before / len(met) if met else None
@@ -466,8 +557,8 @@ def effective(events: Iterable[Event]) -> list[Event]:
     """The events since the person last started again, with what was undone left blank.
 
     What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back. An
-    undoing names the states of what it took back, as what is said of them stands only since then, and whether episodes
-    began meanwhile.
+    undoing has what it `took` back, as what is said of those states stands only since then, and whether episodes began
+    meanwhile.
     """
     kept: list[Event] = []
     said: list[int] = []
@@ -479,7 +570,7 @@ def effective(events: Iterable[Event]) -> list[Event]:
             if not said:
                 raise _misfit(len(kept))
             walked = any("stakes" in one for one in kept[said[-1] :])
-            kept[-1] = event | {"states": _states_of(kept[said[-1]]), "walked": walked}
+            kept[-1] = event | {"took": kept[said[-1]], "walked": walked}
             kept[said.pop()] = {"event": "undone"}
         elif event.get("event") == "start again":
             kept, said = [], []
@@ -488,30 +579,17 @@ def effective(events: Iterable[Event]) -> list[Event]:
     return [lost if event.get("event") == "applied" and event.get("rule") not in rules else event for event in kept]
 
 
-def _states_of(event: Event) -> list[int]:
-    """The states that something was said about."""
-    reviewed = [*event.get("approved", ()), *([event["instead"]] if event.get("instead") else [])]
-    return [*([event["state"]] if "state" in event else []), *event.get("also", ()), *(one[1] for one in reviewed)]
+def reviewed(event: Event) -> list[Reviewed]:
+    """What a review says: the guesses that are right, and what the person would do at the first that is wrong."""
+    return [*event["approved"], *([event["instead"]] if event["instead"] else [])]
 
 
-def last_said(events: Iterable[Event]) -> Event | None:
-    """What an undo would take back; None if there is nothing."""
-    return next((event for event in reversed(effective(events)) if event["event"] in SAID), None)
-
-
-def taken_back(events: Iterable[Event]) -> Event | None:
-    """What the person took back just now, and is asked once more; None if something else came after that."""
-    said: list[Event] = []
-    last: Event | None = None
-    for event in events:
-        kind = event.get("event")
-        if kind in USER_ACTIONS:
-            last = said.pop() if kind == "undo" and said else None
-        if kind in SAID:
-            said.append(event)
-        elif kind == "start again":
-            said = []
-    return None if last is None or last["event"] == "correct" else last
+def _spoken_about(event: Event) -> list[tuple[int, int]]:
+    """The states that something was said about, each with the action that was named; -1 if none was."""
+    if event["event"] == "review":
+        return [(state, action) for _, state, action in reviewed(event)]
+    states = [event["state"]] if "state" in event else []
+    return [(state, event.get("action", -1)) for state in (*states, *event.get("also", ()))]
 
 
 def _numbers(*values: int) -> tuple[int, ...]:

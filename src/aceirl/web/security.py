@@ -1,7 +1,13 @@
-"""Who may talk to the interview: only a browser that was given the address, on this machine unless told otherwise."""
+"""Who may talk to the interview: only a browser that was given the address, on this machine unless told otherwise.
+
+Whoever shows a token keeps the connection; strangers get little room, time and work.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import gc
 import hmac
 import ipaddress
 import re
@@ -11,20 +17,38 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aceirl.errors import InputError
-from aceirl.files import disk, replace
+from aceirl.runs.files import disk, replace
 
 TOKEN_FILE, INVITATION_FILE, REDIRECT_FILE = "token", "invitation", "open.html"
 TOKEN_LENGTH = 32
 MAX_BODY = 4096
 REQUESTS_PER_SECOND, BURST = 40.0, 120.0
 MAX_CLIENTS = 256
+
+# How many connections there may be that have not shown the token, and how long each may be without it, in seconds.
+ROOM, PATIENCE = 1024, 10.0
+
+# How many connections may wait to be accepted; they are accepted all at once.
+BACKLOG = 128
+
+# How many files the process should be allowed to have open, connections included, and how many it needs for itself.
+DESCRIPTORS, OWN_DESCRIPTORS = 2048, 64
+
+# asyncio leaves a closed connection in a cycle, for the garbage collector. Those of so many strangers are collected at
+# a time: who answers has to wait if there are more.
+COLLECTED = 500
+
+# So many bytes show the token, or never will.
+LONGEST_OPENING = 256
 
 HEADERS = {
     "cache-control": "no-store",
@@ -71,11 +95,9 @@ def lasting_token(folder: Path, name: str = TOKEN_FILE, fresh: str | None = None
 
 def redirecting_file(folder: Path, url: str) -> Path:
     """A page on disk that leads a browser to the interview, and that nobody else can read."""
-    path = folder / REDIRECT_FILE
+    path, page = folder / REDIRECT_FILE, f'<meta http-equiv="refresh" content="0; url={url}"><a href="{url}">{url}</a>'
     with disk(path):
-        replace(
-            path, f'<meta http-equiv="refresh" content="0; url={url}"><a href="{url}">{url}</a>'.encode(), private=True
-        )
+        replace(path, page.encode(), private=True)
     return path
 
 
@@ -125,12 +147,10 @@ class Reach:
         if self._leads_here(host):
             return True
         name, _, port = host.rpartition(":")
-        if port != str(self.port):
+        if port != str(self.port) or not (self.public or is_loopback(name)):
             return False
         if is_loopback(name):
             return True
-        if not self.public:
-            return False
         try:
             ipaddress.ip_address(name.strip("[]"))
         except ValueError:
@@ -204,7 +224,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return
-        refusal = self._refusal(scope, Headers(scope=scope))
+        send, refusal = _with_headers(send), self._refusal(scope, Headers(scope=scope))
         if refusal is None and scope["method"] not in ("GET", "HEAD"):
             body = await _small_body(receive)
             if body is None:
@@ -212,17 +232,15 @@ class Guard:
             else:
                 receive = _replayed(body)
         if refusal is not None:
-            response = JSONResponse({"error": refusal[1]}, status_code=refusal[0])
-            await response(scope, receive, _with_headers(send))
+            await JSONResponse({"error": refusal[1]}, status_code=refusal[0])(scope, receive, send)
             return
         token, slash, rest = scope["path"][1:].partition("/")
         if not slash:  # the page's own requests are relative to the address with it
-            await RedirectResponse(f"/{token}/", status_code=308)(scope, receive, _with_headers(send))
+            await RedirectResponse(f"/{token}/", status_code=308)(scope, receive, send)
             return
-        rest = f"/{rest}"
         app = self.tokens.opened(token.encode())
         assert app is not None
-        await app({**scope, "path": rest, "raw_path": rest.encode()}, receive, _with_headers(send))
+        await app({**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         if not self.reach.is_own(headers.get("host", "")):
@@ -234,15 +252,11 @@ class Guard:
         # come from one address.
         if not self._may_ask(f"{scope['client'][0] if scope.get('client') else ''} {given}"):
             return 429, "too many requests"
-        if scope["method"] not in ("GET", "HEAD"):
-            return self._refusal_of_change(headers)
-        return None
-
-    def _refusal_of_change(self, headers: Headers) -> tuple[int, str] | None:
+        if scope["method"] in ("GET", "HEAD"):
+            return None
         origin = headers.get("origin")
-        if origin is not None and not self.reach.is_origin(origin, headers["host"]):
-            return 403, "changes are accepted from the interview's own page only"
-        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        elsewhere = origin is not None and not self.reach.is_origin(origin, headers["host"])
+        if elsewhere or headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return 403, "changes are accepted from the interview's own page only"
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return 415, "changes must be sent as application/json"
@@ -290,3 +304,92 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+class Door(asyncio.Protocol):
+    """Where a connection waits until its first request shows a token; then it is let in to the web server.
+
+    Who shows another one is given the `refusal`, and nobody spends time on understanding the request. Who shows none is
+    sent away after a while, and sooner if there are too many such.
+    """
+
+    tokens: ClassVar[Tokens]
+    refusal: ClassVar[bytes]
+    room: ClassVar[int]
+    strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
+    gone: ClassVar[int] = 0
+
+    def __init__(self, **server: Any) -> None:
+        self.server, self.connections = server, server["server_state"].connections
+        self.opening = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait; if there are too many strangers, the one who came first has to go."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.strangers[self] = asyncio.get_running_loop().call_later(PATIENCE, self.shutdown)
+        self.connections.add(self)
+        if len(self.strangers) > self.room:
+            first = next(iter(self.strangers))
+            first.leave()
+            first.shutdown()
+
+    def data_received(self, data: bytes) -> None:
+        """Let in whoever shows a token at the beginning of the path."""
+        self.opening += data
+        shown = self.opening.partition(b" /")[2][:TOKEN_LENGTH]
+        if len(shown) < TOKEN_LENGTH and b"\n" not in self.opening and len(self.opening) < LONGEST_OPENING:
+            return
+        self.leave()
+        if self.tokens.opened(shown) is None:
+            self.transport.write(self.refusal)
+            self.transport.close()
+            return
+        inside = H11Protocol(**self.server)
+        self.transport.set_protocol(inside)
+        inside.connection_made(self.transport)
+        inside.data_received(self.opening)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The stranger has gone."""
+        self.leave()
+        own = type(self)
+        own.gone += 1
+        if own.gone % COLLECTED == 0:
+            gc.collect()
+
+    def leave(self) -> None:
+        """A stranger no more."""
+        self.connections.discard(self)
+        end = self.strangers.pop(self, None)
+        if end is not None:
+            end.cancel()
+
+    def shutdown(self) -> None:
+        """Send the stranger away; also called when the server stops."""
+        self.transport.abort()
+
+
+def door(tokens: Tokens, refusal: bytes) -> type[Door]:
+    """The door of one server."""
+    return type("OwnDoor", (Door,), {"tokens": tokens, "refusal": refusal, "room": _room(), "strangers": {}})
+
+
+def _room() -> int:
+    """Ask for as many open files as connections may need, and give strangers less room where that is refused."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return ROOM
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= DESCRIPTORS:
+        return ROOM
+    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    # Those who have to go are gone only after the next have been accepted.
+    return max(1, min(ROOM, limit - OWN_DESCRIPTORS - 2 * BACKLOG))
+
+
+def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Without descriptors the loop stops accepting for a second, by itself; a hundred messages about it help nobody."""
+    if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
+        loop.default_exception_handler(context)

@@ -1,4 +1,4 @@
-"""The interview as local web pages: one for each person, one to join by, and one to set it all up."""
+"""The interview as local web pages: one for each person, one to join by, one to set it all up; and what they send."""
 
 from __future__ import annotations
 
@@ -7,29 +7,65 @@ import gc
 import io
 import json
 import re
+import secrets
 import socket
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
 
+import jinja2
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from aceirl.errors import InputError
-from aceirl.web.changes import CHANGES, Change
-from aceirl.web.conductor import Conductor
-from aceirl.web.connections import BACKLOG, door, on_loop_error
-from aceirl.web.pages import page
-from aceirl.web.people import People, Person
-from aceirl.web.security import Guard, Reach, Tokens, refusal
-from aceirl.web.session import StaleError
+from aceirl.web.background import Background
+from aceirl.web.driver import Interview, StaleError
+from aceirl.web.history import Mode
+from aceirl.web.people import Participant, People, Together
+from aceirl.web.security import BACKLOG, Guard, Reach, Tokens, door, on_loop_error, refusal
 from aceirl.web.setup import FIELDS, FormError, SetUp
-from aceirl.web.together import Together
 from aceirl.web.view import about, answers, like, tag, view
+
+# What a page may send to change an interview: read strictly.
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _change(method: Callable[..., None], **fields: Any) -> tuple[Callable[..., None], type[BaseModel]]:
+    """Something that a person does, and what is sent for it; `turn` says which question they saw."""
+    return method, create_model("Change", __config__=STRICT, turn=(int, ...), **fields)
+
+
+CHANGES = {
+    "answer": _change(Interview.answer, action=(int, ...), like=(dict[str, str] | None, None)),
+    "skip": _change(Interview.skip),
+    "undo": _change(Interview.undo),
+    "correct": _change(Interview.correct, state=(int, ...), action=(int, ...)),
+    "review": _change(Interview.review, step=(int | None, None), action=(int | None, None)),
+    "prefer": _change(Interview.prefer, better=(Literal[0, 1] | None, ...)),
+    "finish": _change(Interview.finish),
+    "go_on": _change(Interview.go_on),
+    "start_again": _change(Interview.start_again),
+    "mode": _change(Interview.change_mode, mode=(Mode, ...)),
+    "adjust": _change(Interview.adjust, epsilon=(float, ...), delta=(float, ...), horizon=(int, ...)),
+}
+
+
+def _read(kind: type[BaseModel], body: bytes) -> dict[str, Any]:
+    """What was sent, or an error that says what was wrong with it."""
+    try:
+        return dict(kind.model_validate_json(body))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        needed = " and ".join(name for name, field in kind.model_fields.items() if field.is_required())
+        raise InputError(f"{where or 'the request'}: {first['msg'].lower()}; needed are {needed}") from None
 
 
 def application(served: People | SetUp, reach: Reach) -> Guard:
@@ -47,8 +83,8 @@ def application(served: People | SetUp, reach: Reach) -> Guard:
             site.pages[served.owner.token].wake()
             served.owner.interview.view.picture()  # the first one takes ten times as long as the next
         yield
-        for conductor in site.conductors.values():
-            await conductor.stop()
+        for background in site.backgrounds.values():
+            await background.stop()
 
     return Guard(site.tokens, reach, Starlette(lifespan=lifespan))
 
@@ -58,31 +94,31 @@ class Site:
 
     def __init__(self, reach: Reach) -> None:
         self.reach, self.tokens = reach, Tokens()
-        self.conductors: dict[str, Conductor] = {}
+        self.backgrounds: dict[str, Background] = {}
         self.pages: dict[str, _Pages] = {}
 
     def welcome(self, people: People) -> None:
         """Serve the interviews of people, and let others join."""
-        together = Together(people, self.conductors, self.reach)
+        together = Together(people, self.backgrounds, self.reach)
         for person in people.everybody:
             self.admit(person, together)
         self.tokens.add(people.invitation, _JoinPages(self, together).app)
 
-    def admit(self, person: Person, together: Together) -> None:
+    def admit(self, person: Participant, together: Together) -> None:
         """Serve the interview of one person. Nothing is computed before they come."""
-        conductor = self.conductors[person.token] = Conductor(person.interview)
-        pages = self.pages[person.token] = _Pages(person, conductor, together)
+        background = self.backgrounds[person.token] = Background(person.interview)
+        pages = self.pages[person.token] = _Pages(person, background, together)
         self.tokens.add(person.token, pages.app)
 
 
 class _Pages:
     """What the addresses of one person answer."""
 
-    def __init__(self, person: Person, conductor: Conductor, together: Together) -> None:
-        self.person, self.conductor, self.together = person, conductor, together
+    def __init__(self, person: Participant, background: Background, together: Together) -> None:
+        self.person, self.background, self.together = person, background, together
         self.interview, self._come = person.interview, False
-        self.app = Starlette(
-            routes=[
+        self.app = _app(
+            [
                 Route("/", self.page),
                 Route("/view", self.view),
                 Route("/replay", self.replay),
@@ -91,7 +127,7 @@ class _Pages:
                 Route("/everything.zip", self.everything),
                 Route("/answers", self.answers),
                 Route("/like", self.like),
-                *(Route(f"/{name}", self.change(kind), methods=["POST"]) for name, kind in CHANGES.items()),
+                *(Route(f"/{name}", self.change(*kind), methods=["POST"]) for name, kind in CHANGES.items()),
                 Route("/people", self.everybody),
                 Route("/people.json", self.people),
                 Route("/name", self.rename, methods=["POST"]),
@@ -108,30 +144,19 @@ class _Pages:
         return JSONResponse(self._shown())
 
     async def replay(self, request: Request) -> Response:
-        return await self._frames(request, "episode", self.conductor.replay)
+        return JSONResponse({"frames": await self.background.replay(_number(request, "episode"))})
 
     async def film(self, request: Request) -> Response:
-        return await self._frames(request, "number", self.conductor.film)
-
-    async def _frames(
-        self, request: Request, name: str, made: Callable[[int], Awaitable[list[dict[str, Any]]]]
-    ) -> Response:
-        number = request.query_params.get(name, "0")
-        if not re.fullmatch("[0-9]{1,6}", number):
-            return JSONResponse({"error": f"{name} must be a whole number"}, status_code=422)
-        return JSONResponse({"frames": await made(int(number))})
+        return JSONResponse({"frames": await self.background.film(_number(request, "number"))})
 
     async def answers(self, request: Request) -> Response:
         return JSONResponse({"answers": answers(self.interview)})
 
     async def like(self, request: Request) -> Response:
-        try:
-            return JSONResponse(like(self.interview, dict(request.query_params)))
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
+        return JSONResponse(like(self.interview, dict(request.query_params)))
 
     async def maps(self, request: Request) -> Response:
-        return JSONResponse({"panels": await self.conductor.maps()})
+        return JSONResponse({"panels": await self.background.maps()})
 
     async def everything(self, request: Request) -> Response:
         packed = io.BytesIO()
@@ -148,24 +173,19 @@ class _Pages:
         return JSONResponse(self.together.shown(self.person))
 
     async def rename(self, request: Request) -> Response:
-        try:
-            (name,) = await _texts(request, ("name",))
-            self.together.people.rename(self.person, name)
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
+        (name,) = await _texts(request, ("name",))
+        self.together.people.rename(self.person, name)
         return JSONResponse(self.together.shown(self.person))
 
-    def change(self, kind: type[Change]) -> Callable[[Request], Any]:
+    def change(self, method: Callable[..., None], kind: type[BaseModel]) -> Callable[[Request], Any]:
         """The request that lets the person do one thing; the answer is what the page shows next."""
 
         async def changed(request: Request) -> Response:
             try:
-                kind.read(await request.body()).apply(self.interview)
+                method(self.interview, **_read(kind, await request.body()))
             except StaleError:
                 return JSONResponse(self._shown(), status_code=409)
-            except InputError as error:
-                return JSONResponse({"error": str(error)}, status_code=422)
-            self.conductor.carry_on()
+            self.background.carry_on()
             return JSONResponse(self._shown())
 
         return changed
@@ -181,7 +201,7 @@ class _Pages:
         """When a person comes for the first time, the agent begins to walk."""
         if not self._come:
             self._come = True
-            self.conductor.carry_on()
+            self.background.carry_on()
 
 
 class _JoinPages:
@@ -190,19 +210,16 @@ class _JoinPages:
     def __init__(self, site: Site, together: Together) -> None:
         self.site, self.together, self.people = site, together, together.people
         self._joining = asyncio.Lock()
-        self.app = Starlette(routes=[Route("/", self.page), Route("/join", self.join, methods=["POST"])])
+        self.app = _app([Route("/", self.page), Route("/join", self.join, methods=["POST"])])
 
     async def page(self, request: Request) -> Response:
         return page("join", about=about(self.people.owner.interview))
 
     async def join(self, request: Request) -> Response:
-        try:
-            (name,) = await _texts(request, ("name",))
-            async with self._joining:
-                person = await asyncio.to_thread(self.people.join, name)
-                self.site.admit(person, self.together)
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
+        (name,) = await _texts(request, ("name",))
+        async with self._joining:
+            person = await asyncio.to_thread(self.people.join, name)
+            self.site.admit(person, self.together)
         return JSONResponse({"name": person.name, "address": f"/{person.token}/"})
 
 
@@ -212,23 +229,14 @@ class _SetUpPages:
     def __init__(self, site: Site, form: SetUp) -> None:
         self.site, self.form = site, form
         self._starting = asyncio.Lock()
-        self.app = Starlette(
-            routes=[
-                Route("/", self.page),
-                Route("/environment", self.environment),
-                Route("/start", self.start, methods=["POST"]),
-            ]
-        )
+        routes = [Route("/", self.page), Route("/environment", self.environment)]
+        self.app = _app([*routes, Route("/start", self.start, methods=["POST"])])
 
     async def page(self, request: Request) -> Response:
         return page("setup", form=await asyncio.to_thread(self.form.shown))
 
     async def environment(self, request: Request) -> Response:
-        try:
-            found = await asyncio.to_thread(self.form.offer, request.query_params.get("name", ""))
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
-        return JSONResponse(found)
+        return JSONResponse(await asyncio.to_thread(self.form.offer, request.query_params.get("name", "")))
 
     async def start(self, request: Request) -> Response:
         try:
@@ -237,10 +245,9 @@ class _SetUpPages:
                 if self.form.people is None:
                     people = await asyncio.to_thread(self.form.start, values)
                     self._show(people)
-        except FormError as error:
-            return JSONResponse({"error": str(error), "field": error.field}, status_code=422)
         except InputError as error:
-            return JSONResponse({"error": str(error), "field": None}, status_code=422)
+            field = error.field if isinstance(error, FormError) else None
+            return JSONResponse({"error": str(error), "field": field}, status_code=422)
         assert self.form.people is not None
         return JSONResponse({"address": f"/{self.form.people.owner.token}/"})
 
@@ -254,6 +261,49 @@ class _SetUpPages:
         self.site.tokens.add(self.form.token, Starlette(routes=[Route("/", moved)]))
         self.site.welcome(people)
         self.site.pages[people.owner.token].wake()
+
+
+def _app(routes: list[Route]) -> Starlette:
+    """An application that answers what was wrong with a request in words."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, status_code=422)
+
+    return Starlette(routes=routes, exception_handlers={InputError: refused})
+
+
+def page(name: str, **values: Any) -> HTMLResponse:
+    """The page of a template, with its style and its script, which allows nothing else; `values` are what the template
+    speaks of."""
+    nonce = secrets.token_urlsafe(16)
+    style, script = _text("page.css"), _text(f"{name}.js")
+    if name != "page":
+        style, script = style + _text("more.css"), _text("more.js") + script
+    content = _template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(content, headers={"content-security-policy": policy})
+
+
+@cache
+def _text(name: str) -> str:
+    return (files("aceirl.web") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    # tojson escapes <, > and & so that no name of an environment or a person can end the script it stands in.
+    return jinja2.Environment(autoescape=True).from_string(_text(name))
+
+
+def _number(request: Request, name: str) -> int:
+    """The number of that name in the address; 0 if there is none."""
+    number = request.query_params.get(name, "0")
+    if not re.fullmatch("[0-9]{1,6}", number):
+        raise InputError(f"{name} must be a whole number")
+    return int(number)
 
 
 async def _texts(request: Request, fields: Sequence[str]) -> list[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from aceirl.envs import ENVIRONMENTS
 from aceirl.errors import InputError
-from aceirl.sources import Source, offer, offered, read_parameters
+from aceirl.experts.tasks import Source, offer, offered, read_parameters
+from aceirl.web.driver import CONFIGURATION
 from aceirl.web.environment_view import open_view
+from aceirl.web.history import Accuracy
 from aceirl.web.people import People, checked_name
-from aceirl.web.session import CONFIGURATION, Accuracy
 
 FIELDS = ("environment", "horizon", "epsilon", "delta", "seed", "parameters", "name", "folder")
 
@@ -99,10 +99,10 @@ def _source(given: dict[str, str]) -> Source:
     lines = [line for line in given["parameters"].splitlines() if line.strip()]
     parameters = _in_field("parameters", read_parameters, lines, "each line")
     horizon = None if not given["horizon"] else _whole_number("horizon", given["horizon"], least=1)
-    if horizon is not None and environment in ENVIRONMENTS:
+    source = Source(environment, parameters, seed=0, stationary_expert=True, horizon=horizon)
+    if horizon is not None and source.ours:
         raise FormError("horizon", f"{environment} has its own; write horizon={horizon} under parameters instead")
-    seed = _whole_number("seed", given["seed"], least=0)
-    return Source(environment, parameters, seed, stationary_expert=True, horizon=horizon)
+    return replace(source, seed=_whole_number("seed", given["seed"], least=0))
 
 
 def _plain_name(name: str) -> str:

@@ -7,15 +7,16 @@ import re
 import shlex
 from typing import Any
 
-from aceirl.envs import ENVIRONMENTS
 from aceirl.errors import InputError
-from aceirl.goal import YOU, explained_answers, goal_of, listed
+from aceirl.explain.goal import explained_answers, goal_of
+from aceirl.explain.listing import YOU, listed
+from aceirl.learner.turns import Turn
 from aceirl.protocols import Question
-from aceirl.web.answer_errors import AnswerErrors, answer_errors
+from aceirl.runs.files import Event
+from aceirl.web.driver import Interview
 from aceirl.web.environment_view import EnvironmentView
-from aceirl.web.history import Walk, effective
-from aceirl.web.scope import Scope
-from aceirl.web.session import Accuracy, Interview
+from aceirl.web.history import Accuracy, LoggedTrajectory, Scope
+from aceirl.web.inter_rater import answer_errors
 
 # How many of the steps before a question are told in words.
 NARRATED_STEPS = 4
@@ -42,20 +43,25 @@ def tag(interview: Interview) -> str:
 def view(interview: Interview) -> dict[str, Any]:
     """All that the page shows now."""
     phase: str = interview.phase
-    if (phase == "done" and interview.kept_version != interview.version) or (phase == "walking" and interview.ponders):
+    if (phase == "done" and interview.kept_version != interview.version) or (
+        phase == "walking" and interview.needs_inference
+    ):
         phase = "thinking"
     return {
         "tag": tag(interview),
         "turn": interview.turn,
         "phase": phase,
         "mode": interview.history.mode,
-        "question": _question(interview) if phase == "asking" else None,
+        "question": _question(interview, interview.asked) if phase == "asking" else None,
         "progress": _progress(interview),
         "gauge": _gauge(interview),
         "answer_errors": _answer_errors_in_words(interview),
         "belief": _belief(interview),
-        "contradictions": _contradictions(interview),
-        "can_undo": interview.can_undo,
+        "contradictions": [
+            {"state": state, "name": interview.view.name(state), "votes": votes.votes, "standing": votes.standing}
+            for state, votes in interview.history.contradictory().items()
+        ],
+        "can_undo": interview.history.said > 0,
         "finished": interview.history.finished and not interview.certified,
         "settings": {
             "epsilon": interview.accuracy.epsilon,
@@ -63,33 +69,25 @@ def view(interview: Interview) -> dict[str, Any]:
             "horizon": interview.environment.horizon,
         },
         "trouble": interview.trouble,
-        "outcome": _outcome(interview) if phase == "done" else None,
+        "outcome": _outcome(interview, interview.learned) if phase == "done" and interview.learned else None,
     }
 
 
 def answers(interview: Interview) -> list[dict[str, Any]]:
     """What the person is taken to do, situation by situation, in the order in which they said so, and how they did."""
-    how: dict[int, str] = {}
-    for event in effective(interview.log):
-        match event["event"]:
-            case "answer" if "scope" in event:
-                words = f"the same: {Scope.read(event['scope']).words}"
-                how |= {state: words for state in (event["state"], *event["also"]) if state not in how}
-            case "applied":
-                how.setdefault(event["state"], "the same everywhere like it")
-            case "answer":
-                how.setdefault(event["state"], "")
-            case "correct":
-                how[event["state"]] = "put right"
-            case "review":
-                how |= {state: "you saw it" for _, state, _ in event["approved"] if state not in how}
-                how |= {one[1]: "you saw it" for one in [event["instead"]] if one and one[1] not in how}
     known, shown = interview.history.known(), interview.view
     return [
-        {"state": state, "name": shown.name(state), "action": known[state], "how": words}
-        for state, words in how.items()
+        {"state": state, "name": shown.name(state), "action": known[state], "how": _how_said(event)}
+        for state, event in interview.history.first_said.items()
         if state in known
     ]
+
+
+def _how_said(event: Event) -> str:
+    if "scope" in event:
+        return f"the same: {Scope.read(event['scope']).words}"
+    how = {"answer": "", "applied": "the same everywhere like it", "correct": "put right", "review": "you saw it"}
+    return how[event["event"]]
 
 
 def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
@@ -97,12 +95,9 @@ def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
     question = interview.asked
     if not isinstance(question, Question):
         raise InputError("nobody is asked about a situation now")
-    scope = Scope.like(interview.view.features(question.state), relations)
-    known, over = interview.history.known(), interview.engine.access.terminal
-    features = interview.view.features
-    others = [s for s in range(interview.environment.n_states) if s not in over and s != question.state]
-    kept = sum(scope.covers(features(s)) for s in others if s in known)
-    count = 1 + len([s for s in interview.like(scope) if s != question.state])
+    scope, dialogue = Scope.like(interview.view.features(question.state), relations), interview.dialogue
+    kept = len(dialogue.covered(scope, question.state, known=True))
+    count = 1 + len(dialogue.covered(scope, question.state))
     words = f"Holds in {counted(count, 'situation')} known so far, and in all like it that are met later"
     return {
         "count": count,
@@ -110,68 +105,52 @@ def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _question(interview: Interview) -> dict[str, Any]:
-    asked = interview.asked
-    assert asked is not None
+def _question(interview: Interview, asked: object) -> dict[str, Any]:
+    """What the person is asked: about a situation, about an episode that was walked on guesses, which are listed for
+    them to say where they would do otherwise, or about two episodes."""
+    history, walk, shown = interview.history, interview.history.trajectory, interview.view
     if isinstance(asked, Question):
-        return _situation(interview, asked)
-    return _episode(interview, asked) if isinstance(asked, Walk) else _pair(interview, asked)
-
-
-def _situation(interview: Interview, question: Question) -> dict[str, Any]:
-    walk, shown = interview.history.walk, interview.view
-    name = shown.name(question.state)
-    now = walk is not None and not interview.reopened
-    return {
-        "kind": "situation",
-        "state": question.state,
-        "where": name[0].upper() + name[1:],
-        "step": question.step,
-        "episode": None if walk is None or not now else walk.number,
-        "path": walk.states if walk is not None and now else [question.state],
-        "narrative": narrative(shown, walk) if walk is not None and now else [],
-        "why": _why(interview, question),
-        "features": [] if question.again else _features(interview, question.state),
-        "picture": shown.picture() if now else None,
-    }
-
-
-def _features(interview: Interview, state: int) -> list[dict[str, Any]]:
-    found = interview.view.features(state)
-    return [{"name": name, "value": value, "ordered": not isinstance(value, str)} for name, value in found.items()]
-
-
-def _episode(interview: Interview, walk: Walk) -> dict[str, Any]:
-    """An episode that was walked on guesses: those are listed, for the person to say where they would do otherwise."""
-    shown = interview.view
-    steps = [
-        {"step": step, "name": shown.name(state), "action": action, "words": shown.actions[action].name}
-        for step, state, action in walk.guessed
-    ]
-    return {
-        "kind": "episode",
-        "where": "The agent did this on its own",
-        "episode": walk.number,
-        "steps": steps,
-        "why": f"It guessed what you would do in {counted(len(steps), 'situation')} that you have not spoken about.",
-    }
-
-
-def _pair(interview: Interview, pair: tuple[int, int]) -> dict[str, Any]:
-    compared = len(interview.history.compared)
+        name, now = shown.name(asked.state), None if history.reopened else walk
+        features = {} if asked.again else shown.features(asked.state)
+        return {
+            "kind": "situation",
+            "state": asked.state,
+            "where": name[0].upper() + name[1:],
+            "step": asked.step,
+            "episode": None if now is None else now.number,
+            "path": [asked.state] if now is None else now.states,
+            "narrative": [] if now is None else narrative(shown, now),
+            "why": _why(interview, asked),
+            "features": [{"name": n, "value": v, "ordered": not isinstance(v, str)} for n, v in features.items()],
+            "picture": None if now is None else shown.picture(),
+        }
+    if isinstance(asked, LoggedTrajectory):
+        steps = [
+            {"step": step, "name": shown.name(state), "action": action, "words": shown.actions[action].name}
+            for step, state, action in asked.guessed
+        ]
+        guesses = counted(len(steps), "situation")
+        return {
+            "kind": "episode",
+            "where": "The agent did this on its own",
+            "episode": asked.number,
+            "steps": steps,
+            "why": f"It guessed what you would do in {guesses} that you have not spoken about.",
+        }
+    assert isinstance(asked, tuple)
     why = "What the agent did in both was partly chance; look at what happens."
     return {
         "kind": "pair",
         "where": "Which of the two do you like better",
-        "pair": list(pair),
-        "why": why if compared else f"{why} It asks about the two that tell it most about what you want.",
+        "pair": list(asked),
+        "why": why if history.compared else f"{why} It asks about the two that tell it most about what you want.",
     }
 
 
 def _why(interview: Interview, question: Question) -> str:
     """Why this is asked now, in one line."""
     history, votes = interview.history, interview.history.votes.get(question.state)
-    if interview.reopened:
+    if history.reopened:
         return "You took back what you said here. The agent goes on from where it is."
     if history.mode == "play":
         return f"You play: step {question.step + 1} of {interview.environment.horizon}."
@@ -188,7 +167,7 @@ def _why(interview: Interview, question: Question) -> str:
     return f"{before}You have not spoken about this situation; it {came}."
 
 
-def narrative(shown: EnvironmentView, walk: Walk) -> list[str]:
+def narrative(shown: EnvironmentView, walk: LoggedTrajectory) -> list[str]:
     """The last steps of an episode in words; its beginning, if that is not long ago."""
     first = max(0, walk.step - NARRATED_STEPS)
     sentences = [] if first else [f"It started in {shown.name(walk.start)}."]
@@ -211,7 +190,8 @@ def _progress(interview: Interview) -> dict[str, Any]:
     elif left is None:
         words = "Too early to say how many more."
     else:
-        words = f"About {_roughly(left)} more expected." if left else "Few more are expected."
+        roughly = left if left < 10 else round(left, 1 - len(str(left)))  # with one digit, from ten on
+        words = f"About {roughly} more expected." if left else "Few more are expected."
     return {
         "answers": history.answers,
         "situations": len(history.known()),
@@ -222,11 +202,6 @@ def _progress(interview: Interview) -> dict[str, Any]:
     }
 
 
-def _roughly(number: int) -> int:
-    """With one digit, from ten on."""
-    return number if number < 10 else round(number, 1 - len(str(number)))
-
-
 def _gauge(interview: Interview) -> dict[str, Any]:
     """How much of what is met the person has spoken about, and what can be promised by now."""
     share, asked, history = interview.certified_share, interview.accuracy, interview.history
@@ -234,7 +209,9 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     confidence = _percent(1 - asked.delta)
     loses = f"acting on what it learnt loses at most {_percent(share)} of the most an episode can be worth"
     if history.contradictory():
-        words = f"Nothing is promised as long as answers contradict each other: {_contradicted(interview)} "
+        differ, several = len(history.contradictory()), sum(len(votes.votes) > 1 for votes in history.votes.values())
+        words = f"Nothing is promised as long as answers contradict each other: {differ} of "
+        words += f"{counted(several, 'situation')} that came again got different answers. "
         words += "Say below what you meant." if shown else "At the end you can say what you meant."
     elif share >= 1 and over:
         words = "Nothing can be promised."
@@ -248,13 +225,6 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     return {"covered": history.familiar, "reached": interview.certified, "words": words}
 
 
-def _contradicted(interview: Interview) -> str:
-    """How many situations got different answers, of those that got several."""
-    history = interview.history
-    several = sum(len(votes.votes) > 1 for votes in history.votes.values())
-    return f"{len(history.contradictory())} of {counted(several, 'situation')} that came again got different answers."
-
-
 def _answer_errors_in_words(interview: Interview) -> str:
     history = interview.history
     found = answer_errors(history.repeats, history.contradictions)
@@ -262,27 +232,19 @@ def _answer_errors_in_words(interview: Interview) -> str:
         return "No question came twice, so there is no telling how many of your answers may be errors."
     if not found.repeated:
         return "Everybody errs now and then, so a few questions may come twice on purpose."
+    one, differ = found.repeated == 1, found.contradicted
+    asked = "One question came twice" if one else f"{found.repeated} questions came twice"
+    said = "you said the same" if not differ else "you said something else" if one else f"{differ} got another answer"
     if found.high == 1 and not found.low:
-        return f"{_times(found)}. That is too few to say how many of your answers may be errors."
+        return f"{asked}, and {said}. That is too few to say how many of your answers may be errors."
     range_ = f"{_percent(found.low)} to {_percent(found.high)}" if found.low else f"at most {_percent(found.high)}"
-    return (
-        f"{_times(found)}. About {_percent(found.guess)} of your answers may be errors "
-        f"({range_}, with 90 % confidence)."
-    )
-
-
-def _times(found: AnswerErrors) -> str:
-    asked = "One question came twice" if found.repeated == 1 else f"{found.repeated} questions came twice"
-    if not found.contradicted:
-        return f"{asked}, and you said the same"
-    if found.repeated == 1:
-        return f"{asked}, and you said something else"
-    return f"{asked}, and {found.contradicted} got another answer"
+    errors = f"About {_percent(found.guess)} of your answers may be errors ({range_}, with 90 % confidence)."
+    return f"{asked}, and {said}. {errors}"
 
 
 def _belief(interview: Interview) -> dict[str, Any]:
     """The states on the map panel that the current one lies on, with what is thought of them."""
-    shown, walk, learned = interview.view, interview.history.walk, interview.learned
+    shown, walk, learned = interview.view, interview.history.trajectory, interview.learned
     here = None
     if walk is not None:
         asked = interview.asked
@@ -297,12 +259,8 @@ def _belief(interview: Interview) -> dict[str, Any]:
             continue
         states.append({**_place(interview, state), "x": cell.x, "y": cell.y, "ahead": cell.ahead})
     panel = "" if here is None else here.panel[:1].upper() + here.panel[1:]
-    return {
-        "ready": learned is not None,
-        "panel": panel,
-        "states": states,
-        "list": [] if states else _listed(interview),
-    }
+    rows = [] if states or learned is None else _listed(interview, learned)
+    return {"ready": learned is not None, "panel": panel, "states": states, "list": rows}
 
 
 def _place(interview: Interview, state: int) -> dict[str, Any]:
@@ -313,24 +271,17 @@ def _place(interview: Interview, state: int) -> dict[str, Any]:
     if said is not None:
         row["said"] = said
     if state in interview.engine.access.terminal:
-        row["end"] = _end(name)
+        # In one word: the flag in row 4 is a flag, the passenger delivered at a stand is delivered.
+        row["end"] = re.split(r" (?:in|at|with) |[,:;]", name.removeprefix("the "))[0].split()[-1]
     if learned is not None and state < len(learned.mean_reward):
         row["reward"] = round(float(learned.mean_reward[state]), 3)
         row["guess"] = int(learned.policy[0, state])
     return row
 
 
-def _end(name: str) -> str:
-    """A terminal state in one word: the flag in row 4 is a flag, the passenger delivered at a stand is delivered."""
-    return re.split(r" (?:in|at|with) |[,:;]", name.removeprefix("the "))[0].split()[-1]
-
-
-def _listed(interview: Interview) -> list[dict[str, Any]]:
+def _listed(interview: Interview, learned: Turn) -> list[dict[str, Any]]:
     """For environments without a map: the states with the largest rewards, in words."""
-    shown, learned = interview.view, interview.learned
-    if learned is None:
-        return []
-    known, earned = interview.history.known(), learned.mean_reward
+    shown, known, earned = interview.view, interview.history.known(), learned.mean_reward
     ranked = sorted((-float(earned[s]), s) for s in known if s < len(earned))
     return [
         {"name": shown.name(s), "reward": round(-least, 3), "action": shown.actions[known[s]].name}
@@ -338,17 +289,9 @@ def _listed(interview: Interview) -> list[dict[str, Any]]:
     ]
 
 
-def _contradictions(interview: Interview) -> list[dict[str, Any]]:
-    return [
-        {"state": state, "name": interview.view.name(state), "votes": votes.votes, "standing": votes.standing}
-        for state, votes in interview.history.contradictory().items()
-    ]
-
-
-def _outcome(interview: Interview) -> dict[str, Any]:
+def _outcome(interview: Interview, learned: Turn) -> dict[str, Any]:
     """What the interview has come to: what the person seems to want, in words and place by place, and what is next."""
-    history, learned = interview.history, interview.learned
-    assert learned is not None
+    history = interview.history
     places = [_place(interview, state) for state in range(interview.environment.n_states)]
     alternatives = learned.alternatives
     for place in places:
@@ -359,11 +302,13 @@ def _outcome(interview: Interview) -> dict[str, Any]:
     wish = [] if found is None else [found.wish, *found.reasons, *found.errors]
     if not history.answers:
         wish = ["You have answered nothing, so there is nothing to say about what you want."]
-    answers = counted(history.answers, "answer")
-    worked = f"{answers} {_verb(history.answers)} enough" if interview.certified else f"You gave {answers}"
+    answers, were = counted(history.answers, "answer"), "was" if history.answers == 1 else "were"
+    worked = f"{answers} {were} enough" if interview.certified else f"You gave {answers}"
     known = len(history.known())
     if known > history.answers:
         worked += f", for {counted(known, 'situation')}"
+    unanswered = [interview.view.name(s) for s, votes in history.votes.items() if votes.standing is None]
+    unsaid = [f"You did not say what you would do in {listed(unanswered)}."] if unanswered else []
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
     lines = [*wish, f"{worked}; the agent walked {episodes}, {steps} in all."]
     if not interview.certified and not history.contradictory():
@@ -372,17 +317,15 @@ def _outcome(interview: Interview) -> dict[str, Any]:
         "certified": interview.certified,
         "lines": lines,
         "places": places,
-        "explained": _explained(interview),
-        "open": [*(() if found is None else found.undetermined), *_unanswered(interview)],
+        "explained": _explained(interview, learned),
+        "open": [*(() if found is None else found.undetermined), *unsaid],
         "next": next_steps(interview),
     }
 
 
-def _explained(interview: Interview) -> dict[str, Any]:
+def _explained(interview: Interview, learned: Turn) -> dict[str, Any]:
     """Which answers the reward explains, those that it does not first; `None` if there was nothing to compare with."""
-    learned, shown, known = interview.learned, interview.view, interview.history.known()
-    assert learned is not None
-    verdicts = explained_answers(learned)
+    shown, known, verdicts = interview.view, interview.history.known(), explained_answers(learned)
     rows = [
         {"name": shown.name(state), "action": shown.actions[action].name, "explained": verdicts.get(state)}
         for state, action in known.items()
@@ -398,12 +341,6 @@ def _explained(interview: Interview) -> dict[str, Any]:
     return {"words": words, "rows": rows}
 
 
-def _unanswered(interview: Interview) -> list[str]:
-    """The situations of which the person said that they do not know, in words."""
-    names = [interview.view.name(s) for s, votes in interview.history.votes.items() if votes.standing is None]
-    return [f"You did not say what you would do in {listed(names)}."] if names else []
-
-
 def next_steps(interview: Interview) -> list[dict[str, str]]:
     """What can be done with what was learnt: a title, and a command or a program for it."""
     source, folder = interview.source, str(interview.folder)
@@ -414,7 +351,7 @@ def next_steps(interview: Interview) -> list[dict[str, str]]:
             "code": f"aceirl transfer {shlex.quote(folder)} --start uniform",
         },
     ]
-    if source.environment in ENVIRONMENTS:
+    if source.ours:
         return steps
     made = "".join(f", {name}={value!r}" for name, value in source.parameters.items())
     program = f"""import aceirl
@@ -464,10 +401,6 @@ def _why_not_more(interview: Interview) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things: one thing, several things."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _verb(number: int) -> str:
-    return "was" if number == 1 else "were"
 
 
 def _percent(share: float) -> str:

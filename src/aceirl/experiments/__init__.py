@@ -1,1 +1,0 @@
-"""What may see the truth: experiments, their analysis and their pictures."""

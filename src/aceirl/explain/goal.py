@@ -1,0 +1,171 @@
+"""What the expert wants, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aceirl.explain.listing import EXPERT, Person, listed
+from aceirl.explain.wish import said_wish, told_of
+from aceirl.irl.alternatives import Alternatives
+from aceirl.irl.likelihood import Likelihood
+from aceirl.learner.turns import Turn
+from aceirl.rewards import Explanation, StateReward, estimated_conflict
+
+LARGE = 700
+"""Entries `H·S·A` above which no conflicting answers are sought. That takes linear programmes: of an expert who acts at
+random in FrozenLake, a second for 680 entries, 8 for 1,360 and 40 for 2,040."""
+
+MOST_ANSWERS = 6
+"""So many conflicting answers are told at most."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What somebody wants, in sentences.
+
+    `wish` says it in one, and `count` how many answers and comparisons that explains (empty if there is nothing to
+    count). `reasons` are what more there is to say of it, `undetermined` is what they leave open, `errors` how many
+    seem wrong.
+    """
+
+    wish: str
+    count: str = ""
+    reasons: tuple[str, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """All sentences."""
+        first = f"{self.wish[:-1]} ({self.count})." if self.count else self.wish
+        return [first, *self.reasons, *self.undetermined, *self.errors]
+
+
+def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> list[str]:
+    """What the expert wants, what else it may be, and what is not determined; a sentence or two each.
+
+    `names [S]` are what people call the states, `actions [A]` the actions; `who` is the expert spoken of, or to.
+    """
+    found = goal_of(turn, names, actions, who)
+    return [] if found is None else found.lines
+
+
+def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> Goal | None:
+    """The same, taken apart; None if the IRL algorithm does not say what its reward explains."""
+    found = turn.explanation
+    if found is None:
+        return None
+    free = turn.space is not None and turn.space.free
+    if not found.answers and (not found.preferences or free):
+        return Goal(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
+    does = f"{who.name} {who.does('does', 'do')}"
+    if free:
+        return Goal(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
+    told = told_of(found)
+    if found.repeats_answers:
+        repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
+        return Goal(
+            f"The {told} name no goal: no reward of places, or of actions in places, explains the {_number(found)}. "
+            f"The recovered reward {repeats if found.answers else 'means nothing'}.",
+            reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
+        )
+    if not found.explains:
+        wants = f"{who.name} {who.does('wants', 'want')}"
+        return Goal(f"The {told} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
+    alternatives = turn.alternatives
+    assert alternatives is not None
+    if not found.about_places:
+        features = turn.space.names if turn.space is not None else ()
+        return Goal(_features(found, features, who), _count(found), errors=_errors(found))
+    said = said_wish(turn, names, actions, who)
+    if said.kind != "bold":
+        return Goal(said.sentence)
+    habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
+    about_places = any(one["what"] in ("wants", "avoids") for one in said.named)
+    undetermined = _undetermined(found, alternatives, names, who) if about_places else ()
+    return Goal(said.sentence, _count(found), (habit,), undetermined, _errors(found))
+
+
+def explained_answers(turn: Turn) -> dict[int, bool]:
+    """Whether the reward explains the answers in a state, by the number of the state.
+
+    Left out are states whose answers cannot be compared, because nothing else was tried there; and all of them, if the
+    reward only repeats the answers. If answers depend on the step, a state counts as explained if all of its are.
+    """
+    alternatives = turn.alternatives
+    if alternatives is None:
+        return {}
+    table = alternatives.design.steps(alternatives.theta)
+    compared, explained = Likelihood(turn.belief.estimate).explained(table)
+    return {int(s): bool((explained | ~compared)[:, s].all()) for s in np.flatnonzero(compared.any(axis=0))}
+
+
+def _comparisons(found: Explanation) -> str:
+    return f"{found.preferences:,} comparison{'s' if found.preferences != 1 else ''}"
+
+
+def _number(found: Explanation) -> str:
+    """The same, with how many there are."""
+    compared = _comparisons(found)
+    if not found.answers:
+        return compared
+    answers = f"{found.answers:,} answer{'' if found.answers == 1 else 's'}"
+    return f"{answers} and the {compared}" if found.preferences else answers
+
+
+def _count(found: Explanation) -> str:
+    answers = f"{found.explained:,} of {found.compared:,} answers"
+    compared = f"{found.explained_preferences:,} of {_comparisons(found)}"
+    if not found.preferences:
+        return f"explains {answers}"
+    return f"explains {answers} and {compared}" if found.answers else f"explains {compared}"
+
+
+def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequence[str], who: Person) -> tuple[str, ...]:
+    """Which places may be worth as much as the goal."""
+    places = [s for s in alternatives.undetermined if s not in found.goals]
+    if not found.goals:
+        best = listed([names[s] for s in places])
+        likes = f"{who.pronoun} {who.does('likes', 'like')}"
+        return (f"Which of the others {likes} best is not determined: {best}.",) if places else ()
+    if not places:
+        return ()
+    which = "it" if len(places) == 1 else f"any one of these {len(places):,} places"
+    return (
+        f"Not determined: {listed([names[s] for s in places])}; the {told_of(found)} would fit about as well if "
+        f"{which} were worth as much as the goal.",
+    )
+
+
+def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[str]:
+    """Answers that no reward of places explains together, if the problem is small."""
+    estimate = turn.belief.estimate
+    if estimate.counts.visits.size > LARGE:
+        return []
+    answers = estimated_conflict(estimate, StateReward())
+    if not answers:
+        return []
+    told = [f"{actions[a] if actions else f'action {a}'} in {names[s]} at step {h + 1}" for h, s, a in answers]
+    more = f"; and {len(told) - MOST_ANSWERS} more" if len(told) > MOST_ANSWERS else ""
+    return [
+        "As far as the estimated dynamics tell, no reward of places explains these answers together: "
+        f"{'; '.join(told[:MOST_ANSWERS])}{more}."
+    ]
+
+
+def _features(found: Explanation, names: Sequence[str], who: Person) -> str:
+    weights = found.map_estimate
+    called = [*names, *(f"feature {k}" for k in range(len(names), len(weights)))]
+    if found.has_step_cost:
+        called[len(weights) - 1] = "step cost"
+    paid = [k for k in np.argsort(-np.abs(weights), kind="stable").tolist() if weights[k] != 0]
+    values = ", ".join(f"{called[k]}: {weights[k]:g}" for k in paid)
+    whose = who.does("The expert's", "Your")
+    return f"{whose} reward is a sum of features, with the weights {values}."
+
+
+def _errors(found: Explanation) -> tuple[str, ...]:
+    return (f"About {found.error_rate:.0%} of the {told_of(found)} seem to be errors.",) if found.error_rate else ()

@@ -1,0 +1,181 @@
+"""What the expert wants, in a sentence that is never bolder than its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aceirl.explain.listing import EXPERT, Person, listed
+from aceirl.learner.turns import Turn
+from aceirl.rewards import Explanation
+from aceirl.rewards.hypotheses import Claim, Wish
+from aceirl.rewards.hypotheses.wish import ENOUGH, UNEXPLAINED, Kind
+
+
+@dataclass(frozen=True)
+class SaidWish:
+    """What is said of the expert's wish, and what it rests on.
+
+    A "bold" `kind` says all that is `named`, a "set" one of it, and an "open" one nothing. Each that is named says
+    `what` ("wants", "avoids", "action", "step" or "hurry"), `where` (the number of the state, action or step; None for
+    "hurry"), its `name` and its `probability`. `evidence` is by how many nats wishes predict the answers better than
+    the best habit.
+    """
+
+    kind: Kind
+    named: list[dict[str, Any]]
+    evidence: float
+    sentence: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {"kind": self.kind, "named": self.named, "evidence": self.evidence, "sentence": self.sentence}
+
+
+def said_wish(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> SaidWish:
+    """The wish that the answers tell of; `names [S]` are what people call the states, `actions [A]` the actions."""
+    wish, words = turn.wish, _Words(turn, names, actions, who)
+    if wish.kind == "bold" and not _is_paid(wish, turn.explanation):
+        return SaidWish("open", [], wish.evidence, words.unpaid(wish))
+    named = [
+        {
+            "what": one.claim.what,
+            "where": None if one.claim.where < 0 else one.claim.where,
+            "name": words.name(one.claim),
+            "probability": round(one.probability, 6),
+        }
+        for one in wish.named
+    ]
+    sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
+    return SaidWish(wish.kind, named, wish.evidence, sentence)
+
+
+def told_of(found: Explanation | None) -> str:
+    """What it rests on: answers, comparisons of episodes, or both."""
+    if found is None or not found.preferences:
+        return "answers"
+    return "answers and comparisons" if found.answers else "comparisons"
+
+
+def _is_paid(wish: Wish, found: Explanation | None) -> bool:
+    """Whether the recovered reward pays what is said for sure: what is wanted most, what is avoided least."""
+    if found is None:
+        return False
+    claims = {one.claim for one in wish.named}
+    wanted = {one.where for one in claims if one.what == "wants"}
+    avoided = {one.where for one in claims if one.what == "avoids"}
+    others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
+    return bool(wanted & set(found.goals) or avoided & set(found.avoided) or others)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How one speaks of a wish: the names of states and actions, and who it is that wants."""
+
+    turn: Turn
+    names: Sequence[str]
+    actions: Sequence[str]
+    who: Person
+
+    def name(self, claim: Claim) -> str:
+        """What a claim is about."""
+        match claim.what:
+            case "wants" | "avoids":
+                return self.names[claim.where]
+            case "action":
+                return self.actions[claim.where] if self.actions else f"action {claim.where}"
+            case "step":
+                return f"step {claim.where + 1}"
+        return "every step"
+
+    def bold(self, wish: Wish) -> str:
+        """All that is named, which is sure."""
+        claims = [one.claim for one in wish.named]
+        wanted = [one.where for one in claims if one.what == "wants"]
+        parts = [f"to {self._being(wanted)}"] if wanted else []
+        parts += [f"to {self._wish(one)}" for one in claims if one.what in ("avoids", "action")]
+        said = f"{self._somebody} {self.who.does('wants', 'seem to want')} {' and '.join(parts)}" if parts else ""
+        soon = any(one.what == "hurry" for one in claims)
+        if soon and not said:
+            said = f"{self._somebody} {self.who.does('is', 'seem to be')} in a hurry"
+        elif soon:
+            said += ", the sooner the better"
+        if any(one.what == "step" for one in claims):
+            wish_words = self.who.does("its wish", "your wish")
+            said = (
+                f"{said}; {wish_words} depends on the step"
+                if said
+                else f"{self._capital(wish_words)} depends on the step"
+            )
+        return f"{said}."
+
+    def one_of(self, wish: Wish) -> str:
+        """One of what is named, which is sure together."""
+        wants = [one.claim.where for one in wish.named if one.claim.what == "wants"]
+        options = [f"to {self._being(wants, 'or')}"] if wants else []
+        options += [f"to {self._wish(one.claim)}" for one in wish.named if one.claim.what != "wants"]
+        wants_one = f"{self._somebody} {self.who.does('wants', 'seem to want')} {', or '.join(options)}"
+        return f"{wants_one}: which, the {self._told} do not tell."
+
+    def unpaid(self, wish: Wish) -> str:
+        """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
+        said = self.bold(wish).removesuffix(".")
+        return (
+            f"Nothing is sure: the {self._told} say that {self._lower(said)}, and the recovered reward pays something "
+            "else."
+        )
+
+    def open(self, wish: Wish) -> str:
+        """Why nothing is named, and what would tell."""
+        wants = f"{self.who.name} {self.who.does('wants', 'want')}"
+        if not wish.answers:
+            return f"The {self._told} do not tell what {wants}: nothing else was tried where {self.who.name} answered."
+        if wish.evidence < ENOUGH:
+            return (
+                f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
+                "can be compared about as well as any wish. More tries of other actions near "
+                f"{self.who.does('its', 'your')} way would tell."
+            )
+        if wish.unexplained > UNEXPLAINED * wish.answers:
+            return (
+                f"No simple wish explains the {self._told}: the best one leaves {wish.unexplained:,} of "
+                f"{wish.answers:,} unexplained, whatever the dynamics may be."
+            )
+        return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."
+
+    def _wish(self, claim: Claim) -> str:
+        match claim.what:
+            case "wants":
+                return self._being([claim.where])
+            case "avoids":
+                return f"avoid {self.name(claim)}"
+            case "action":
+                paid = dict(self.turn.wish.best.actions).get(claim.where, 1.0) > 0
+                return f"{'do' if paid else 'avoid'} “{self.name(claim)}” wherever it is"
+            case "hurry":
+                return "be done soon"
+        return f"have something else from {self.name(claim)} on"
+
+    def _being(self, places: Sequence[int], last: str = "and") -> str:
+        ends = set(self.turn.belief.estimate.terminal_states.tolist())
+        verb = "reach" if all(place in ends for place in places) else "be in"
+        if last == "or" and len(places) > 1:
+            return f"{verb} {', '.join(self.names[p] for p in places[:-1])} or {self.names[places[-1]]}"
+        return f"{verb} {listed([self.names[place] for place in places])}"
+
+    @property
+    def _told(self) -> str:
+        return told_of(self.turn.explanation)
+
+    @property
+    def _somebody(self) -> str:
+        return self._capital(self.who.name)
+
+    @staticmethod
+    def _lower(text: str) -> str:
+        return text[0].lower() + text[1:]
+
+    @staticmethod
+    def _capital(text: str) -> str:
+        return text[0].upper() + text[1:]

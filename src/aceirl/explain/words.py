@@ -1,0 +1,120 @@
+"""One run in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from aceirl.certificates import KINDS
+from aceirl.explain.goal import goal_in_words, goal_of
+from aceirl.explain.learned import Learned
+from aceirl.explain.listing import listed
+from aceirl.learner.recorded import RECORDED
+from aceirl.learner.turns import last_measured
+
+STOPPED = {
+    "certificate": "It stopped because the certificate that was asked for holds.",
+    "regret": "It stopped because the regret is as low as was asked for.",
+    "budget": "It stopped because the budget is spent.",
+    "callback": "It stopped because the callback said so; `fit` with the same folder, or `resume`, goes on with it.",
+    "questions": "It stopped because nothing was left to ask.",
+    RECORDED: "It is a recording: nothing was explored, and nobody was asked.",
+    None: "It was interrupted; `aceirl resume` goes on with it.",
+}
+
+
+def sentences(found: Learned) -> tuple[str, ...]:
+    """What a run found, a line each."""
+    last, measured, settings = found.records[-1], last_measured(found.records), found.turn.settings
+    if last.stopped == RECORDED:
+        return tuple(_of_recording(found))
+    lines = [*_goal(found)] if last.answers else []
+    lines += [
+        f"{found.title}, strategy {settings.named('strategy')}: "
+        f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
+        STOPPED[last.stopped],
+    ]
+    if not last.answers:
+        lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
+    if most := found.most_important(3):
+        listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
+        lines.append(
+            f"The answers that mattered most: {listed}. The share is of what it would cost to guess instead of asking, "
+            "over all answers."
+        )
+    if last.answers and (silent := _silent(found)):
+        lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
+    if found.turn.counts.contradicted.any():
+        lines.append(_disagreement(found))
+    if measured is not None:
+        when = "" if measured is last else f" after {measured.samples:,} steps"
+        lines.append(
+            f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
+            f"(measured{when} by the true reward, which the software did not see)."
+        )
+    return tuple(lines + _what_is_certain(found))
+
+
+def _of_recording(found: Learned) -> list[str]:
+    """What a recording came to, what it leaves open, and what to record next."""
+    last, goal = found.records[-1], goal_of(found.turn, found.names, found.actions)
+    wanted = _goal(found) if goal is None else replace(goal, undetermined=()).lines  # the support says more of that
+    recorded = f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers"
+    horizon = found.turn.counts.shape[0]
+    return [
+        *wanted,
+        f"{found.title}, a recording: {recorded} in it. The horizon is {horizon:,} steps.",
+        STOPPED[last.stopped],
+        *found.support.in_words(found.names, found.actions),
+        *_what_is_certain(found),
+    ]
+
+
+def _goal(found: Learned) -> list[str]:
+    """What the expert wants; of a reward that does not say, where it is largest on average over steps."""
+    if found.turn.explanation is not None:
+        return goal_in_words(found.turn, found.names, found.actions)
+    by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
+    by_state = np.where(found.turn.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
+    best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.turn.settings.rmax)
+    return [
+        f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
+        "the answers, and need not lie where the expert's goal does."
+    ]
+
+
+def _silent(found: Learned) -> int:
+    """How many states were visited and never answered for, by an expert who was asked everywhere."""
+    limit, counts = found.turn.settings.max_answers, found.turn.counts
+    if limit is not None and counts.questions >= limit:
+        return 0
+    return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
+
+
+def _disagreement(found: Learned) -> str:
+    """Where the expert, asked again, did not say what it had said, how often, and what to do about it."""
+    repeats = found.turn.counts.repeats
+    most = [int(s) for s in np.argsort(-repeats[:, 1], kind="stable")[:3] if repeats[s, 1]]
+    places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
+    binned = getattr(found.task.environment, "binned", False)
+    advice = (
+        "A state stands for several observations: cut them more finely there, or along what the expert looks at."
+        if binned
+        else "It looks at something that the states do not show, draws its actions, or errs."
+    )
+    return (
+        f"Asked again, the expert did not say the same {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
+        f"most often in {places}. {advice}"
+    )
+
+
+def _what_is_certain(found: Learned) -> list[str]:
+    """The certificate that was asked for in full; the others, where they hold, in a line each."""
+    certify = found.turn.settings.certify
+    asked = certify.name if certify else None
+    certificates = [found.turn.certificate(kind) for kind in KINDS]
+    lines = [
+        certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
+    ]
+    return lines + [c.in_words(found.names, found.actions) for c in certificates if c.holds and c.kind != asked]

@@ -1,0 +1,318 @@
+"""Planning with a recovered reward in another process.
+
+What is carried over goes by the names of states. In the spaces `state`, `state-action` and `features` these are the
+parameters: the space is laid over the target's own dynamics, so that arriving somewhere is paid there, and a step cost
+too. A table of the space `any` goes entry by entry. A state that the run never met is worth nothing.
+
+Of actions that are equally good, up to rounding, the plan takes each as often: the reward does not say which is better,
+and a rule for choosing would look as if it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from aceirl.certificates import Certificate
+from aceirl.certificates.transfer import transfer_certificate
+from aceirl.errors import InputError
+from aceirl.learner.transfer.targets import KnownProcess
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
+from aceirl.models.tabular.metrics import Truth
+from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards.spaces import AnyReward, DesignMatrix
+
+LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
+"""Normalised regrets for which it is said how many of the sampled rewards lose more."""
+
+TIES = 1e-9
+"""Action values that differ by less than this share of the largest are equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """What a recovered reward comes to in a target process.
+
+    `reward [H, S, A]` is the reward there, `policy [H, S, A]` the plan, the probabilities of actions, and `value` what
+    it earns in an episode by that reward. `regret` is what it loses by the truth, normalised; None if that is unknown.
+    `loses_more_than` has, for some regrets, the share of `samples` sampled rewards that explain the answers about as
+    well, and under which the plan loses more than that; it is empty if there are no samples. `certificate` is what can
+    be promised, None if the target's states are not those of the run. `unmet` are the states that episodes can meet
+    there, that the run never met, and that have no features. `explains` is whether the reward explains the answers.
+    """
+
+    target: KnownProcess
+    reward: FloatArray
+    policy: FloatArray
+    value: float
+    regret: float | None
+    loses_more_than: dict[str, float] = field(default_factory=dict)
+    samples: int = 0
+    certificate: Certificate | None = None
+    unmet: tuple[int, ...] = ()
+    explains: bool = True
+
+    def __repr__(self) -> str:
+        steps, states, _ = self.policy.shape
+        regret = "" if self.regret is None else f", regret {self.regret:.3f}"
+        return f"<Transfer: to {states:,} states and {steps:,} steps, the plan earns {self.value:.3g}{regret}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; of the certificate its value."""
+        return {
+            "regret": self.regret,
+            "value": self.value,
+            "loses_more_than": self.loses_more_than,
+            "certificate": None if self.certificate is None else min(self.certificate.value, self.certificate.possible),
+            "unmet": [self.target.word(state) for state in self.unmet],
+        }
+
+    def in_words(self) -> str:
+        """What the plan does, what it is worth, and what that depends on."""
+        lines = [self._where_it_leads()]
+        if not self.explains:
+            lines.append("The reward repeats the expert's answers and does not explain them: little follows from this.")
+        if self.regret is not None:
+            lines.append(
+                f"By the truth, which the software did not see, it loses {self.regret:.1%} of what lies between the "
+                "best and the worst behaviour there."
+            )
+        if self.loses_more_than:
+            many = f"{self.samples} sampled rewards that explain the answers about as well"
+            worse = [
+                f"more than {float(loss):.0%} under {share:.0%}"
+                for loss, share in self.loses_more_than.items()
+                if share
+            ]
+            lines.append(f"It loses {', '.join(worse) or 'hardly anything under any'} of {many}.")
+        if self.unmet:
+            named = ", ".join(self.target.word(state) for state in self.unmet[:5])
+            more = ", and others" if len(self.unmet) > 5 else ""
+            lines.append(
+                f"{len(self.unmet):,} of the states there were never met in the run, and count as worth nothing: "
+                f"{named}{more}."
+            )
+        if self.certificate is not None and self.certificate.value < self.certificate.possible:
+            lines.append(self.certificate.in_words([self.target.word(s) for s in range(self.target.mdp.n_states)]))
+        return "\n".join(lines)
+
+    def _where_it_leads(self) -> str:
+        """Where episodes of the plan end."""
+        last = occupancy(self.target.mdp, self.policy)[-1]
+        ends = np.asarray(last.ravel() @ self.target.mdp.transitions.matrix[-last.size :])
+        often = np.argsort(-ends, kind="stable")[:3].tolist()
+        named = ", ".join(f"{self.target.word(state)} ({ends[state]:.0%})" for state in often if ends[state] >= 0.005)
+        return f"Planned with the recovered reward, the last step leads to {named}; the plan earns {self.value:.3g}."
+
+
+def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Transfer:
+    """Plan in the target with the reward that a turn ended with.
+
+    `names` are those of the run's states, where its environment did not number them itself. If the run or the target
+    has no names, states of the same number are the same.
+    """
+    numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
+    met = _met(turn.counts)[numbers] & (numbers >= 0)
+    recovered, features = turn.belief.recovered, _features(turn, target, numbers)
+    described = np.zeros_like(met) if features is None else _described(turn, target, numbers)
+    unmet = np.flatnonzero(target.reachable & ~met & ~described)
+    reward = carried_reward(recovered, target, numbers, features)
+    policy, value = best_actions(target.mdp, reward)
+    losses = np.array([Truth(target.mdp, table).regret(policy) for table in _samples(turn, target, numbers, features)])
+    return Transfer(
+        target=target,
+        reward=reward,
+        policy=policy,
+        value=value,
+        regret=None if target.reward is None else Truth(target.mdp, target.reward).regret(policy),
+        loses_more_than={f"{loss:g}": float((losses > loss + TIES).mean()) for loss in LOSSES if len(losses)},
+        samples=len(losses),
+        certificate=_certificate(turn, target.mdp, policy, numbers),
+        unmet=tuple(unmet.tolist()),
+        explains=turn.explanation is not None and turn.explanation.explains,
+    )
+
+
+def best_actions(mdp: MDP, reward: FloatArray) -> tuple[FloatArray, float]:
+    """`(policy [H, S, A], value)`: the best actions for a reward `[H, S, A]`, each of several as likely as another."""
+    q, v = optimal_values(mdp, reward)
+    best = q >= v[:, :, None] - TIES * float(np.abs(q).max())
+    policy = best / best.sum(axis=2, keepdims=True)
+    return policy, float(mdp.initial @ evaluate(mdp, reward, policy)[1][0])
+
+
+def same_states(names: Sequence[str], n_states: int, target: KnownProcess) -> IntArray:
+    """`[S]`: the number that each state of the target has among `n_states` with these names, or -1."""
+    if not names or not target.names:
+        if n_states != target.mdp.n_states:
+            raise InputError(
+                f"the target has {target.mdp.n_states} states and the run {n_states}; give both names, "
+                "so that it is known which are the same"
+            )
+        return np.arange(n_states)
+    number_of = {name: number for number, name in enumerate(names)}
+    return np.array([number_of.get(name, -1) for name in target.names])
+
+
+def _run_numbers(names: Sequence[str], n_states: int, target: KnownProcess) -> IntArray:
+    if names and len(names) != n_states:
+        raise InputError(f"there are {len(names)} names for {n_states} states")
+    numbers = same_states(names, n_states, target)
+    if not (target.reachable & (numbers >= 0)).any():
+        raise InputError(
+            f"no state of the target was met in the run: that knows {', '.join(names[:3])} …, "
+            f"the target has {', '.join(target.names[:3])} …"
+        )
+    return numbers
+
+
+def _met(counts: Counts) -> BoolArray:
+    """`[S]`: the states in which an observation was made, or to which one led."""
+    met = counts.visits.any(axis=(0, 2)) | (counts.starts > 0)
+    met[counts.move_keys % counts.shape[1]] = True
+    return np.asarray(met)
+
+
+def carried_reward(
+    recovered: Recovered, target: KnownProcess, numbers: IntArray, features: FeatureReward | None = None
+) -> FloatArray:
+    """`[H, S, A]`: a recovered reward in the target, whose states have these `numbers [S]` in the run, -1 for none.
+
+    `features` are those of the target's states, for a reward that is linear in some.
+    """
+    found = recovered.explanation
+    if found is not None and not found.repeats_answers:
+        design, parameters = _laid(found, recovered.reward.shape[1:], target, numbers, features)
+        return design.table(_carried(found.theta, parameters))
+    horizon, _, n_actions = recovered.reward.shape
+    _require_same_actions(n_actions, target, AnyReward.name)
+    # What the table has no entry for is worth what a step of unknown consequence is.
+    table = np.full(target.mdp.shape, recovered.unknown_step_reward)
+    steps, known = min(horizon, target.mdp.horizon), numbers >= 0
+    table[:steps, known] = recovered.reward[:steps, numbers[known]]
+    return table
+
+
+def _samples(
+    turn: Turn, target: KnownProcess, numbers: IntArray, features: FeatureReward | None
+) -> Iterator[FloatArray]:
+    """The tables, in the target, of sampled rewards that explain the answers about as well."""
+    found, alternatives = turn.explanation, turn.alternatives
+    if found is None or alternatives is None:
+        return
+    design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
+    for theta in alternatives.samples:
+        yield design.table(_carried(theta, parameters))
+
+
+def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> None:
+    if target.mdp.n_actions != n_actions:
+        raise InputError(
+            f"a reward of the space {space!r} is about actions: the run has {n_actions}, "
+            f"and the target {target.mdp.n_actions}"
+        )
+
+
+def _features(turn: Turn, target: KnownProcess, numbers: IntArray) -> FeatureReward | None:
+    """The features of the target's states: by the function of observations, if there is one, else the run's own."""
+    given, chosen = turn.space, turn.settings.reward
+    described = None if given is None else given.as_features()
+    if described is None:
+        return None
+    features = np.asarray(described.features, np.float64)
+    if not isinstance(chosen, RewardSpace) and target.observations:
+        seen = [None if one is None else np.atleast_1d(chosen(one)) for one in target.observations]
+        return FeatureReward(np.array([np.zeros(features.shape[-1]) if one is None else one for one in seen]))
+    if features.ndim == 3:
+        _require_same_actions(features.shape[1], target, described.name)
+    known = (numbers >= 0).reshape(-1, *(1,) * (features.ndim - 1))
+    return FeatureReward(np.where(known, features[numbers], 0.0))
+
+
+def _described(turn: Turn, target: KnownProcess, numbers: IntArray) -> BoolArray:
+    """`[S]`: the states of the target whose features are known."""
+    by_function = bool(target.observations) and not isinstance(turn.settings.reward, RewardSpace)
+    return np.asarray((numbers >= 0) | by_function)
+
+
+def _laid(
+    found: Explanation,
+    shape: tuple[int, ...],
+    target: KnownProcess,
+    numbers: IntArray,
+    features: FeatureReward | None,
+) -> tuple[DesignMatrix, IntArray]:
+    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1.
+
+    `shape` is `(S, A)`, that of the run.
+    """
+    if found.about_actions:
+        _require_same_actions(shape[1], target, found.space)
+    if features is None and found.space not in SPACES:
+        raise InputError(f"how a reward of the space {found.space!r} is taken elsewhere is not known; it is not ours")
+    design = (SPACES[found.space]() if features is None else features).design_matrix(target.mdp, target.terminal_states)
+    own, theirs = len(found.states) - found.has_step_cost, design.n_parameters - design.has_step_cost
+    if features is not None:
+        index = np.arange(theirs)
+    else:
+        # A parameter is known by its state and its action; those about no action come first.
+        place = np.full((shape[0] + 1, max(shape[1], design.shape[2]) + 1), -1)
+        place[found.states[:own], found.actions[:own] + 1] = np.arange(own)
+        index = place[numbers[design.states[:theirs]], design.actions[:theirs] + 1]
+    return design, np.append(index, own if found.has_step_cost else -1) if design.has_step_cost else index
+
+
+def _carried(theta: FloatArray, parameters: IntArray) -> FloatArray:
+    """Parameters of the target from those of the run; zero where there is none."""
+    return np.where(parameters >= 0, theta[parameters], 0.0)
+
+
+def _certificate(turn: Turn, process: MDP, policy: FloatArray, numbers: IntArray) -> Certificate | None:
+    """The certificate, if the target has the run's states and the plan is best there for the reward as the run has it.
+
+    Where episodes end, what is paid on arrival has been worked out with the target's dynamics, which the run's own
+    table was not; then there is none unless both plans agree.
+    """
+    belief = turn.belief
+    n_states = turn.counts.shape[1]
+    if process.shape != belief.shape or not np.array_equal(np.sort(numbers), np.arange(n_states)):
+        return None
+    order = np.argsort(numbers)
+    renumbered, plan = _renumbered(process, order), np.ascontiguousarray(policy[:, order])
+    reward = belief.recovered.reward
+    best = float(renumbered.initial @ optimal_values(renumbered, reward)[1][0])
+    own = float(renumbered.initial @ evaluate(renumbered, reward, plan)[1][0])
+    if best - own > TIES * renumbered.horizon * belief.rmax:
+        return None
+    certificate = transfer_certificate(belief, renumbered, plan)
+    if certificate.entry is None:
+        return certificate
+    step, state, *action = certificate.entry
+    return replace(certificate, entry=(step, int(order[state]), *action))
+
+
+def _renumbered(mdp: MDP, order: IntArray) -> MDP:
+    """The process with its states in another order."""
+    if np.array_equal(order, np.arange(len(order))):
+        return mdp
+    transitions, n_actions = mdp.transitions, mdp.n_actions
+    rows = (order[:, None] * n_actions + np.arange(n_actions)).ravel()
+    steps = np.arange(transitions.steps or 1)[:, None] * len(rows)
+    matrix = sparse.csr_array(transitions.matrix[(steps + rows).ravel()][:, order])
+    matrix.sort_indices()
+    moved = Transitions(
+        n_states=mdp.n_states,
+        n_actions=n_actions,
+        indptr=matrix.indptr.astype(np.int64),
+        successors=matrix.indices.astype(np.int32),
+        probabilities=matrix.data,
+        steps=transitions.steps,
+    )
+    return MDP(mdp.horizon, moved, mdp.initial[order])

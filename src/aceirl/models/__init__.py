@@ -1,0 +1,1 @@
+"""What the learner believes of an environment and an expert: one model a folder."""

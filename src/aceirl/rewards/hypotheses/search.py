@@ -1,0 +1,241 @@
+"""What an expert may want: hypotheses from simple to composed, and a search for those that predict its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.rewards.hypotheses.evidence import Answers, Dynamics, Rewards, judged, preferred
+
+DRAWS = 24
+"""Draws of the dynamics by which a hypothesis is judged in the end."""
+
+FIRST_DRAWS, MORE_DRAWS = 2, 8
+"""Draws by which hypotheses are screened, and by which the better ones are."""
+
+BEAM, ROUNDS, KEPT = 8, 3, 120
+"""How many of the best are composed with more, how often, and how many are judged in the end."""
+
+HOPELESS = 8.0
+"""Hypotheses this many nats behind the best are not judged further."""
+
+MOST_PLACES = 120
+"""So many places are tried, if there are more: those that the expert heads for, or away from, most."""
+
+WORTHS = (0.3, 0.55, 0.8, 1.0)
+"""What a further place may be worth beside the best one."""
+
+CHANGES = (0.35, 0.5, 0.65)
+"""When a wish may change, as a share of the horizon."""
+
+
+@dataclass(frozen=True, order=True)
+class Claim:
+    """A thing that may be said of a wish: `what` is "wants", "avoids", "action", "step" or "hurry".
+
+    `where` is the place or the action it is about, the step of a change, or -1.
+    """
+
+    what: str
+    where: int = -1
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A wish: what `places` and `actions` pay, as pairs; `later` instead of `places` from the step `change` on, if any.
+
+    A `step_cost` is taken for every step, and what places pay shrinks by the factor `decay` a step.
+    """
+
+    places: tuple[tuple[int, float], ...] = ()
+    actions: tuple[tuple[int, float], ...] = ()
+    later: tuple[tuple[int, float], ...] = ()
+    change: int | None = None
+    step_cost: float = 0.0
+    decay: float = 1.0
+
+    @property
+    def claims(self) -> frozenset[Claim]:
+        """What it says. What is avoided beside what is wanted only rounds off the wish, and nothing is said of it."""
+        places = (*self.places, *self.later)
+        wanted = {Claim("wants", place) for place, worth in places if worth > 0}
+        said = wanted or {Claim("avoids", place) for place, _ in places}
+        said |= {Claim("action", action) for action, _ in self.actions}
+        if self.change is not None:
+            said.add(Claim("step", self.change))
+        if self.step_cost > 0 or self.decay < 1:
+            said.add(Claim("hurry"))
+        return frozenset(said)
+
+    def log_prior(self, n_places: int, n_actions: int) -> float:
+        """Few parts are likelier than many, places likelier than actions, and what is wanted than what is avoided."""
+        wanted = sum(worth > 0 for _, worth in (*self.places, *self.later))
+        avoided = sum(worth < 0 for _, worth in (*self.places, *self.later))
+        known = log(0.5) if wanted else log(0.1)
+        known += (
+            wanted * log(1 / n_places) + max(0, wanted - 1) * log(0.4 / len(WORTHS)) + avoided * log(0.3 / n_places)
+        )
+        known += len(self.actions) * log((0.2 if wanted + avoided else 1.0) / (4 * n_actions))
+        known += log(0.3 / len(CHANGES)) if self.change is not None else 0.0
+        return known + (log(0.1) if self.decay < 1 else 0.0) + (log(0.3) if self.step_cost else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and those `unexplained [n]`."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    log_prior: FloatArray
+    log_likelihood: FloatArray
+    unexplained: IntArray
+
+    @property
+    def score(self) -> FloatArray:
+        """`[n]`: the log of prior times likelihood."""
+        return self.log_prior + self.log_likelihood
+
+    def best(self, n: int) -> Judged:
+        """The `n` of the highest score, the best first."""
+        order = np.argsort(-self.score, kind="stable")[:n]
+        return Judged(
+            tuple(self.hypotheses[i] for i in order),
+            self.log_prior[order],
+            self.log_likelihood[order],
+            self.unexplained[order],
+        )
+
+
+class Search:
+    """The search for hypotheses that predict the comparable answers of an estimate."""
+
+    def __init__(self, estimate: Estimate, rng: np.random.Generator) -> None:
+        self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
+        self.counts, self.preferences = estimate.counts, estimate.preferences
+        self.answers = Answers.of(self.counts, self.terminal)
+        self.dynamics = Dynamics.drawn(self.counts, DRAWS, rng)
+        self.places = _candidates(estimate)
+        self._screened: dict[Hypothesis, float] = {}
+
+    def found(self) -> Judged:
+        """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
+        self._screen(self._simple())
+        self._screen(self._changing())
+        for _ in range(ROUNDS):
+            best = self._front(BEAM)
+            before = self._screened[best[0]]
+            self._screen(one for base in best for one in self._composed(base))
+            if self._screened[self._front(1)[0]] <= before:
+                break
+        return self._judged(self._front(KEPT), None).best(KEPT)
+
+    def _front(self, n: int) -> list[Hypothesis]:
+        return sorted(self._screened, key=self._screened.__getitem__, reverse=True)[:n]
+
+    def _screen(self, hypotheses: Iterable[Hypothesis]) -> None:
+        """Judge those that are new by a few draws, and the better ones by more."""
+        new = [one for one in dict.fromkeys(hypotheses) if one not in self._screened]
+        if not new:
+            return
+        first = self._judged(new, FIRST_DRAWS).best(max(40, len(new) // 6))
+        better = self._judged(first.hypotheses, MORE_DRAWS)
+        highest = max([*self._screened.values(), float(better.score.max())])
+        kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
+        for i in np.flatnonzero(kept):
+            self._screened[better.hypotheses[i]] = float(better.score[i])
+
+    def _judged(self, hypotheses: Sequence[Hypothesis], draws: int | None, answers: Answers | None = None) -> Judged:
+        rewards = _rewards(hypotheses, self.shape)
+        told = self.answers if answers is None else answers
+        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws)
+        if self.preferences:
+            of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal)
+            likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
+        sizes = len(self.places), self.shape[2]
+        prior = np.array([one.log_prior(*sizes) for one in hypotheses])
+        return Judged(tuple(hypotheses), prior, likelihood, unexplained)
+
+    def _simple(self) -> Iterator[Hypothesis]:
+        """Nothing in particular, one place wanted or avoided, one action paid or not, to be done soon."""
+        yield Hypothesis()
+        for place in self.places:
+            yield Hypothesis(((place, 1.0),))
+            yield Hypothesis(((place, -1.0),))
+        for action in range(self.shape[2]):
+            yield Hypothesis(actions=((action, 1.0),))
+            yield Hypothesis(actions=((action, -1.0),))
+        if len(self.terminal):
+            yield Hypothesis(step_cost=0.1)
+            for place in self.places:
+                yield Hypothesis(((place, 1.0),), step_cost=0.02)
+
+    def _changing(self) -> Iterator[Hypothesis]:
+        """One place first and another one later: the later ones are those that the last answers alone speak for."""
+        horizon = self.shape[0]
+        if horizon < 4:
+            return
+        last = Answers.of(self.counts, self.terminal, slice(round(max(CHANGES) * horizon), None))
+        alone = [Hypothesis(((place, 1.0),)) for place in self.places]
+        later = [one.places[0][0] for one in self._judged(alone, FIRST_DRAWS, last).best(5).hypotheses]
+        for change in sorted({round(share * horizon) for share in CHANGES}):
+            for second in later:
+                for place in self.places:
+                    if place != second:
+                        yield Hypothesis(((place, 1.0),), later=((second, 1.0),), change=change)
+
+    def _composed(self, base: Hypothesis) -> Iterator[Hypothesis]:
+        """The same with one thing more."""
+        known = {place for place, _ in base.places}
+        wants = any(worth > 0 for _, worth in base.places)
+        if base.change is None and len(known) < 6:
+            for place in self.places:
+                if place in known:
+                    continue
+                worths = (*WORTHS, -0.7) if wants else (1.0, -1.0)
+                for worth in worths if known or not base.actions else ():
+                    yield replace(base, places=tuple(sorted((*base.places, (place, worth)))))
+        for action in range(self.shape[2]) if not base.actions and known else ():
+            for worth in (0.3, 0.1, -0.1, -0.3):
+                yield replace(base, actions=((action, worth),))
+        if len(known) > 1 and base.decay == 1:
+            yield from (replace(base, decay=decay) for decay in (0.9, 0.75))
+
+
+def _candidates(estimate: Estimate) -> list[int]:
+    """The places that were met; of very many, those that the expert heads for, or away from, most."""
+    counts = estimate.counts
+    n_states, n_actions = counts.shape[1:]
+    met = np.zeros(n_states, dtype=np.bool_)
+    met[counts.visits.any(axis=(0, 2))] = True
+    met[counts.move_keys % n_states] = True
+    places = np.flatnonzero(met)
+    if len(places) <= MOST_PLACES:
+        return [int(place) for place in places]
+    anything = np.full(counts.shape, 1 / n_actions)
+    there = occupancy(estimate.mdp, estimate.expert_policy) - occupancy(estimate.mdp, anything)
+    gap = there.sum(axis=(0, 2))[places]
+    order = np.argsort(-gap, kind="stable")
+    chosen = np.concatenate((order[: 2 * MOST_PLACES // 3], order[-MOST_PLACES // 3 :]))
+    return sorted(int(place) for place in places[np.unique(chosen)])
+
+
+def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int]) -> Rewards:
+    """The same as arrays."""
+    horizon, n_states, n_actions = shape
+    early, action = np.zeros((len(hypotheses), n_states)), np.zeros((len(hypotheses), n_actions))
+    late = early.copy()
+    for i, one in enumerate(hypotheses):
+        for place, worth in one.places:
+            early[i, place] = worth
+        for place, worth in one.later or one.places:
+            late[i, place] = worth
+        for number, worth in one.actions:
+            action[i, number] = worth
+    change = np.array([horizon if one.change is None else one.change for one in hypotheses], dtype=np.int64)
+    step_cost, decay = np.array([[one.step_cost, one.decay] for one in hypotheses]).reshape(-1, 2).T.copy()
+    return Rewards(early, late, change, action, step_cost, decay)

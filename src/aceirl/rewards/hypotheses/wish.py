@@ -1,0 +1,121 @@
+"""What may be said of the expert's wish: from probabilities alone, and nothing where the answers do not tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+import numpy as np
+from scipy.special import expit
+
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.rewards.hypotheses.habits import habits
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search
+
+Kind = Literal["bold", "set", "open"]
+
+SURE = 0.95
+"""How probable a claim is that is made without a hedge, and how probable one of the claims of a set."""
+
+MOST_CLAIMS = 4
+"""A set of more claims than this says too little."""
+
+ENOUGH = log(20)
+"""How many nats better than the best habit wishes must predict the answers. The weights of all wishes beforehand sum to
+somewhat more than two, so an expert with a habit gets that far by luck in one run of nine at most."""
+
+UNEXPLAINED = 0.03
+"""The share of answers that may be errors under the best hypothesis, whatever the dynamics."""
+
+TEMPER = 0.5
+"""The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
+did not matter to the answers of several."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A claim and how probable it is."""
+
+    claim: Claim
+    probability: float
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the answers tell of the expert's wish.
+
+    A "bold" one holds all that is `named`, a "set" one of them, and an "open" one names nothing. `evidence` is by how
+    many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
+    something else that was tried, and preferences between episodes; the best hypothesis leaves some `unexplained`.
+    """
+
+    kind: Kind
+    named: tuple[Named, ...]
+    evidence: float
+    habit: str
+    answers: int
+    unexplained: int
+    best: Hypothesis
+
+
+def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
+    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn."""
+    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+    customs = habits(search.answers)
+    habit = max(customs, key=customs.__getitem__)
+    guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
+    answers = search.answers.number + len(estimate.preferences)
+    if not answers:
+        return Wish("open", (), 0.0, habit, 0, 0, Hypothesis())
+    found = search.found()
+    evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
+    weights = _posterior(found, evidence)
+    best = int(weights.argmax())
+    kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
+    if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
+        kind, named = _said([one.claims for one in found.hypotheses], weights)
+    return Wish(kind, named, evidence, habit, answers, int(found.unexplained[best]), found.hypotheses[best])
+
+
+def _posterior(found: Judged, evidence: float) -> FloatArray:
+    """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
+    odds beforehand, and of each among them by the tempered likelihood."""
+    among = found.log_prior + TEMPER * found.log_likelihood
+    return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
+
+
+def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...]]:
+    """All claims that are sure together; else the smallest set of which one holds; else nothing."""
+    by_claim = _probabilities(claims, weights)
+    sure = sorted((one for one in by_claim if by_claim[one] >= SURE), key=lambda one: (-by_claim[one], one))
+    while sure and _holding(claims, weights, lambda said: said.issuperset(sure)) < SURE:
+        sure.pop()
+    if sure:
+        return "bold", tuple(Named(one, by_claim[one]) for one in sure)
+    chosen: list[Claim] = []
+    while len(chosen) < MOST_CLAIMS:
+        others = [(said, weight) for said, weight in zip(claims, weights, strict=True) if said.isdisjoint(chosen)]
+        left = _probabilities([said for said, _ in others], [weight for _, weight in others])
+        if not left:
+            break
+        chosen.append(max(sorted(left), key=left.__getitem__))
+        if _holding(claims, weights, lambda said: not said.isdisjoint(chosen)) >= SURE:
+            return "set", tuple(Named(one, by_claim[one]) for one in chosen)
+    return "open", ()
+
+
+def _holding(claims: list[frozenset[Claim]], weights: FloatArray, holds: Callable[[frozenset[Claim]], bool]) -> float:
+    """How probable the hypotheses are whose claims are such."""
+    return float(sum(weight for said, weight in zip(claims, weights, strict=True) if holds(said)))
+
+
+def _probabilities(claims: Iterable[frozenset[Claim]], weights: Iterable[float]) -> dict[Claim, float]:
+    found: dict[Claim, float] = defaultdict(float)
+    for said, weight in zip(claims, weights, strict=True):
+        for one in said:
+            found[one] += float(weight)
+    return dict(found)

@@ -1,0 +1,7 @@
+"""Which settings fit an environment, and what a run with them will cost: looked at, tried out, put into words."""
+
+from aceirl.runs.advise.advised import Advice, Choice, advise
+from aceirl.runs.advise.facts import Facts, look
+from aceirl.runs.advise.trials import Cost, Wandering, least_episodes, rehearse, wander
+
+__all__ = ["Advice", "Choice", "Cost", "Facts", "Wandering", "advise", "least_episodes", "look", "rehearse", "wander"]

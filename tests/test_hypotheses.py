@@ -1,0 +1,422 @@
+"""What the expert may want: likelihoods that are likelihoods, and words that the evidence carries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from math import log, prod
+
+import numpy as np
+import pytest
+
+from aceirl import ActiveIRL
+from aceirl.data.arrays import Move
+from aceirl.data.preferences import Preference
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Wish, habits, wish
+from aceirl.rewards.hypotheses.evidence import (
+    EQUAL,
+    ERRORS,
+    PSEUDO_COUNT,
+    TIES,
+    Answers,
+    Dynamics,
+    Rewards,
+    judged,
+    preferred,
+)
+from aceirl.rewards.hypotheses.habits import CREDITS
+from studies.families import case
+
+Shape = tuple[int, int, int]
+NO_END = np.zeros(0, dtype=np.int64)
+
+
+def walked(rng: np.random.Generator, shape: Shape, episodes: int, *, stationary: bool = True, end: int = -1) -> Counts:
+    """Episodes of any actions, which lead to two or three places of each state by chance, until one is in `end`."""
+    horizon, n_states, n_actions = shape
+    leads = rng.integers(n_states, size=(horizon, n_states, n_actions, 3))
+    leads = np.broadcast_to(leads[:1], leads.shape) if stationary else leads
+    starts, walks = [], []
+    for _ in range(episodes):
+        state = int(rng.integers(n_states - (end == n_states - 1)))
+        starts.append(state)
+        walk: list[Move] = []
+        for step in range(horizon):
+            action = int(rng.integers(n_actions))
+            there = int(rng.choice(leads[step, state, action]))
+            walk.append((step, state, action, there))
+            state = there
+            if state == end:
+                break
+        walks.append(walk)
+    return Counts.of_walks(starts, walks, shape, stationary=stationary)
+
+
+def answered(counts: Counts, replies: dict[tuple[int, int], list[int]]) -> Counts:
+    """The same with the actions that were told for a step and state."""
+    answers = np.zeros(counts.shape, dtype=np.int64)
+    for place, actions in replies.items():
+        np.add.at(answers, (*place, actions), 1)
+    return counts.with_answers(answers)
+
+
+def rewards(rng: np.random.Generator, n: int, shape: Shape) -> Rewards:
+    """All kinds at once: places and actions paid, a change, a step cost, decay; the first pays nothing."""
+    horizon, n_states, n_actions = shape
+    few = rng.random((2, n, n_states)) < 0.5
+    early, late = rng.choice([1.0, -1.0, 0.5], size=(2, n, n_states)) * few
+    action = rng.choice([0.3, -0.1, 0.0, 0.0], size=(n, n_actions))
+    change = rng.integers(1, horizon + 1, size=n)
+    cost, decay = rng.choice([0.0, 0.1], size=n), rng.choice([1.0, 0.75], size=n)
+    for array in (early, late, action):
+        array[0] = 0.0
+    return Rewards(early, late, change, action, cost, decay)
+
+
+def every_reply(counts: Counts, asked: list[tuple[int, int]]) -> Iterator[dict[tuple[int, int], list[int]]]:
+    """All that may be replied to these questions with actions that were tried; one may be asked twice."""
+    tried = np.asarray(counts.visits.any(axis=0))
+    options = [np.flatnonzero(tried[state]).tolist() for _, state in asked]
+    for actions in itertools.product(*options):
+        replies: dict[tuple[int, int], list[int]] = {}
+        for place, action in zip(asked, actions, strict=True):
+            replies.setdefault(place, []).append(int(action))
+        yield replies
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_may_be_answered_has_the_probability_one_under_every_hypothesis(seed: int, twice: bool) -> None:
+    """So a ratio of two is a likelihood ratio."""
+    rng, shape = np.random.default_rng(seed), (3, 3, 3)
+    counts = walked(rng, shape, 12, end=2)
+    terminal = np.array([2])
+    dynamics, wishes = Dynamics.drawn(counts, 5, rng), rewards(rng, 12, shape)
+    asked = [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1)]
+    asked += [(1, 0)] if twice else []
+    total = np.full(12, -np.inf)
+    for replies in every_reply(counts, asked):
+        told = Answers.of(answered(counts, replies), terminal)
+        assert told.number == len(asked)
+        total = np.logaddexp(total, judged(wishes, dynamics, told, terminal)[0])
+    np.testing.assert_allclose(total, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_may_be_answered_has_the_probability_one_under_every_habit(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is firm, and one that wavers; the better of both is a little more than a likelihood, to its favour."""
+    counts = walked(np.random.default_rng(seed), (3, 3, 3), 8)
+    asked = [(0, 0), (0, 1), (1, 0), (1, 2), (2, 0), (2, 1)]
+
+    def total() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for replies in every_reply(counts, asked):
+            for name, told in habits.habits(Answers.of(answered(counts, replies), NO_END)).items():
+                found[name] = found.get(name, 0.0) + float(np.exp(told))
+        return found
+
+    better = total()
+    for credit in CREDITS:
+        monkeypatch.setattr(habits, "CREDITS", (credit,))
+        alone = total()
+        assert len(alone) == 4
+        assert alone == pytest.approx(dict.fromkeys(alone, 1.0), abs=1e-9)
+        assert all(better[name] >= alone[name] - 1e-9 for name in alone)
+    assert all(1 - 1e-9 <= value <= len(CREDITS) for value in better.values())
+
+
+def estimated(counts: Counts, preferences: tuple[Preference, ...] = (), ends: tuple[int, ...] = ()) -> Estimate:
+    """What is believed because of counts."""
+    kind = ExpertKind()
+    return Estimate.of(counts, kind=kind, delta=0.1, terminal=ends, preferences=preferences)
+
+
+def plainly_judged(
+    wishes: Rewards, dynamics: Dynamics, counts: Counts, ends: set[int]
+) -> tuple[list[float], list[int]]:
+    """The definition, in plain loops: `(log_likelihood, unexplained)` of each reward."""
+    horizon, n_states, n_actions = counts.shape
+    tried = [[bool(counts.visits[:, s, a].any()) for a in range(n_actions)] for s in range(n_states)]
+    acting = [s for s in range(n_states) if any(tried[s]) and s not in ends]
+    asked = [s for s in acting if sum(tried[s]) >= 2]
+    logs, missed = [], []
+    for i in range(len(wishes.early)):
+        # By tolerance, error rate and state: the probability of its answers under each draw.
+        told: dict[tuple[float, float, int], list[float]] = {}
+        wrong: dict[tuple[float, int], list[int]] = {}
+        for probabilities in dynamics.probabilities:
+            value, here = [0.0] * n_states, {}
+            for h in reversed(range(horizon)):
+                places = (wishes.early if h < wishes.change[i] else wishes.late)[i] * wishes.decay[i] ** h
+                q = {}
+                for s, a in itertools.product(acting, range(n_actions)):
+                    if tried[s][a]:
+                        row = h * dynamics.stride + s * n_actions + a
+                        q[s, a] = places[s] - wishes.step_cost[i] + wishes.action[i, a]
+                        for k in range(dynamics.indptr[row], dynamics.indptr[row + 1]):
+                            after = int(dynamics.successors[k])
+                            q[s, a] += probabilities[k] * (places[after] if after in ends else value[after])
+                value = [max((q[s, a] for a in range(n_actions) if (s, a) in q), default=0.0) for s in range(n_states)]
+                here[h] = q, max(q.values()) - min(q.values())
+            for tie, s in itertools.product(TIES, asked):
+                share, errors = dict.fromkeys(ERRORS, 1.0), 0
+                for h in range(horizon):
+                    q, spread = here[h]
+                    options = [a for a in range(n_actions) if tried[s][a]]
+                    most = max(q[s, a] for a in options)
+                    best = [a for a in options if q[s, a] >= most - tie * spread - 1e-12]
+                    for a in options:
+                        times = int(counts.answers[h, s, a])
+                        errors += times * (a not in best)
+                        for error in ERRORS:
+                            chance = error / len(options) + (1 - error) * (a in best) / len(best)
+                            share[error] *= chance**times
+                wrong.setdefault((tie, s), []).append(errors)
+                for error in ERRORS:
+                    told.setdefault((tie, error, s), []).append(share[error])
+        likelihood = {
+            (tie, error): prod(float(np.mean(told[tie, error, s])) for s in asked)
+            for tie, error in itertools.product(TIES, ERRORS)
+        }
+        best_tie = max(likelihood, key=likelihood.__getitem__)[0]
+        logs.append(log(float(np.mean(list(likelihood.values())))))
+        missed.append(sum(min(wrong[best_tie, s]) for s in asked))
+    return logs, missed
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(2, 6)), int(rng.integers(3, 6)), int(rng.integers(2, 4)))
+    end = shape[1] - 1 if seed % 2 else -1
+    counts = walked(rng, shape, 10, stationary=stationary, end=end)
+    tried = np.asarray(counts.visits.any(axis=0))
+    replies = {}
+    for place in itertools.product(range(shape[0]), range(shape[1])):
+        options = np.flatnonzero(tried[place[1]])
+        if len(options) and rng.random() < 0.7:
+            replies[place] = rng.choice(options, int(rng.integers(1, 3))).tolist()
+    counts, terminal = answered(counts, replies), np.array([end] if end >= 0 else [], dtype=np.int64)
+    dynamics, wishes = Dynamics.drawn(counts, 4, rng), rewards(rng, 15, shape)
+    fast, unexplained = judged(wishes, dynamics, Answers.of(counts, terminal), terminal)
+    plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()))
+    np.testing.assert_allclose(fast, plain, rtol=1e-9)
+    assert unexplained.tolist() == missed
+    assert unexplained.max() > 0, "some of these rewards are wrong"
+
+
+def test_only_the_first_draws_are_judged_by_if_so_asked() -> None:
+    rng, shape = np.random.default_rng(3), (3, 4, 2)
+    counts = answered(walked(rng, shape, 15), {(0, 0): [1], (1, 1): [0], (2, 2): [1]})
+    dynamics, wishes = Dynamics.drawn(counts, 6, rng), rewards(rng, 5, shape)
+    told = Answers.of(counts, NO_END)
+    two = Dynamics(dynamics.indptr, dynamics.successors, dynamics.probabilities[:2].copy(), dynamics.stride)
+    some, _ = judged(wishes, dynamics, told, NO_END, 2)
+    np.testing.assert_array_equal(some, judged(wishes, two, told, NO_END)[0])
+    assert (some != judged(wishes, dynamics, told, NO_END)[0]).any()
+
+
+def test_answers_that_cannot_be_compared_do_not_count() -> None:
+    """Nothing else was tried in state 1, the answer in state 0 was never tried, and state 2 is an end."""
+    moves = [(0, 0, 0, 1), (1, 1, 0, 2)], [(0, 0, 1, 2)], [(0, 2, 0, 2), (1, 2, 1, 2)]
+    counts = Counts.of_walks([0, 0, 2], moves, (2, 3, 3), stationary=True)
+    told = Answers.of(answered(counts, {(0, 0): [1, 1, 2], (1, 1): [0], (0, 2): [1], (1, 0): [0]}), np.array([2]))
+    assert list(zip(told.step, told.state, told.action, told.times, strict=True)) == [(0, 0, 1, 2), (1, 0, 0, 1)]
+    assert (told.number, told.options.tolist()) == (3, [2, 1, 2])
+    late = Answers.of(answered(counts, {(0, 0): [1], (1, 0): [0]}), np.array([2]), slice(1, None))
+    assert (late.step.tolist(), late.action.tolist()) == ([1], [0])
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+def test_draws_of_the_dynamics_are_around_what_was_counted(stationary: bool) -> None:
+    shape = (2, 4, 3)
+    horizon, n_states, n_actions = shape
+    counts = walked(np.random.default_rng(5), shape, 9, stationary=stationary)
+    drawn = Dynamics.drawn(counts, 20_000, np.random.default_rng(0))
+    seen = np.zeros((1 if stationary else horizon, n_states, n_actions, n_states))
+    np.add.at(seen.reshape(-1), counts.move_keys, counts.move_counts)
+    assert drawn.stride == (0 if stationary else n_states * n_actions)
+    untried = 0
+    for row in range(len(drawn.indptr) - 1):
+        own, of_state = seen.reshape(-1, n_states)[row], seen.reshape(-1, n_actions, n_states)[row // n_actions]
+        entries = slice(drawn.indptr[row], drawn.indptr[row + 1])
+        if not own.any():
+            untried += 1
+            assert entries.start == entries.stop, "nothing is known of a row that was never tried"
+            continue
+        pool = np.flatnonzero(of_state.any(axis=0))
+        assert drawn.successors[entries].tolist() == pool.tolist(), "wherever any action in its state has led"
+        probabilities = drawn.probabilities[:, entries]
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+        n = own.sum()
+        expected = (own[pool] + PSEUDO_COUNT / len(pool)) / (n + PSEUDO_COUNT)
+        spread = np.sqrt(expected * (1 - expected) / (n + PSEUDO_COUNT + 1))
+        assert (np.abs(probabilities.mean(axis=0) - expected) <= 5 * spread / np.sqrt(20_000) + 1e-12).all()
+    assert untried
+
+
+def paying(
+    early: dict[int, float],
+    later: dict[int, float] | None = None,
+    change: int = 9,
+    actions: tuple[float, float] = (0.0, 0.0),
+    step_cost: float = 0.0,
+    decay: float = 1.0,
+) -> Rewards:
+    """One reward of four places and two actions."""
+    places = np.zeros((2, 1, 4))
+    for half, worth in enumerate((early, early if later is None else later)):
+        places[half, 0, list(worth)] = list(worth.values())
+    first, second = places
+    return Rewards(first, second, np.array([change]), np.array([actions]), np.array([step_cost]), np.array([decay]))
+
+
+def told_likelihood(right: float, chance: float) -> float:
+    """Of one preference, by hand: the mean over the error rates."""
+    return log(sum((1 - error) * right + error * chance for error in ERRORS) / len(ERRORS))
+
+
+LONG: tuple[Move, ...] = ((0, 0, 0, 1), (1, 1, 1, 1))
+SHORT: tuple[Move, ...] = ((0, 0, 1, 3),)
+
+
+@pytest.mark.parametrize(
+    ("reward", "returns"),
+    [
+        (paying({1: 1.0}), (1.0, 0.0)),
+        (paying({3: 1.0}), (0.0, 1.0)),  # an end pays on arrival
+        (paying({1: 1.0, 3: 1.0}), (1.0, 1.0)),
+        (paying({0: 1.0, 3: 0.05}), (1.0, 1.05)),
+        (paying({0: 1.0, 3: 0.05}, step_cost=0.2), (0.6, 0.85)),
+        (paying({1: 1.0, 3: 1.0}, decay=0.75), (0.75, 1.0)),
+        (paying({1: 1.0}, {1: -1.0}, change=1), (-1.0, 0.0)),
+        (paying({}, actions=(0.3, 0.1)), (0.4, 0.1)),
+    ],
+)
+def test_preferences_by_hand(reward: Rewards, returns: tuple[float, float]) -> None:
+    first, second = returns
+    ends = np.array([3])
+    for equal, one, other in ((False, LONG, SHORT), (False, SHORT, LONG), (True, LONG, SHORT)):
+        gap = first - second if one is LONG else second - first
+        better = 0.5 if abs(gap) < 1e-9 else float(gap > 0)
+        close = float(abs(gap) <= EQUAL * max(abs(first), abs(second)) + 1e-12)
+        right, chance = (close, 1 / 3) if equal else (better, 1 / 2)
+        logs, contradicted = preferred(reward, [Preference(one, other, equal)], ends)
+        assert logs[0] == pytest.approx(told_likelihood(right, chance))
+        assert contradicted.tolist() == [int(right == 0)]
+
+
+def test_several_preferences_share_one_error_rate() -> None:
+    told = [Preference(LONG, SHORT), Preference(SHORT, LONG)]
+    logs, contradicted = preferred(paying({1: 1.0}), told, np.array([3]))
+    assert logs[0] == pytest.approx(log(np.mean((1 - ERRORS / 2) * ERRORS / 2)))
+    assert contradicted.tolist() == [1]
+
+
+A, B, C, D, E = (Claim("wants", place) for place in range(5))
+
+
+@pytest.mark.parametrize(
+    ("weights", "kind", "named"),
+    [
+        ({(A,): 0.96, (B,): 0.04}, "bold", {A: 0.96}),
+        ({(A, B): 0.96, (B,): 0.03}, "bold", {B: 0.99, A: 0.96}),
+        # Each is sure, both together are not: the likelier one is said.
+        ({(A, B): 0.93, (A,): 0.035, (B,): 0.03}, "bold", {A: 0.965}),
+        ({(A,): 0.6, (B,): 0.36, (C,): 0.04}, "set", {A: 0.6, B: 0.36}),
+        # What only goes with A adds nothing to a set that has A.
+        ({(A, B): 0.6, (C,): 0.2, (D,): 0.2}, "set", {A: 0.6, C: 0.2, D: 0.2}),
+        ({(A,): 0.3, (B,): 0.25, (C,): 0.2, (D,): 0.15, (E,): 0.1}, "open", {}),
+        # A hypothesis that claims nothing counts, and so does what is left for habits.
+        ({(A,): 0.94, (): 0.06}, "open", {}),
+        ({(A,): 0.94}, "open", {}),
+        ({(): 1.0}, "open", {}),
+    ],
+)
+def test_what_is_said_follows_from_probabilities(
+    weights: dict[tuple[Claim, ...], float], kind: str, named: dict[Claim, float]
+) -> None:
+    told, names = wish._said([frozenset(said) for said in weights], np.array(list(weights.values())))
+    assert told == kind
+    assert [one.claim for one in names] == list(named)
+    assert [one.probability for one in names] == pytest.approx(list(named.values()))
+
+
+def test_what_a_hypothesis_claims() -> None:
+    avoids = Hypothesis(((1, -1.0),))
+    assert avoids.claims == {Claim("avoids", 1)}
+    assert Hypothesis(((0, 1.0), (1, -0.7))).claims == {A}, "what is avoided only rounds it off"
+    both = Hypothesis(((0, 1.0),), later=((2, 1.0),), change=3, decay=0.9)
+    assert both.claims == {A, C, Claim("step", 3), Claim("hurry")}
+    assert Hypothesis(actions=((1, -1.0),), step_cost=0.1).claims == {Claim("action", 1), Claim("hurry")}
+    assert not Hypothesis().claims
+
+
+def wish_in(family: str, seed: int, samples: int | None = 2000) -> tuple[Wish, bool]:
+    """What a run of a family says, and whether it is true."""
+    drawn = case(family, seed)
+    result = ActiveIRL(seed=seed, max_samples=samples).fit(drawn.problem)
+    found = result.turn.wish
+    return found, drawn.holds(found.kind, [(one.claim.what, one.claim.where) for one in found.named])
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"), [("two unequal goals", 0), ("door and key", 0), ("RiverSwim", 0), ("one goal", 0)]
+)
+def test_a_wish_that_the_answers_show_is_named(family: str, seed: int) -> None:
+    found, true = wish_in(family, seed)
+    assert found.kind == "bold"
+    assert true
+    assert found.evidence > wish.ENOUGH
+    assert all(one.probability >= wish.SURE for one in found.named)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "no effect, one action",
+        "no effect, an action a step",
+        "no effect, an action a state",
+        "nobody can move",
+        "random answers",
+    ],
+)
+def test_nothing_is_named_where_there_is_no_wish(family: str) -> None:
+    found, _ = wish_in(family, 0, 1000)
+    assert (found.kind, found.named) == ("open", ())
+
+
+def test_the_same_seed_gives_the_same_wish() -> None:
+    drawn = case("one goal", 1)
+    estimate = ActiveIRL(seed=1, max_samples=600).fit(drawn.problem).turn.belief.estimate
+    first = wish.wish_of(estimate, 4)
+    assert first == wish.wish_of(estimate, 4)
+    assert first.evidence != wish.wish_of(estimate, 5).evidence, "other dynamics are drawn"
+
+
+def test_without_answers_nothing_is_known() -> None:
+    found = wish.wish_of(estimated(walked(np.random.default_rng(0), (3, 3, 2), 5)))
+    assert (found.kind, found.named, found.answers) == ("open", (), 0)
+
+
+def test_preferences_alone_may_name_a_wish() -> None:
+    """Whoever always prefers the walk that ends in place 2 wants to be there."""
+    counts = walked(np.random.default_rng(1), (3, 4, 2), 12)
+    walks = [
+        tuple((h, s, 0, after) for h, (s, after) in enumerate(itertools.pairwise(path)))
+        for path in itertools.product(range(4), repeat=4)
+    ]
+    rng = np.random.default_rng(0)
+    told: list[Preference] = []
+    while len(told) < 60:
+        one, other = (walks[int(i)] for i in rng.integers(len(walks), size=2))
+        gap = sum(s == 2 for _, s, _, _ in one) - sum(s == 2 for _, s, _, _ in other)
+        if gap:
+            told.append(Preference(one, other) if gap > 0 else Preference(other, one))
+    found = wish.wish_of(estimated(counts, tuple(told)))
+    assert (found.kind, [one.claim for one in found.named], found.answers) == ("bold", [C], 60)
+    assert found.named == (Named(C, found.named[0].probability),)
