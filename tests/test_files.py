@@ -15,7 +15,7 @@ import pytest
 
 from aceirl.errors import InputError
 from aceirl.runs import files
-from aceirl.runs.files import DRAFT, Log, alone, disk, replace
+from aceirl.runs.files import DRAFT, LogFile, alone, disk, replace
 
 HOLD = """
 import sys
@@ -140,7 +140,7 @@ def test_trouble_with_the_disk_is_one_line_that_says_what_is_kept(tmp_path: Path
 
 def logged(path: Path) -> list[dict[str, Any]]:
     """What a log holds when it is opened anew."""
-    log = Log(path)
+    log = LogFile(path)
     try:
         return list(log)
     finally:
@@ -150,7 +150,7 @@ def logged(path: Path) -> list[dict[str, Any]]:
 def test_a_log_keeps_what_was_appended(tmp_path: Path) -> None:
     path, events = tmp_path / "log.jsonl", [{"number": number, "name": "ä\n"} for number in range(5)]
     for event in events:
-        log = Log(path)
+        log = LogFile(path)
         log.append([event], wait=bool(event["number"]))
         log.close()
     assert logged(path) == events
@@ -159,12 +159,12 @@ def test_a_log_keeps_what_was_appended(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 2, 10])
 def test_a_last_line_that_was_cut_off_is_dropped_and_the_next_is_whole(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "log.jsonl"
-    log = Log(path)
+    log = LogFile(path)
     log.append([{"number": 1}, {"number": 2}])
     log.close()
     path.write_bytes(path.read_bytes()[:-cut])
     assert logged(path) == [{"number": 1}]
-    log = Log(path)
+    log = LogFile(path)
     log.append([{"number": 3}])
     log.close()
     assert logged(path) == [{"number": 1}, {"number": 3}]
@@ -173,7 +173,7 @@ def test_a_last_line_that_was_cut_off_is_dropped_and_the_next_is_whole(tmp_path:
 
 def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.jsonl"
-    log = Log(path)
+    log = LogFile(path)
     log.append([{"number": 1}])
 
     def half(file: Any, content: bytes) -> None:
@@ -200,12 +200,12 @@ def test_what_is_left_of_a_line_goes_before_the_next_is_written(
 ) -> None:
     """Even if it could not be removed at once."""
     path = tmp_path / "log.jsonl"
-    log = Log(path)
+    log = LogFile(path)
     log.append([{"number": 1}])
 
     def half(file: Any, content: bytes) -> None:
         file.write(content[: len(content) // 2])
-        monkeypatch.setattr(Log, "_keep_whole_lines", lambda log: None)
+        monkeypatch.setattr(LogFile, "_keep_whole_lines", lambda log: None)
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(files, "_write_all", half)
@@ -227,13 +227,13 @@ def test_json_that_is_no_event_is_named(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there, and modes are other ones")
 def test_a_log_is_its_owners_and_no_link_to_something_else(tmp_path: Path) -> None:
-    Log(tmp_path / "log.jsonl").close()
+    LogFile(tmp_path / "log.jsonl").close()
     assert (tmp_path / "log.jsonl").stat().st_mode & 0o777 == 0o600
     precious = tmp_path / "precious.txt"
     precious.write_text("no whole line")
     (tmp_path / "link.jsonl").symlink_to(precious)
     with pytest.raises(InputError, match=r"link\.jsonl is a symbolic link"):
-        Log(tmp_path / "link.jsonl")
+        LogFile(tmp_path / "link.jsonl")
     assert precious.read_text() == "no whole line"
 
 

@@ -19,8 +19,8 @@ from aceirl.rewards.hypotheses.evidence import (
     ERRORS,
     PSEUDO_COUNT,
     TIES,
-    Answers,
-    Dynamics,
+    GivenAnswers,
+    DrawnDynamics,
     Rewards,
     judged,
     preferred,
@@ -92,12 +92,12 @@ def test_what_may_be_answered_has_the_probability_one_under_every_hypothesis(see
     rng, shape = np.random.default_rng(seed), (3, 3, 3)
     counts = walked(rng, shape, 12, end=2)
     terminal = np.array([2])
-    dynamics, wishes = Dynamics.drawn(counts, 5, rng), rewards(rng, 12, shape)
+    dynamics, wishes = DrawnDynamics.drawn(counts, 5, rng), rewards(rng, 12, shape)
     asked = [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1)]
     asked += [(1, 0)] if twice else []
     total = np.full(12, -np.inf)
     for replies in every_reply(counts, asked):
-        told = Answers.of(answered(counts, replies), terminal)
+        told = GivenAnswers.of(answered(counts, replies), terminal)
         assert told.number == len(asked)
         total = np.logaddexp(total, judged(wishes, dynamics, told, terminal)[0])
     np.testing.assert_allclose(total, 0.0, atol=1e-9)
@@ -114,7 +114,7 @@ def test_what_may_be_answered_has_the_probability_one_under_every_habit(
     def total() -> dict[str, float]:
         found: dict[str, float] = {}
         for replies in every_reply(counts, asked):
-            for name, told in habits.habits(Answers.of(answered(counts, replies), NO_END)).items():
+            for name, told in habits.habits(GivenAnswers.of(answered(counts, replies), NO_END)).items():
                 found[name] = found.get(name, 0.0) + float(np.exp(told))
         return found
 
@@ -135,7 +135,7 @@ def estimated(counts: Counts, preferences: tuple[Preference, ...] = (), ends: tu
 
 
 def plainly_judged(
-    wishes: Rewards, dynamics: Dynamics, counts: Counts, ends: set[int]
+    wishes: Rewards, dynamics: DrawnDynamics, counts: Counts, ends: set[int]
 ) -> tuple[list[float], list[int]]:
     """The definition, in plain loops: `(log_likelihood, unexplained)` of each reward."""
     horizon, n_states, n_actions = counts.shape
@@ -201,8 +201,8 @@ def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool) -> No
         if len(options) and rng.random() < 0.7:
             replies[place] = rng.choice(options, int(rng.integers(1, 3))).tolist()
     counts, terminal = answered(counts, replies), np.array([end] if end >= 0 else [], dtype=np.int64)
-    dynamics, wishes = Dynamics.drawn(counts, 4, rng), rewards(rng, 15, shape)
-    fast, unexplained = judged(wishes, dynamics, Answers.of(counts, terminal), terminal)
+    dynamics, wishes = DrawnDynamics.drawn(counts, 4, rng), rewards(rng, 15, shape)
+    fast, unexplained = judged(wishes, dynamics, GivenAnswers.of(counts, terminal), terminal)
     plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()))
     np.testing.assert_allclose(fast, plain, rtol=1e-9)
     assert unexplained.tolist() == missed
@@ -212,9 +212,9 @@ def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool) -> No
 def test_only_the_first_draws_are_judged_by_if_so_asked() -> None:
     rng, shape = np.random.default_rng(3), (3, 4, 2)
     counts = answered(walked(rng, shape, 15), {(0, 0): [1], (1, 1): [0], (2, 2): [1]})
-    dynamics, wishes = Dynamics.drawn(counts, 6, rng), rewards(rng, 5, shape)
-    told = Answers.of(counts, NO_END)
-    two = Dynamics(dynamics.indptr, dynamics.successors, dynamics.probabilities[:2].copy(), dynamics.stride)
+    dynamics, wishes = DrawnDynamics.drawn(counts, 6, rng), rewards(rng, 5, shape)
+    told = GivenAnswers.of(counts, NO_END)
+    two = DrawnDynamics(dynamics.indptr, dynamics.successors, dynamics.probabilities[:2].copy(), dynamics.stride)
     some, _ = judged(wishes, dynamics, told, NO_END, 2)
     np.testing.assert_array_equal(some, judged(wishes, two, told, NO_END)[0])
     assert (some != judged(wishes, dynamics, told, NO_END)[0]).any()
@@ -224,10 +224,10 @@ def test_answers_that_cannot_be_compared_do_not_count() -> None:
     """Nothing else was tried in state 1, the answer in state 0 was never tried, and state 2 is an end."""
     moves = [(0, 0, 0, 1), (1, 1, 0, 2)], [(0, 0, 1, 2)], [(0, 2, 0, 2), (1, 2, 1, 2)]
     counts = Counts.of_walks([0, 0, 2], moves, (2, 3, 3), stationary=True)
-    told = Answers.of(answered(counts, {(0, 0): [1, 1, 2], (1, 1): [0], (0, 2): [1], (1, 0): [0]}), np.array([2]))
+    told = GivenAnswers.of(answered(counts, {(0, 0): [1, 1, 2], (1, 1): [0], (0, 2): [1], (1, 0): [0]}), np.array([2]))
     assert list(zip(told.step, told.state, told.action, told.times, strict=True)) == [(0, 0, 1, 2), (1, 0, 0, 1)]
     assert (told.number, told.options.tolist()) == (3, [2, 1, 2])
-    late = Answers.of(answered(counts, {(0, 0): [1], (1, 0): [0]}), np.array([2]), slice(1, None))
+    late = GivenAnswers.of(answered(counts, {(0, 0): [1], (1, 0): [0]}), np.array([2]), slice(1, None))
     assert (late.step.tolist(), late.action.tolist()) == ([1], [0])
 
 
@@ -236,7 +236,7 @@ def test_draws_of_the_dynamics_are_around_what_was_counted(stationary: bool) -> 
     shape = (2, 4, 3)
     horizon, n_states, n_actions = shape
     counts = walked(np.random.default_rng(5), shape, 9, stationary=stationary)
-    drawn = Dynamics.drawn(counts, 20_000, np.random.default_rng(0))
+    drawn = DrawnDynamics.drawn(counts, 20_000, np.random.default_rng(0))
     seen = np.zeros((1 if stationary else horizon, n_states, n_actions, n_states))
     np.add.at(seen.reshape(-1), counts.move_keys, counts.move_counts)
     assert drawn.stride == (0 if stationary else n_states * n_actions)

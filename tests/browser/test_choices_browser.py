@@ -159,7 +159,11 @@ def test_the_list_keeps_what_holds_if_a_change_cannot_be_made(page: Page, server
     assert listed(page) == {"row 1, column 1": "left"}
     page.route("**/correct", lambda route: route.abort())
     page.get_by_label("What you would do in row 1, column 1").select_option("down")
-    expect(page.locator("#trouble")).to_contain_text("The server does not answer")
+    trouble = "your last step did not arrive"
+    expect(page.locator("#trouble")).to_contain_text(trouble)
+    for _ in range(2):
+        page.wait_for_response("**/view?*")
+    expect(page.locator("#trouble")).to_contain_text(trouble)
     assert listed(page) == {"row 1, column 1": "left"}
 
 

@@ -89,7 +89,7 @@ class MaxCausalEntropy:
         return recovered_from(estimate, theta, {"theta": theta}, iterations, norm / scale)
 
 
-class Problem(NamedTuple):
+class MatchingProblem(NamedTuple):
     """What the objective depends on besides the parameters, at the states `states[first[h]:first[h+1]]` of each step.
 
     These are all that can be reached or have parameters: elsewhere parameters and gradient stay zero. `rows` are
@@ -111,7 +111,7 @@ def problem_of(
     unknown: FloatArray,
     expert: FloatArray,
     parameters: FloatArray,
-) -> Problem:
+) -> MatchingProblem:
     """The problem of an expert with this occupancy `[H, S, A]`, to be solved from `parameters [H, S, A]` on."""
     indptr, successors, _, stride = rows
     horizon, n_states, n_actions = expert.shape
@@ -129,7 +129,7 @@ def problem_of(
         first[h + 1] = count
         here = after
     states = states[:count].copy()
-    return Problem(rows, initial, unknown, first, states, gathered(first, states, expert))
+    return MatchingProblem(rows, initial, unknown, first, states, gathered(first, states, expert))
 
 
 @compiled
@@ -143,7 +143,7 @@ def gathered(first: IntArray, states: IntArray, whole: FloatArray) -> FloatArray
 
 
 @compiled
-def loss(problem: Problem, regularisation: float, parameters: FloatArray, gradient: FloatArray) -> float:
+def loss(problem: MatchingProblem, regularisation: float, parameters: FloatArray, gradient: FloatArray) -> float:
     """Minus the objective at `parameters [n, A]`; its gradient `[n, A]` is written.
 
     Backward, the gradient holds the soft policy; forward, mass flows by it and what is left is the gradient.
@@ -226,7 +226,9 @@ def descend(
 
 
 @compiled
-def minimise(problem: Problem, regularisation: float, parameters: FloatArray, tolerance: float) -> tuple[int, float]:
+def minimise(
+    problem: MatchingProblem, regularisation: float, parameters: FloatArray, tolerance: float
+) -> tuple[int, float]:
     """Minimise the loss from `parameters [n, A]` on, in place, by L-BFGS; returns the iterations and the slope's norm.
 
     Nocedal & Wright, Algorithm 7.5, with halved steps until the loss falls enough. The loss curves at least `λ` in

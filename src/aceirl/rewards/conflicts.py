@@ -101,7 +101,7 @@ def _square_errors(estimate: Estimate, feasible: FeasibleRewardSet, theta: Float
 
 
 @dataclass(frozen=True, eq=False)
-class Preference:
+class Separation:
     """What the answers are preferred by under the best reward, and which answers keep it from more, `[H, S]`."""
 
     value: float
@@ -148,10 +148,10 @@ class Preferences:
             upper=np.append(feasible.upper.ravel(), free),
         )
 
-    def largest(self, explained: BoolArray) -> Preference:
+    def largest(self, explained: BoolArray) -> Separation:
         """Of the rewards that explain these answers, `[H, S]`, the one that prefers all answers most."""
         if not self.compared.any():
-            return Preference(0.0, np.zeros_like(self.feasible.lower), np.zeros_like(explained))
+            return Separation(0.0, np.zeros_like(self.feasible.lower), np.zeros_like(explained))
         base, entries = self._base, (self.compared & explained[:, :, None]).ravel()
         ahead = sparse.hstack(
             [self._linear[1][entries], sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
@@ -163,7 +163,7 @@ class Preferences:
             low=np.append(base.low, -per_entry),
             high=np.append(base.high, np.where(self.feasible.policy.ravel()[entries] > 0, per_entry, np.inf)),
         ).solve()
-        return Preference(
+        return Separation(
             -solution.objective, solution.x[: self.feasible.design.n_parameters], self._binding(entries, solution)
         )
 

@@ -86,7 +86,7 @@ def alone(folder: Path, doing: str) -> Iterator[None]:
         lock.release()
 
 
-class Log:
+class LogFile:
     """Lines of JSON that are only ever appended. A last line that was cut off is dropped when the log is opened.
 
     Only its owner can read it. A symbolic link is not followed: what it points to is no log of ours.

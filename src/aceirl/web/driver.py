@@ -28,7 +28,7 @@ from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import ExpertKind
 from aceirl.protocols import Question
 from aceirl.runs import Run
-from aceirl.runs.files import DiskError, Event, Log, disk
+from aceirl.runs.files import DiskError, Event, LogFile, disk
 from aceirl.runs.files import replace as write
 from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import HERE, RECORDS, STATE
@@ -83,7 +83,7 @@ class Interview:
         self.view = open_view(source)
         self.environment = self.view.environment
         self._begun_horizon = self.environment.horizon
-        self.log = Log(folder / ANSWERS)
+        self.log = LogFile(folder / ANSWERS)
         self.trouble: str | None = None
         self.learned_version = (0, 0)
         self.kept_version: tuple[int, int] | None = None
@@ -587,5 +587,5 @@ def _has_answers(path: Path) -> bool:
     """Whether a person has done anything in a log."""
     if not path.exists():
         return False
-    with closing(Log(path)) as log:
+    with closing(LogFile(path)) as log:
         return any(event.get("event") in USER_ACTIONS for event in log)

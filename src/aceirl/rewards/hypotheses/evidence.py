@@ -30,7 +30,7 @@ PSEUDO_COUNT = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class GivenAnswers:
     """The answers that can be compared with another action that was tried, by step.
 
     Answer `i` took `action[i]` in `state[i]`, `times[i]` times; those of step `h` are `first[h]` to `first[h + 1]`.
@@ -45,7 +45,7 @@ class Answers:
     tried: BoolArray
 
     @classmethod
-    def of(cls, counts: Counts, terminal: IntArray, steps: slice = slice(None)) -> Answers:
+    def of(cls, counts: Counts, terminal: IntArray, steps: slice = slice(None)) -> GivenAnswers:
         """Those of all steps, or of some."""
         horizon, n_states, _ = counts.shape
         tried = np.asarray(counts.visits.any(axis=0))
@@ -68,7 +68,7 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class Dynamics:
+class DrawnDynamics:
     """Draws of the dynamics from what the counts leave possible: one Dirichlet a row that was tried.
 
     `probabilities [draws, entries]` belong to `successors [entries]`; row `r = (h·)s·a` has the entries `indptr[r]` to
@@ -81,7 +81,7 @@ class Dynamics:
     stride: int
 
     @classmethod
-    def drawn(cls, counts: Counts, draws: int, rng: np.random.Generator) -> Dynamics:
+    def drawn(cls, counts: Counts, draws: int, rng: np.random.Generator) -> DrawnDynamics:
         """So many draws. A row may lead wherever any action in its state has led."""
         horizon, n_states, n_actions = counts.shape
         steps = 1 if counts.stationary else horizon
@@ -123,7 +123,7 @@ class Rewards:
 
 
 def judged(
-    rewards: Rewards, dynamics: Dynamics, answers: Answers, terminal: IntArray, draws: int | None = None
+    rewards: Rewards, dynamics: DrawnDynamics, answers: GivenAnswers, terminal: IntArray, draws: int | None = None
 ) -> tuple[FloatArray, IntArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import Answers
+from aceirl.rewards.hypotheses.evidence import GivenAnswers
 
 CREDITS = (0.05, 0.5)
 """What a habit credits an action with that it has not seen yet: it is firm, or it wavers."""
 
 
-def habits(answers: Answers) -> Mapping[str, float]:
+def habits(answers: GivenAnswers) -> Mapping[str, float]:
     """The log-likelihood of the answers under each habit, each answer predicted from those before it.
 
     Any action at random; the commonest ones everywhere; those of the same state; those of the same step.

@@ -11,7 +11,7 @@ import numpy as np
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import Answers, Dynamics, Rewards, judged, preferred
+from aceirl.rewards.hypotheses.evidence import GivenAnswers, DrawnDynamics, Rewards, judged, preferred
 
 DRAWS = 24
 """Draws of the dynamics by which a hypothesis is judged in the end."""
@@ -117,8 +117,8 @@ class Search:
     def __init__(self, estimate: Estimate, rng: np.random.Generator) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.counts, self.preferences = estimate.counts, estimate.preferences
-        self.answers = Answers.of(self.counts, self.terminal)
-        self.dynamics = Dynamics.drawn(self.counts, DRAWS, rng)
+        self.answers = GivenAnswers.of(self.counts, self.terminal)
+        self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng)
         self.places = _candidates(estimate)
         self._screened: dict[Hypothesis, float] = {}
 
@@ -149,7 +149,9 @@ class Search:
         for i in np.flatnonzero(kept):
             self._screened[better.hypotheses[i]] = float(better.score[i])
 
-    def _judged(self, hypotheses: Sequence[Hypothesis], draws: int | None, answers: Answers | None = None) -> Judged:
+    def _judged(
+        self, hypotheses: Sequence[Hypothesis], draws: int | None, answers: GivenAnswers | None = None
+    ) -> Judged:
         rewards = _rewards(hypotheses, self.shape)
         told = self.answers if answers is None else answers
         likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws)
@@ -179,7 +181,7 @@ class Search:
         horizon = self.shape[0]
         if horizon < 4:
             return
-        last = Answers.of(self.counts, self.terminal, slice(round(max(CHANGES) * horizon), None))
+        last = GivenAnswers.of(self.counts, self.terminal, slice(round(max(CHANGES) * horizon), None))
         alone = [Hypothesis(((place, 1.0),)) for place in self.places]
         later = [one.places[0][0] for one in self._judged(alone, FIRST_DRAWS, last).best(5).hypotheses]
         for change in sorted({round(share * horizon) for share in CHANGES}):

@@ -33,7 +33,9 @@
         refused = content.error;
       }
     } catch {
-      problems.set("server", "The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
+      // What was done and did not arrive is said until something arrives; polls, which succeed again soon, do not wipe it out.
+      if (kind === "change") problems.set(kind, "The server does not answer: your last step did not arrive. Nothing else is lost. Do it once more.");
+      else problems.set("server", "The server does not answer. Start the same command again; nothing is lost, and this page goes on by itself.");
     }
     showTrouble();
     return sent;
