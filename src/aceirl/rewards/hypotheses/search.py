@@ -11,7 +11,7 @@ import numpy as np
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import GivenAnswers, DrawnDynamics, Rewards, judged, preferred
+from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 
 DRAWS = 24
 """Draws of the dynamics by which a hypothesis is judged in the end."""
