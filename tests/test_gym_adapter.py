@@ -377,7 +377,7 @@ def test_an_environment_that_never_ends_needs_a_horizon() -> None:
         ("type", r"returned the observation .*\(float\), which is not in Discrete"),
         ("range", "returned the observation 99"),
         ("truncate", "truncated an episode"),
-        ("tuple", "failed in step .* not enough values"),
+        ("tuple", r"step must return \(observation, reward, terminated, truncated, info\)"),
     ],
 )
 def test_a_failure_of_the_environment_is_clear_and_the_run_goes_on_from_before_it(

@@ -38,6 +38,7 @@ def transfer(
     horizon: Horizon = None,
     parameter: Parameters = None,
     as_json: Json = False,
+    env: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Plan with the recovered reward in another environment, and say what that loses and what it depends on."""
     from aceirl.errors import InputError
@@ -45,6 +46,8 @@ def transfer(
     from aceirl.learner.transfer import process_of_file, process_of_source
     from aceirl.runs.result import opened
 
+    if env is not None:
+        raise InputError(f"--env is an option of infer; say where to with --to {env}")
     run = run_in(directory)
     if run.source is None and to is None:
         raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
