@@ -498,7 +498,7 @@ def test_frozen_lake_is_learned_from_an_optimal_expert() -> None:
 def test_the_search_for_a_model_agrees_with_the_table() -> None:
     """The table of a lake that is not slippery and a search of the same lake give the same values."""
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    rows, start = searched(env, 4)
+    rows, start = searched(env)
     found = model_of(rows, [(start, 1.0)], env, 20, 4)
     table = exact_model(env, 20, 4)
     assert Truth(found.mdp, found.reward).best == Truth(table.mdp, table.reward).best == 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +54,7 @@ def transfer(
         raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
     home = run.source or Source(str(to), {}, run.settings.seed)
     source = _source(home, to, env_seed, horizon, read_parameters(parameter or []))
-    target = (process_of_file(Path(str(to))) if source is None else process_of_source(source)).starting(start)
+    target = (process_of_file(Path(str(to))) if source is None else process_of_source(source, _say)).starting(start)
     own = process_of_source(run.source) if run.source is not None and home.ours else None
     if own is not None and source is not None and source.environment == home.environment:
         target = target.valued_as(own)
@@ -66,6 +67,10 @@ def transfer(
     print(result.in_words())
     for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, parameter)):
         print(f"  {picture}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _source(

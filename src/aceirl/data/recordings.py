@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aceirl.data.recording import Recording
+from aceirl.data.recording import Recording, with_known_ends
 from aceirl.data.recordings_libraries import (
     minari_by_id,
     of_buffer,
@@ -33,7 +33,7 @@ def read_recording(data: Any) -> Recording:
     found = _of_path(data) if isinstance(data, str | Path) else _of_object(data)
     if not found.episodes:
         raise InputError("the recording has no episode")
-    return found
+    return with_known_ends(found)
 
 
 def _of_path(data: str | Path) -> Recording:

@@ -112,7 +112,7 @@ def _walk(
     actions = [action_of(action, f"{episode.where}, action {k}") for k, action in enumerate(episode.actions)]
     last = len(episode.observations) - 1
     states = [
-        state_of(seen, episode.terminated and k == n, f"{episode.where}, observation {k}")
+        state_of(seen, bool(episode.terminated) and k == n, f"{episode.where}, observation {k}")
         for k, seen in enumerate(episode.observations)
     ]
     if last < n and episode.terminated:  # with what it ended nobody wrote down: it ended where it was

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,14 +204,16 @@ class Result(Learned):
     def plot(self, picture: str | None = None) -> Figure:
         """A picture of the run, as `aceirl show` draws it: a figure of Matplotlib.
 
-        By default the reward on a map or, where states have no place, the first there is. `picture` names another:
-        reward, visits, policy, why-here, bound or learning.
+        By default the reward. `picture` names another: visits, policy, why-here, bound or learning. They are maps or,
+        where states have no place on paper, lists of the states that matter most.
         """
         from aceirl.explain import figures
 
         drawn = figures(self)
         if picture == "learning" and picture not in drawn:
             raise InputError("this run has no picture of learning: no truth is known, so neither is the regret")
+        if picture == "why-here" and picture not in drawn:
+            raise InputError("there is no picture of why here: by this reward, every guess is as good as an answer")
         if picture is not None and picture not in drawn:
             raise unknown_name("picture of this run", picture, drawn)
         return drawn[picture or next(iter(drawn))]
@@ -254,28 +258,35 @@ class Result(Learned):
         self,
         target: KnownProcess | Problem | MDP | str | Any,
         *,
-        start: str | None = None,
+        start: Any = None,
         names: Sequence[str] = (),
+        progress: bool = False,
         **unknown: Any,
     ) -> Transfer:
         """Plan with the reward in another process: what to do there, what it loses, and what that depends on.
 
-        `target` is a process, a problem, a Gymnasium environment that has an exact model (without a limit of its own,
-        its episodes are as long as the run's), the name of an environment (with the run's seed), or a model file. They
-        start there as they do, with `start` in the state of that name, or with "uniform" anywhere. `names` are those of
+        `target` is a process, a problem, a Gymnasium environment (without a limit of its own, its episodes are as long
+        as the run's), the name of an environment (with the run's seed), or a model file. Where an environment has no
+        exact model, one is estimated by sampling; with `progress` a line says how far that is. Episodes start there as
+        they do, with `start` in that state (its name or observation), or with "uniform" anywhere. `names` are those of
         the run's own states, where its environment neither has names for them nor numbers them as it meets them;
         without names, states of the same number are the same.
         """
         check_arguments(self.transfer, unknown)
+        say = partial(print, file=sys.stderr, flush=True) if progress else logging.getLogger("aceirl").info
+        if isinstance(target, type):
+            raise InputError(f"target is the class {target.__name__}; give an instance, {target.__name__}(...)")
         if isinstance(target, str):
-            target = named_process(target, self.turn.settings.seed)
+            target = named_process(target, self.turn.settings.seed, say)
         elif isinstance(target, Problem):
             target = KnownProcess.of(target)
         elif isinstance(target, MDP):
             target = KnownProcess(target)
         elif hasattr(target, "action_space"):
             spec = getattr(target, "spec", None)
-            target = process_of_env(target, (spec and spec.max_episode_steps) or self.policy.shape[0])
+            steps = (spec and spec.max_episode_steps) or self.policy.shape[0]
+            cut = self._adapter.states.discretise if self.turn.names else None
+            target = process_of_env(target, steps, cut, say)
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
         return transfer(self.turn, target.starting(start), names or own)

@@ -84,6 +84,10 @@ class Transfer:
                 f"By the truth, which the software did not see, it loses {self.regret:.1%} of what lies between the "
                 "best and the worst behaviour there."
             )
+        if self.target.sampled:
+            lines.append(
+                f"The target has no exact model: all this is by one estimated from {self.target.sampled:,} steps in it."
+            )
         if self.loses_more_than:
             many = f"{self.samples} sampled rewards that explain the answers about as well"
             worse = [
@@ -134,7 +138,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
         regret=None if target.reward is None else Truth(target.mdp, target.reward).regret(policy),
         loses_more_than={f"{loss:g}": float((losses > loss + TIES).mean()) for loss in LOSSES if len(losses)},
         samples=len(losses),
-        certificate=_certificate(turn, target.mdp, policy, numbers),
+        certificate=None if target.sampled else _certificate(turn, target.mdp, policy, numbers),
         unmet=tuple(unmet.tolist()),
         explains=turn.explanation is not None and turn.explanation.explains,
     )
