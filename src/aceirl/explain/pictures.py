@@ -68,7 +68,7 @@ def _lists(found: Learned) -> dict[str, Figure]:
     }
     if important := found.most_important(MOST_LISTED):
         answers = [_doing(found, s) for s in important]
-        note = f"{plots.WHY}; the largest, with the answer"
+        note = "the answers that mattered: what a guess instead would cost, as a share of it all"
         listed["why-here"] = plots.bars(answers, found.importance[important], "Why here", note, ".1%")
     return listed
 
@@ -101,6 +101,7 @@ def _listed_reward(found: Learned) -> Figure:
         names = [f"{found.names[s]}: {_action(found, a)}" for s in met for a in range(paid.shape[1])]
         values = paid.ravel()
     largest = np.argsort(-np.abs(values), kind="stable")[:MOST_LISTED]
+    largest = largest[values[largest] != 0] if values.any() else largest
     largest = largest[np.argsort(-values[largest], kind="stable")]
     return plots.bars([names[k] for k in largest], values[largest], "Reward", f"{note}; the largest")
 

@@ -11,6 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from aceirl.certificates import Certificate
 from aceirl.envs import Problem
 from aceirl.errors import InputError, unknown_name
@@ -19,6 +21,7 @@ from aceirl.experts.tasks.world import OfflineWorld
 from aceirl.explain import Learned, figures, sentences
 from aceirl.explain.goal import goal_in_words
 from aceirl.explain.recordings import inferred_in_words
+from aceirl.learner.comparing import Comparison, compared
 from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.named import Unavailable
@@ -290,6 +293,42 @@ class Result(Learned):
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
         return transfer(self.turn, target.starting(start), names or own)
+
+    def compare(self) -> Comparison:
+        """How well the reward predicts answers that it was not shown, beside copying, a habit, maximum causal entropy
+        and chance: `print(result.compare())`."""
+        return compared(self.turn)
+
+    def to_frame(self, of: str = "reward") -> Any:
+        """The run as a data frame of pandas: of the "reward" a row for each action in each state that was met, of the
+        "records" a row for each iteration.
+
+        Beside the `reward`, which is the mean over steps, there is how often the action was tried (`visits`), how often
+        it was the expert's answer (`answers`), and in which share of steps the `policy` takes it.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("to_frame needs pandas: pip install pandas") from None
+        if of == "records":
+            rows = [record.to_json() for record in self.records]
+            flat = [row | {f"certified {kind}": v for kind, v in row.pop("certificates").items()} for row in rows]
+            return pandas.DataFrame(flat)
+        if of != "reward":
+            raise unknown_name("data frame", of, ("reward", "records"))
+        counts, n_actions = self.turn.counts, self.turn.counts.shape[2]
+        met = np.flatnonzero(self.visits.any(axis=(0, 2)))
+        actions = self.actions or tuple(f"action {a}" for a in range(n_actions))
+        return pandas.DataFrame(
+            {
+                "state": [self.names[s] for s in met for _ in range(n_actions)],
+                "action": list(actions) * len(met),
+                "reward": self.reward_table.mean(axis=0)[met].ravel(),
+                "visits": counts.visits.sum(axis=0)[met].ravel(),
+                "answers": counts.answers.sum(axis=0)[met].ravel(),
+                "policy": np.eye(n_actions)[self.policy].mean(axis=0)[met].ravel(),
+            }
+        )
 
     def export(self, table: Path, demonstrations: Path | None = None) -> None:
         """Write the reward as a table (CSV) and the expert's answers as demonstrations (lines of JSON)."""
