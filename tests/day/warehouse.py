@@ -19,8 +19,7 @@ class Warehouse(gym.Env):
         return (self.x, self.y, self.box), float(done), done, False, {}
 
 
-expert = lambda seen: (0 if seen[0] < 3 else 1) if not seen[2] else 2  # noqa: E731 - to the box, then to the left
-result = aceirl.ActiveIRL(max_samples=5000).fit(Warehouse(), expert, horizon=12)
+result = aceirl.ActiveIRL(max_samples=5000).fit(Warehouse(), lambda at: 2 if at[2] else int(at[0] == 3), horizon=12)
 result.show()
 print(result.transfer(Warehouse(), start=(2, 2, 0)).in_words())
 agent_env = result.wrapper(Warehouse())

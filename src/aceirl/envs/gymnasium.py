@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from aceirl.envs.pay import PaySeen
 from aceirl.errors import InputError, cause, shown
 from aceirl.models.tabular.encoder import Discretise, StateIndex, read
 from aceirl.protocols import Seen
@@ -38,6 +39,7 @@ class GymAdapter(ABC):
         self.actions = actions_of(action_space)
         self.n_actions = len(self.actions)
         self.states = StateIndex(observation_space, discretise)
+        self.pay_seen = PaySeen()
         self._step: int | None = None
 
     @abstractmethod
@@ -144,6 +146,7 @@ class GymEnvironment(GymAdapter):
         if not isinstance(begun, tuple) or len(begun) != 2:
             raise InputError(f"reset must return (observation, info), got {shown(begun)}; {OLD_INTERFACE}")
         self._step, self._ended = 0, None
+        self.pay_seen.begin()
         return begun[0]
 
     def step(self, action: int) -> Seen:
@@ -160,7 +163,8 @@ class GymEnvironment(GymAdapter):
                 f"step must return (observation, reward, terminated, truncated, info), got {shown(taken)}; "
                 f"{OLD_INTERFACE}"
             )
-        observation, _, terminated, truncated, _ = taken
+        observation, reward, terminated, truncated, _ = taken
+        self.pay_seen.add(reward)
         if terminated:
             self._ended = observation, True
         else:

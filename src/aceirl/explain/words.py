@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from aceirl.certificates import KINDS
+from aceirl.envs.pay import PaySeen
 from aceirl.explain.goal import goal_in_words, goal_of
 from aceirl.explain.learned import Learned
 from aceirl.explain.listing import listed
@@ -117,4 +119,26 @@ def _what_is_certain(found: Learned) -> list[str]:
     lines = [
         certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
     ]
+    lines += _units(found) if asked in ("policy", "criterion") else []
     return lines + [c.in_words(found.names, found.actions) for c in certificates if c.holds and c.kind != asked]
+
+
+def _units(found: Learned) -> list[str]:
+    """What was assumed of what an environment pays that does not say it, beside what it paid in the run."""
+    settings, environment = found.turn.settings, found.task.environment
+    seen: Any = getattr(environment, "pay_seen", PaySeen())
+    rmax, max_return = seen.spans
+    if rmax is None or (settings.rmax, settings.max_return) != (1.0, None):
+        return []
+    most, horizon = rmax if max_return is None else max_return, environment.horizon
+    (low, high), (least, largest) = seen.rewards, seen.returns
+    promised = (
+        "So the promise is not in the units of these rewards"
+        if rmax > settings.rmax
+        else "If they can be no more, the promise could say more"
+    )
+    return [
+        f"The environment does not say what it pays, so two returns were taken to differ by at most {horizon:g}. In "
+        f"this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}. {promised}: "
+        f"ActiveIRL(rmax={rmax:.4g}, max_return={most:.4g}) makes it one about them."
+    ]

@@ -73,8 +73,8 @@ def compared(turn: Turn) -> Comparison:
     told = np.argwhere(turn.counts.answers.any(axis=2) & (known.sum(axis=2) > 1))
     if len(told) < 2:
         raise InputError(
-            f"{len(told)} of the expert's answers can be compared, and a comparison needs two: try more than one action "
-            "in the states where it answers"
+            f"{len(told)} of the expert's answers can be compared, and a comparison needs two: try more than one "
+            "action in the states where it answers"
         )
     part = np.random.default_rng(turn.settings.seed).permutation(len(told)) % min(PARTS, len(told))
     predicted = {name: np.zeros((len(told), known.shape[2])) for name in METHODS}

@@ -307,7 +307,7 @@ class Result(Learned):
         it was the expert's answer (`answers`), and in which share of steps the `policy` takes it.
         """
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError:
             raise InputError("to_frame needs pandas: pip install pandas") from None
         if of == "records":
