@@ -194,7 +194,8 @@ def test_a_sampled_model_is_the_exact_one_where_nothing_is_random() -> None:
 
 @pytest.mark.parametrize("way", ["try_everywhere", "play_episodes"])
 def test_a_sampled_model_is_close_to_the_exact_one(way: str) -> None:
-    """Slippery ice, whose table is known. With 200 tries, one of 130 shares is off by 0.23 once in a million, and they are off by 0.03 on average."""
+    """Slippery ice, whose table is known. With 200 tries, one of 130 shares is off by 0.23 once in a million, and they
+    are off by 0.03 on average."""
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=100)
     exact = exact_model(env, 20, 4)
     tally = Sampled(env, StateIndex(env.observation_space), lambda text: None)
