@@ -20,7 +20,7 @@ from gymnasium_environments import Conveyor, Corridor
 
 import aceirl
 from aceirl.envs.pay import PaySeen
-from aceirl.envs.search import Sampled
+from aceirl.envs.search import Sampled, copied
 from aceirl.envs.truth import exact_model, sampled_model
 from aceirl.learner.comparing import METHODS, _without
 from aceirl.models.tabular.encoder import StateIndex
@@ -212,6 +212,36 @@ def test_a_sampled_model_is_close_to_the_exact_one(way: str) -> None:
     assert len(off) > 20
     assert max(off) < 0.23
     assert np.mean(off) < 0.06
+
+
+class Odd(Corridor):
+    """Arrays, two names for one of them, and a list: what copies must neither share nor tear apart."""
+
+    def __init__(self, listed: bool) -> None:
+        super().__init__()
+        self.place = np.zeros(2)
+        self.alias = self.place
+        self.path: list[int] | None = [] if listed else None
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("limit", [None, 9])
+def test_a_copy_of_an_environment_goes_on_by_itself(listed: bool, limit: int | None) -> None:
+    own = Odd(listed)
+    env = own if limit is None else gymnasium.wrappers.TimeLimit(own, limit)
+    env.reset(seed=0)
+    other: Any = copied(env)
+    inner = other.unwrapped
+    inner.place[0], inner.room = 7.0, 2
+    assert inner.alias is inner.place
+    assert (own.place[0], own.room) == (0.0, 0)
+    assert inner.observation_space is own.observation_space
+    assert inner.np_random is own.np_random, "so no two tries see the same numbers"
+    if listed:
+        inner.path.append(1)
+        assert own.path == []
+    other.step(1)
+    assert own.room == 0
 
 
 def test_random_starts_are_no_reason_to_refuse() -> None:

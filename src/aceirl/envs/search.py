@@ -12,10 +12,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from types import NoneType
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from aceirl.envs.gymnasium import actions_of
 from aceirl.errors import InputError, shown
@@ -42,6 +44,7 @@ MOST_TRIALS = 200
 """So often an action is tried in a state at most."""
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
+FIXED = (int, float, str, bytes, NoneType, np.generic, EnvSpec)
 SAY_EVERY = 2.0  # seconds
 
 Say = Callable[[str], None]
@@ -190,18 +193,27 @@ class Sampled:
                 yield state, action, [(count / led.total(), after) for after, count in led.items()], paid
 
 
-def copied(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """A copy that shares its spaces, which do not change, and its generators.
+def copied(env: Any) -> Any:
+    """A copy that shares its spaces, which do not change, and its generators: so no two tries see the same numbers.
 
-    So no two tries see the same random numbers, and a copy costs a fifth of what it would with a generator of its own.
+    Attributes that cannot change are taken over, and flat arrays copied, which takes a tenth of the time of a deep
+    copy; that is made of all that has others.
     """
-    shared: dict[int, Any] = {}
-    layer: Any = env
-    while True:
-        shared |= {id(value): value for value in vars(layer).values() if isinstance(value, SHARED)}
-        if layer is layer.unwrapped:
-            return copy.deepcopy(env, shared)
-        layer = layer.env
+    made, arrays = copy.copy(env), dict[int, Any]()
+    for name, value in vars(env).items():
+        if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+            setattr(made, name, arrays.setdefault(id(value), value.copy()))
+        elif name == "env" and isinstance(env, gymnasium.Wrapper):
+            made.env = copied(value)
+        elif not isinstance(value, (*SHARED, *FIXED)):
+            return copy.deepcopy(env, _shared(env))
+    return made
+
+
+def _shared(env: Any) -> dict[int, Any]:
+    """What a deep copy shall not copy."""
+    shared = {id(value): value for value in vars(env).values() if isinstance(value, SHARED)}
+    return shared if env is env.unwrapped else shared | _shared(env.env)
 
 
 def _tried(env: gymnasium.Env[Any, Any], action: Any) -> tuple[gymnasium.Env[Any, Any], Outcome]:

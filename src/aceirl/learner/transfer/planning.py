@@ -32,6 +32,9 @@ from aceirl.rewards.spaces import AnyReward, DesignMatrix
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Normalised regrets for which it is said how many of the sampled rewards lose more."""
 
+MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
+"""So many entries `H·S·A` are planned in for all sampled rewards together, but at least so many rewards."""
+
 TIES = 1e-9
 """Action values that differ by less than this share of the largest are equal."""
 
@@ -212,7 +215,8 @@ def _samples(
     if found is None or alternatives is None:
         return
     design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
-    for theta in alternatives.samples:
+    most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
+    for theta in alternatives.samples[:most]:
         yield design.table(_carried(theta, parameters))
 
 
