@@ -168,9 +168,9 @@ def process_of_env(env: Any, horizon: int | None, discretise: Discretise | None 
     return KnownProcess(
         model.mdp,
         states.names,
-        state_words(env, states),
+        state_words(env, states.numbered(states.names)),
         states.terminal,
-        model.reward,
+        model.reward if np.ptp(model.reward) > 0 else None,  # what pays the same everywhere is no truth
         observations=tuple(states.observation(number) for number in range(len(states))),
         sampled=steps,
     )
