@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium_environments import Conveyor, Corridor
 
 import aceirl
@@ -39,10 +40,14 @@ def trained(env: gymnasium.Env[Any, Any], horizon: int, episodes: int = 3_000) -
     if find_spec("stable_baselines3"):
         from stable_baselines3 import DQN
 
-        limited = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.FlattenObservation(env), horizon)
-        model = DQN("MlpPolicy", limited, seed=0, learning_starts=500, exploration_fraction=0.5)
+        space: Any = env.observation_space
+
+        def flat(seen: Any) -> Any:
+            return spaces.flatten(space, seen if isinstance(space, spaces.Discrete) else np.asarray(seen))
+
+        shown = gymnasium.wrappers.TransformObservation(env, flat, spaces.flatten_space(space))
+        model = DQN("MlpPolicy", gymnasium.wrappers.TimeLimit(shown, horizon), seed=0, learning_starts=500)
         model.learn(20_000)
-        flat = limited.env.observation  # type: ignore[attr-defined]
         return lambda seen: int(model.predict(flat(seen), deterministic=True)[0])
     q: defaultdict[Any, Any] = defaultdict(lambda: np.zeros(int(env.action_space.n)))  # type: ignore[attr-defined]
     rng = np.random.default_rng(0)

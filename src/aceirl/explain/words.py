@@ -21,7 +21,7 @@ STOPPED = {
     "budget": "It stopped because the budget is spent.",
     "callback": "It stopped because the callback said so; `fit` with the same folder, or `resume`, goes on with it.",
     "questions": "It stopped because nothing was left to ask.",
-    RECORDED: "It is a recording: nothing was explored, and nobody was asked.",
+    RECORDED: "It is a recording: no step was taken, and no question was asked.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 
@@ -101,7 +101,7 @@ def _disagreement(found: Learned) -> str:
     places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
     binned = getattr(found.task.environment, "binned", False)
     advice = (
-        "A state stands for several observations: cut them more finely there, or along what the expert looks at."
+        "A state is several observations here: cut them more finely there, or along what the expert looks at."
         if binned
         else "It looks at something that the states do not show, draws its actions, or errs."
     )
@@ -116,7 +116,8 @@ def _what_is_certain(found: Learned) -> list[str]:
     certify = found.turn.settings.certify
     asked = certify.name if certify else None
     certificates = [found.turn.certificate(kind) for kind in KINDS]
-    lines = [
+    lines = ["What can be certified is the policy, not the reward."] if asked in ("policy", "criterion") else []
+    lines += [
         certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
     ]
     lines += _units(found) if asked in ("policy", "criterion") else []

@@ -2,7 +2,7 @@
 
 The answers are divided into a few parts. Of each part, every method is shown all the others and the same transitions,
 and then has to predict it. Only answers in states where several actions were tried count, and only those actions can be
-predicted: what else the expert might have done there nobody knows the consequences of.
+predicted: the consequences of others are unknown.
 """
 
 from __future__ import annotations

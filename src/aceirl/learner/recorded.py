@@ -204,7 +204,7 @@ def going_on(source: Source | None) -> str:
     env = source.environment if source is not None and named else "ENV"
     data = "DATA" if source is None or source.recordings is None else source.recordings
     return (
-        "this is a recording, and there is nobody to ask; to go on from it with an expert: "
+        "this is a recording, which answers no questions; to go on from it with an expert: "
         f"aceirl run {env} --recordings {data} --expert ...; to infer from it otherwise: aceirl infer {data}"
     )
 

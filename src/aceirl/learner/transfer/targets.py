@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from aceirl.envs import Layout, Problem
 from aceirl.errors import InputError, unknown_name
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.experts.tasks.gymnasium import discretiser
-from aceirl.models.tabular.encoder import Discretise, plain
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
+
+if TYPE_CHECKING:
+    from aceirl.models.tabular.encoder import Discretise
 
 Say = Callable[[str], None]
 log = logging.getLogger("aceirl").info
@@ -101,7 +103,7 @@ class KnownProcess:
         return replace(self, reward=reward)
 
     def _number(self, start: Any) -> int:
-        name = start if isinstance(start, str) else json.dumps(plain(start))
+        name = start if isinstance(start, str) else _written(start)
         numbered = self.names or tuple(map(str, range(self.mdp.n_states)))
         for known, wanted in ((numbered, name), (self.words, name), (numbered, name.replace(" ", ""))):
             if wanted in known:
@@ -123,6 +125,13 @@ class KnownProcess:
                 break
             met = further
         return np.asarray(met)
+
+
+def _written(observation: Any) -> str:
+    """An observation as states are named."""
+    from aceirl.models.tabular.encoder import plain
+
+    return json.dumps(plain(observation))
 
 
 def named_process(name: str, seed: int = 0, say: Say = log, **parameters: Any) -> KnownProcess:
