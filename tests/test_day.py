@@ -20,6 +20,7 @@ from gymnasium import spaces
 from gymnasium_environments import Conveyor, Corridor
 
 import aceirl
+from aceirl.envs import search
 from aceirl.envs.pay import PaySeen
 from aceirl.envs.search import Sampled, copied
 from aceirl.envs.truth import exact_model, sampled_model
@@ -247,6 +248,26 @@ def test_a_copy_of_an_environment_goes_on_by_itself(listed: bool, limit: int | N
         assert own.path == []
     other.step(1)
     assert own.room == 0
+
+
+class Endless(Corridor):
+    """One action, and no end of rooms, some of which are skipped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space, self.action_space = spaces.Discrete(10**9), spaces.Discrete(1)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.room += 1 + int(self.np_random.random() < 0.5)
+        return self.room, 0.0, False, False, {}
+
+
+def test_sampling_ends_where_states_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "SEARCH_LIMIT", 200)
+    monkeypatch.setattr(search, "SAMPLES", 5_000)
+    model, steps = sampled_model(Endless(), 10)
+    assert model.mdp.n_states > 200
+    assert steps <= 2 * 5_000 + search.MOST_TRIALS
 
 
 def test_random_starts_are_no_reason_to_refuse() -> None:

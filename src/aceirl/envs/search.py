@@ -130,6 +130,8 @@ class Sampled:
             trials = min(MOST_TRIALS, (SAMPLES - self.steps) // (len(waiting) * len(self.actions)))
             for state in waiting:
                 waiting += self._tried_in(state, places, trials)
+                if self.steps > 2 * SAMPLES:  # there is no end of states
+                    break
 
     def _tried_in(self, state: int, places: dict[int, Any], trials: int) -> list[int]:
         """The states in which to act that were met for the first time."""
