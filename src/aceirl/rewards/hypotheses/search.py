@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
-from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 
 DRAWS = 24
@@ -74,13 +74,14 @@ class Hypothesis:
         return frozenset(said)
 
     def log_prior(self, n_places: int, n_actions: int) -> float:
-        """Few parts are likelier than many, places likelier than actions, and what is wanted than what is avoided."""
+        """Few parts are likelier than many, and places likelier than actions.
+
+        All hypotheses together have less than the weight one.
+        """
         wanted = sum(worth > 0 for _, worth in (*self.places, *self.later))
         avoided = sum(worth < 0 for _, worth in (*self.places, *self.later))
-        known = log(0.5) if wanted else log(0.1)
-        known += (
-            wanted * log(1 / n_places) + max(0, wanted - 1) * log(0.4 / len(WORTHS)) + avoided * log(0.3 / n_places)
-        )
+        known = log(0.15 if wanted else 0.1 if avoided else 0.03) - (wanted + avoided) * log(n_places)
+        known += max(0, wanted - 1) * log(0.4 / len(WORTHS)) + (avoided if wanted else max(0, avoided - 1)) * log(0.3)
         known += len(self.actions) * log((0.2 if wanted + avoided else 1.0) / (4 * n_actions))
         known += log(0.3 / len(CHANGES)) if self.change is not None else 0.0
         return known + (log(0.1) if self.decay < 1 else 0.0) + (log(0.3) if self.step_cost else 0.0)
@@ -88,12 +89,13 @@ class Hypothesis:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and those `unexplained [n]`."""
+    """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and how many
+    are `unexplained [n]`."""
 
     hypotheses: tuple[Hypothesis, ...]
     log_prior: FloatArray
     log_likelihood: FloatArray
-    unexplained: IntArray
+    unexplained: FloatArray
 
     @property
     def score(self) -> FloatArray:

@@ -25,13 +25,13 @@ MOST_CLAIMS = 4
 """A set of more claims than this says too little."""
 
 ENOUGH = log(20)
-"""How many nats better than the best habit wishes must predict the answers. The weights of all wishes beforehand sum to
-somewhat more than two, so an expert with a habit gets that far by luck in one run of nine at most."""
+"""How many nats better than the best habit wishes must predict the answers: an expert who has a habit gets that far by
+luck in one run of twenty at most."""
 
 UNEXPLAINED = 0.03
 """The share of answers that may be errors under the best hypothesis, whatever the dynamics."""
 
-TEMPER = 0.5
+TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
@@ -50,7 +50,8 @@ class Wish:
 
     A "bold" one holds all that is `named`, a "set" one of them, and an "open" one names nothing. `evidence` is by how
     many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
-    something else that was tried, and preferences between episodes; the best hypothesis leaves some `unexplained`.
+    something else that was tried, and preferences between episodes; the best hypothesis leaves about so many
+    `unexplained`.
     """
 
     kind: Kind
@@ -58,7 +59,7 @@ class Wish:
     evidence: float
     habit: str
     answers: int
-    unexplained: int
+    unexplained: float
     best: Hypothesis
 
 
@@ -70,7 +71,7 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
     answers = search.answers.number + len(estimate.preferences)
     if not answers:
-        return Wish("open", (), 0.0, habit, 0, 0, Hypothesis())
+        return Wish("open", (), 0.0, habit, 0, 0.0, Hypothesis())
     found = search.found()
     evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
     weights = _posterior(found, evidence)
@@ -78,7 +79,7 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named = _said([one.claims for one in found.hypotheses], weights)
-    return Wish(kind, named, evidence, habit, answers, int(found.unexplained[best]), found.hypotheses[best])
+    return Wish(kind, named, evidence, habit, answers, float(found.unexplained[best]), found.hypotheses[best])
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
