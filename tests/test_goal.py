@@ -68,7 +68,7 @@ def wished(
 ) -> Wish:
     """A wish that names claims, each as probable."""
     named = tuple(Named(one, 0.97) for one in claims)
-    return Wish(kind, named, evidence, "an action for each state", answers, unexplained, best)
+    return Wish(kind, named, evidence, "an action for each state", answers, unexplained, 0.97, ((best, 0.97),))
 
 
 def wants(*places: int) -> tuple[Claim, ...]:
@@ -205,8 +205,8 @@ def test_one_of_a_few_wishes() -> None:
         ),
         (
             wished("open", answers=100, unexplained=4),
-            "No simple wish explains the answers: the best one leaves 4 of 100 unexplained, whatever the dynamics may "
-            "be.",
+            "No simple wish explains the answers: the best one leaves about 4 of 100 unexplained, whatever the dynamics "
+            "may be.",
         ),
         (
             wished("open", answers=100, unexplained=3),

@@ -112,6 +112,8 @@ class CertificateKind:
     """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     """What the model must be able to do."""
+    on_request: ClassVar[bool] = False
+    """Whether it is worked out only where a run shall stop on it."""
 
     def check(self, expert: ExpertKind) -> None:
         """Raise an `InputError` if nothing can be certified of such an expert."""

@@ -66,7 +66,11 @@ def _is_paid(wish: Wish, found: Explanation | None) -> bool:
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
     others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
-    return bool(wanted & set(found.goals) or avoided & set(found.avoided) or others)
+    if others or found.repeats_answers:
+        return others
+    worth = found.by_state
+    most = max(float(worth.max(initial=0.0)) * (1 - 1e-9), 1e-12)
+    return any(worth[place] >= most for place in wanted) or any(worth[place] < 0 for place in avoided)
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class _Words:
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
-                f"No simple wish explains the {self._told}: the best one leaves {wish.unexplained:,} of "
+                f"No simple wish explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
                 f"{wish.answers:,} unexplained, whatever the dynamics may be."
             )
         return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."

@@ -18,6 +18,7 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
+from aceirl.rewards.hypotheses import Wish, wish_of
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -340,6 +341,11 @@ class Belief:
         if self.frozen_imputation is None:
             return self.estimate.imputed_actions
         return np.where(known < 0, self.imputed[:-1], known)
+
+    @cached_property
+    def wish(self) -> Wish:
+        """What the answers tell of the expert's wish, whatever reward was recovered."""
+        return wish_of(self.estimate)
 
     def certified_value(self, kind: str) -> float:
         """What the certificate of that kind says, in units of reward summed over an episode."""

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import KINDS, BatchOutcome, Wager, wagered_losses
+from aceirl.certificates import KINDS, BatchOutcome, Goal, Wager, wagered_losses
 from aceirl.data.answers import AnswerMemory
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.data.preferences import Preference
 from aceirl.errors import AnswerError, InputError
 from aceirl.explore import STRATEGIES
 from aceirl.irl.belief import Belief, Inference, Memory, Plan, Target, checked_plan
+from aceirl.irl.sparse_likelihood import reward_of_wish
 from aceirl.learner.collect import Answers, Guess, Reference, Reply, Streams, collect, first_deviations
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
@@ -74,7 +75,8 @@ class Engine:
         self.settings, self.answers, self.regret = settings, answers, regret
         self._asked: tuple[Settings, Target] | None = None
         self.access.recall(state.names if state else ())
-        kinds = [kind for kind in KINDS.values() if model is None or offers(model, kind.needs)]
+        always = [kind for kind in KINDS.values() if not kind.on_request]
+        kinds = [kind for kind in always if model is None or offers(model, kind.needs)]
         self.certificates = {kind.name: kind() for kind in kinds}
         if settings.certify is not None:
             self.certificates[settings.certify.name] = settings.certify
@@ -230,10 +232,15 @@ class Engine:
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.added_to(self.belief.model), evidence, plan.memory)
         turn = self._turn_of(plan.evidence, planning, began, seen.data.trajectories)
-        if turn.stopped is None or self._inferred_at == self.belief.model.totals.samples:
+        if turn.stopped is None:
             return turn
-        # A run does not end on a reward that was inferred before its last samples.
-        self._infer(self.belief)
+        if self._inferred_at != self.belief.model.totals.samples:
+            # A run does not end on a reward that was inferred before its last samples.
+            self._infer(self.belief)
+        if isinstance(settings.certify, Goal) and settings.irl is not None and turn.wish.kind == "bold":
+            recovered = reward_of_wish(self.belief.estimate, turn.wish, settings.rmax)
+            if recovered is not None:  # what a run ends with pays what it stopped on
+                self.belief = replace(self.belief, inference=Inference.of(recovered, self.belief.accuracy))
         return self._turn_of(plan.evidence, planning, began, seen.data.trajectories)
 
     def _made_wagers(self, belief: Belief, plan: Plan, reference: IntArray | None) -> dict[str, Wager]:

@@ -67,7 +67,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Field(
-        Guided(), description="where to explore: NAME or NAME:key=value; `aceirl strategies` lists them"
+        Guided(),
+        description="where to explore: NAME or NAME:key=value; `aceirl strategies` lists them; by default guided, and "
+        "telling for the certificate goal",
     )
     irl: Annotated[InverseReinforcement | None, _Named("IRL algorithm", ALGORITHMS)] = Field(
         SparseLikelihood(),
@@ -88,7 +90,7 @@ class Settings(BaseModel):
     )
     certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = Field(
         KINDS["policy"](),
-        description="the certificate to stop on: policy, criterion, reward, set or dynamics; none for no certificate",
+        description="the certificate to stop on: policy, criterion, reward, set, dynamics or goal; none for none",
     )
     epsilon: Positive | None = Field(
         None,
@@ -132,6 +134,10 @@ class Settings(BaseModel):
     seed: Annotated[int, Field(ge=0)] = Field(0, description="determines the problem and every draw of the run")
 
     def __init__(self, **values: Any) -> None:
+        if "strategy" not in values and str(getattr(values.get("certify"), "name", values.get("certify"))).startswith(
+            "goal"
+        ):
+            values["strategy"] = STRATEGIES["telling"]()
         try:
             super().__init__(**values)
         except ValidationError as error:

@@ -28,7 +28,7 @@ from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Wish, wish_of
+from aceirl.rewards.hypotheses import Wish
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,10 @@ class Turn:
         space = SPACES[found.space]() if self.space is None else self.space
         return space.design_matrix(estimate.mdp, estimate.terminal_states)
 
-    @cached_property
+    @property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return wish_of(self.belief.estimate, self.settings.seed)
+        return self.belief.wish
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
-from aceirl.models.tabular.mdp import FloatArray
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 
 DRAWS = 24
@@ -243,3 +243,15 @@ def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int]) -> R
     change = np.array([horizon if one.change is None else one.change for one in hypotheses], dtype=np.int64)
     step_cost, decay = np.array([[one.step_cost, one.decay] for one in hypotheses]).reshape(-1, 2).T.copy()
     return Rewards(early, late, change, action, step_cost, decay)
+
+
+def paid(hypothesis: Hypothesis, mdp: MDP, terminal: IntArray) -> FloatArray:
+    """`[H, S, A]`: what a hypothesis pays in a process; for an end, what is expected of arriving there."""
+    one = _rewards([hypothesis], mdp.shape)
+    steps = np.arange(mdp.horizon)[:, None]
+    places = np.where(steps < one.change, one.early, one.late) * one.decay**steps
+    ends = np.zeros_like(places)
+    ends[:, terminal], places[:, terminal] = places[:, terminal], 0.0
+    reward = places[:, :, None] + one.action[0] - one.step_cost + mdp.transitions.expect(ends)
+    reward[:, terminal] = 0.0
+    return np.asarray(reward)

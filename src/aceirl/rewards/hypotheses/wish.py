@@ -12,9 +12,10 @@ import numpy as np
 from scipy.special import expit
 
 from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, paid
 
 Kind = Literal["bold", "set", "open"]
 
@@ -35,6 +36,9 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
+LIKELIEST = 12
+"""So many hypotheses are kept with a wish."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -51,7 +55,7 @@ class Wish:
     A "bold" one holds all that is `named`, a "set" one of them, and an "open" one names nothing. `evidence` is by how
     many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
     something else that was tried, and preferences between episodes; the best hypothesis leaves about so many
-    `unexplained`.
+    `unexplained`. What is said holds with the `probability`; the `likeliest` hypotheses come with theirs, best first.
     """
 
     kind: Kind
@@ -60,7 +64,27 @@ class Wish:
     habit: str
     answers: int
     unexplained: float
-    best: Hypothesis
+    probability: float
+    likeliest: tuple[tuple[Hypothesis, float], ...]
+
+    @property
+    def missing(self) -> float | None:
+        """How much more data a bold sentence takes, as a share of what there is: a guess.
+
+        The evidence against habits, and the log-odds of the likeliest hypothesis, go on growing as they did. None if
+        there is nothing to guess from.
+        """
+        if self.kind == "bold":
+            return 0.0
+        odds = log(self.likeliest[0][1] / max(1e-12, 1 - self.likeliest[0][1]))
+        if self.evidence <= 0 or odds <= 0:
+            return None
+        return max(ENOUGH / self.evidence, log(SURE / (1 - SURE)) / odds, 1.1) - 1
+
+    @property
+    def best(self) -> Hypothesis:
+        """The likeliest hypothesis."""
+        return self.likeliest[0][0]
 
 
 def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
@@ -71,15 +95,17 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
     answers = search.answers.number + len(estimate.preferences)
     if not answers:
-        return Wish("open", (), 0.0, habit, 0, 0.0, Hypothesis())
+        return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found()
     evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
     weights = _posterior(found, evidence)
-    best = int(weights.argmax())
-    kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
+    order = np.argsort(-weights, kind="stable")
+    best = order[0]
+    kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
-        kind, named = _said([one.claims for one in found.hypotheses], weights)
-    return Wish(kind, named, evidence, habit, answers, float(found.unexplained[best]), found.hypotheses[best])
+        kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
+    likeliest = tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST])
+    return Wish(kind, named, evidence, habit, answers, float(found.unexplained[best]), probability, likeliest)
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
@@ -89,14 +115,14 @@ def _posterior(found: Judged, evidence: float) -> FloatArray:
     return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
 
 
-def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...]]:
-    """All claims that are sure together; else the smallest set of which one holds; else nothing."""
+def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...], float]:
+    """All claims that are sure together; else the smallest set of which one holds; else nothing. And how probably."""
     by_claim = _probabilities(claims, weights)
     sure = sorted((one for one in by_claim if by_claim[one] >= SURE), key=lambda one: (-by_claim[one], one))
-    while sure and _holding(claims, weights, lambda said: said.issuperset(sure)) < SURE:
+    while sure and (together := _holding(claims, weights, lambda said: said.issuperset(sure))) < SURE:
         sure.pop()
     if sure:
-        return "bold", tuple(Named(one, by_claim[one]) for one in sure)
+        return "bold", tuple(Named(one, by_claim[one]) for one in sure), together
     chosen: list[Claim] = []
     while len(chosen) < MOST_CLAIMS:
         others = [(said, weight) for said, weight in zip(claims, weights, strict=True) if said.isdisjoint(chosen)]
@@ -104,9 +130,9 @@ def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tu
         if not left:
             break
         chosen.append(max(sorted(left), key=left.__getitem__))
-        if _holding(claims, weights, lambda said: not said.isdisjoint(chosen)) >= SURE:
-            return "set", tuple(Named(one, by_claim[one]) for one in chosen)
-    return "open", ()
+        if (one_holds := _holding(claims, weights, lambda said: not said.isdisjoint(chosen))) >= SURE:
+            return "set", tuple(Named(one, by_claim[one]) for one in chosen), one_holds
+    return "open", (), 0.0
 
 
 def _holding(claims: list[frozenset[Claim]], weights: FloatArray, holds: Callable[[frozenset[Claim]], bool]) -> float:
@@ -120,3 +146,17 @@ def _probabilities(claims: Iterable[frozenset[Claim]], weights: Iterable[float])
         for one in said:
             found[one] += float(weight)
     return dict(found)
+
+
+def contested(estimate: Estimate, wish: Wish) -> FloatArray:
+    """`[S]`, from 0 to 1: how much the likeliest hypotheses differ in what they would do in each state.
+
+    In the estimated process; actions that are equally good share what a hypothesis weighs.
+    """
+    mdp, weights = estimate.mdp, np.array([weight for _, weight in wish.likeliest])
+    votes = np.zeros(mdp.shape)
+    for (hypothesis, _), weight in zip(wish.likeliest, weights / max(weights.sum(), 1e-300), strict=True):
+        q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states))[0]
+        best = q >= q.max(axis=2, keepdims=True) - 1e-9
+        votes += weight * best / best.sum(axis=2, keepdims=True)
+    return np.asarray((1 - votes.max(axis=2)).mean(axis=0))
