@@ -151,12 +151,15 @@ def _probabilities(claims: Iterable[frozenset[Claim]], weights: Iterable[float])
 def contested(estimate: Estimate, wish: Wish) -> FloatArray:
     """`[S]`, from 0 to 1: how much the likeliest hypotheses differ in what they would do in each state.
 
-    In the estimated process; actions that are equally good share what a hypothesis weighs.
+    In the estimated process, any of the best actions as likely as another: by how much, in total variation, they differ
+    from their mean, averaged over hypotheses and steps.
     """
     mdp, weights = estimate.mdp, np.array([weight for _, weight in wish.likeliest])
-    votes = np.zeros(mdp.shape)
-    for (hypothesis, _), weight in zip(wish.likeliest, weights / max(weights.sum(), 1e-300), strict=True):
+    would = np.empty((len(weights), *mdp.shape))
+    for i, (hypothesis, _) in enumerate(wish.likeliest):
         q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states))[0]
         best = q >= q.max(axis=2, keepdims=True) - 1e-9
-        votes += weight * best / best.sum(axis=2, keepdims=True)
-    return np.asarray((1 - votes.max(axis=2)).mean(axis=0))
+        would[i] = best / best.sum(axis=2, keepdims=True)
+    weights /= max(weights.sum(), np.finfo(float).tiny)
+    apart = np.abs(would - np.tensordot(weights, would, 1)).sum(axis=3).mean(axis=1) / 2
+    return np.asarray(weights @ apart)
