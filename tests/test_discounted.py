@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.discounted import Discounted, as_episodes, check_discount, effective_horizon
+from aceirl.models.tabular.discounted import Discounted, as_episodes, effective_horizon
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values, soft_values
 from aceirl.models.tabular.mdp import MDP, Transitions
 
@@ -134,7 +134,7 @@ def test_a_state_without_actions_is_terminal() -> None:
 def test_what_cannot_be_solved_is_said() -> None:
     transitions, reward = process(0)
     with pytest.raises(InputError, match=r"discount must be a number from 0 to 1, got 1\.2"):
-        check_discount(1.2)
+        Discounted(process(0)[0], 1.2)
     with pytest.raises(InputError, match="same at every step"):
         Discounted(MDP.from_dense(np.full((2, 1, 1, 1), 1.0), initial=0).transitions, 0.9)
     with pytest.raises(InputError, match=r"reward must have shape \[7, 3\], got \[7\]"):

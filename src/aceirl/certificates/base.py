@@ -160,7 +160,7 @@ def radii_certificate(
     share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
     # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
     further = max(0.0, (value / target.epsilon) ** 2 - 1)
-    trivial = value >= estimate.mdp.horizon * target.rmax
+    trivial = value >= target.steps(estimate.mdp.horizon) * target.rmax
     return Certificate(
         kind=kind,
         value=value,
@@ -172,7 +172,7 @@ def radii_certificate(
         entry=largest_entry(share) if share.any() else None,
         weight=float(share.max()),
         more_samples=None if trivial else int(estimate.counts.samples * further),
-        possible=estimate.mdp.horizon * target.rmax,
+        possible=target.steps(estimate.mdp.horizon) * target.rmax,
         guaranteed=radii.guaranteed,
         refuted=refutation(estimate) if expert and estimate.counts.contradicted.any() else None,
     )

@@ -26,7 +26,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, check_discount, frozen
 
 TOLERANCE = 1e-12
 """The fixed point is found when one more backup changes no value by more than this share of the largest."""
@@ -235,13 +235,6 @@ class Discounted:
             if acting[s]:
                 raise InputError(f"policy[{s}, {a}] is {chosen[s, a]}, but that action is not available")
         return np.where(acting[:, None], chosen, 0.0)
-
-
-def check_discount(discount: float) -> float:
-    """A number from 0 to 1, or an error."""
-    if isinstance(discount, bool) or not isinstance(discount, int | float | np.number) or not 0 <= discount <= 1:
-        raise InputError(f"discount must be a number from 0 to 1, got {discount!r}")
-    return float(discount)
 
 
 def effective_horizon(discount: float, rmax: float, epsilon: float) -> int:

@@ -123,7 +123,12 @@ class Rewards:
 
 
 def judged(
-    rewards: Rewards, dynamics: DrawnDynamics, answers: GivenAnswers, terminal: IntArray, draws: int | None = None
+    rewards: Rewards,
+    dynamics: DrawnDynamics,
+    answers: GivenAnswers,
+    terminal: IntArray,
+    draws: int | None = None,
+    discount: float = 1.0,
 ) -> tuple[FloatArray, IntArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
@@ -143,6 +148,7 @@ def judged(
         dynamics.successors,
         dynamics.probabilities[:draws],
         dynamics.stride,
+        discount,
         (rewards.early, rewards.late, rewards.change, rewards.action, rewards.step_cost, rewards.decay),
         (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried),
         ends,
@@ -159,7 +165,9 @@ def judged(
     return mean, unexplained[np.arange(n), best]
 
 
-def preferred(rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray) -> tuple[FloatArray, IntArray]:
+def preferred(
+    rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray, discount: float = 1.0
+) -> tuple[FloatArray, IntArray]:
     """`(log_likelihood [n], unexplained [n])` of preferences between episodes, which need no dynamics.
 
     The better episode is preferred, either if they are worth the same; two are called equal if they are worth about the
@@ -167,7 +175,7 @@ def preferred(rewards: Rewards, preferences: Sequence[Preference], terminal: Int
     """
     right = np.zeros((len(rewards.early), len(preferences)))
     for i, one in enumerate(preferences):
-        first, second = (_returns(rewards, walk, terminal) for walk in (one.preferred, one.other))
+        first, second = (_returns(rewards, walk, terminal, discount) for walk in (one.preferred, one.other))
         gap, size = first - second, np.maximum(np.abs(first), np.abs(second))
         close = np.abs(gap) <= EQUAL * size + 1e-12
         right[:, i] = close if one.equal else np.where(np.abs(gap) <= 1e-9, 0.5, gap > 0)
@@ -180,14 +188,16 @@ EQUAL = 0.1
 """Episodes whose returns differ by at most this share of the larger may be called equal."""
 
 
-def _returns(rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray) -> FloatArray:
+def _returns(
+    rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray, discount: float
+) -> FloatArray:
     """`[n]`: what an episode is worth under each reward."""
     step, state, action, after = np.array(walk, dtype=np.int64).T
     early = step[None] < rewards.change[:, None]
     worth = rewards.decay[:, None] ** step[None]
     here, there = (np.where(early, rewards.early[:, at], rewards.late[:, at]) * worth for at in (state, after))
     paid = here + there * np.isin(after, terminal) + rewards.action[:, action] - rewards.step_cost[:, None]
-    return np.asarray(paid.sum(axis=1))
+    return np.asarray((paid * discount ** step[None]).sum(axis=1))
 
 
 def _shares(n_actions: int) -> FloatArray:
@@ -208,6 +218,7 @@ def _judge(
     successors: IntArray,
     draws: FloatArray,
     stride: int,
+    discount: float,
     rewards: tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray],
     answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray],
     ends: BoolArray,
@@ -259,6 +270,8 @@ def _judge(
                         for e in range(shares.shape[0]):
                             told[d, t, e, block[s]] += times[k] * shares[e, options[s], best]
                 v, v_next = v_next, v
+                for s in acting:
+                    v_next[s] *= discount
         for t in range(ties.size):
             unexplained[i, t] = 0
             for b in range(n_blocks):
