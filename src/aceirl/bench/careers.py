@@ -3,7 +3,7 @@
 A state is the age, the years of schooling and what was done last year; one of five things is chosen each year until the
 age of 60. Schooling grows by a year at school. What work pays is predicted by a regression of log wages on schooling
 and age, and stays what it is at 26 after that. The reward is linear in that wage, in constants, in the costs of college
-and of going on after it, and in those of changing: thirteen parameters. The published model is larger: wages, tastes
+and of going on after it, and in those of changing: fourteen parameters. The published model is larger: wages, tastes
 and four types of men are estimated together there, and experience in each occupation is part of the state.
 """
 
@@ -41,7 +41,12 @@ SUBSIDY = 2.0
 DISCOUNT = 0.9363
 """As published, for the extended model."""
 
-PUBLISHED = {"college": (-4.168, 0.838), "graduate school": (-7.030, 1.446)}
+PUBLISHED = {
+    "college": (-4.168, 0.838),
+    "graduate school": (-7.030, 1.446),
+    "back to high school": (-23.283, 1.359),
+    "back to college": (-10.700, 0.926),
+}
 """Costs of a year in thousands of dollars, with standard errors; Keane and Wolpin (1997), extended model."""
 
 PUBLISHED_AT_16 = {"school": 1178, "home": 145, "white-collar": 4, "blue-collar": 45, "military": 1}
@@ -150,7 +155,8 @@ def features(decisions: Decisions) -> dict[str, FloatArray]:
         "college": school * where(schooling >= COLLEGE),
         "graduate school": school * where(schooling >= GRADUATE),
         "school, a year older": school * where(np.clip(age, 18, LAST_SEEN) - 18),
-        "back to school": school * where(last != 0),
+        "back to high school": school * where((last != 0) & (schooling < COLLEGE)),
+        "back to college": school * where((last != 0) & (schooling >= COLLEGE)),
         "leaving for home": home * where(last != 1),
         "new to white-collar": white * where(last != 2),
         "new to blue-collar": blue * where(last != 3),
