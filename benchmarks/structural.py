@@ -239,6 +239,7 @@ def sepsis(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("steps"),
         frame.number("answers"),
         frame.number("patients who survive with the learned policy", "{:.3f}"),
+        frame.Column("what is said of the wish"),
         page="data.md",
     )
     parts, horizon = sepsis_arrays(), 20
@@ -251,11 +252,12 @@ def sepsis(options: argparse.Namespace, report: frame.Report) -> None:
     def survivors(chosen: FloatArray) -> float:
         return float(mdp.initial @ evaluate(mdp, reward, np.ascontiguousarray(chosen))[1][0])
 
-    table.add("the clinicians themselves", None, None, survivors(np.broadcast_to(policy, mdp.shape)))
+    table.add("the clinicians themselves", None, None, survivors(np.broadcast_to(policy, mdp.shape)), "")
     for strategy in options.strategies:
         learner = ActiveIRL(strategy=strategy, max_samples=options.steps, episodes_per_iteration=50, certify="none")
         found = learner.fit(Simulator(mdp), PolicyExpert(policy, mdp.shape, stationary=True))
-        table.add(strategy, found.samples, found.answers, survivors(np.eye(mdp.n_actions)[found.policy]))
+        said = "nothing" if found.wish.kind == "open" else found.wish.sentence
+        table.add(strategy, found.samples, found.answers, survivors(np.eye(mdp.n_actions)[found.policy]), said)
 
 
 THEIRS = """

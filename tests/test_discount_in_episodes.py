@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from scipy import sparse
 from strategies import random_mdp
+from typer.testing import CliRunner
 
 from aceirl import ActiveIRL, load
+from aceirl.cli import app
 from aceirl.data.preferences import Preference
 from aceirl.envs import Layout, Problem, make
 from aceirl.envs.simulator import Simulator
@@ -293,6 +299,8 @@ def test_a_certificate_with_a_discount_needs_fewer_episodes() -> None:
         found = ActiveIRL(discount=discount, strategy="advice", epsilon=0.4, max_samples=60_000).fit("double-chain")
         assert found.stopped == "certificate"
         assert found.regret is not None
+        said = "; ".join(found.turn.certificate("policy").assumptions)
+        assert ("a reward is worth 0.5 as much a step later" in said) == (discount == 0.5)
         needed[discount] = found.samples
         problem = make("double-chain", 0).discounted(discount)
         truth = Truth(problem.mdp, problem.reward)
@@ -315,3 +323,45 @@ def test_large_processes_keep_their_rows_sparse() -> None:
     assert mdp.backup.successors is mdp.transitions.successors
     assert mdp.transitions.probabilities.sum() == 6
     assert mdp.backup.probabilities.sum() == 3
+
+
+class Ring(gymnasium.Env[int, int]):
+    """Six places in a ring, without an end and without a limit of steps."""
+
+    def __init__(self) -> None:
+        self.observation_space: Any = spaces.Discrete(6)
+        self.action_space: Any = spaces.Discrete(2)
+
+    def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
+        self.place = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.place = (self.place + (1 if action else -1)) % 6
+        return self.place, 0.0, False, False, {}
+
+
+def test_an_environment_without_a_limit_is_followed_while_it_matters() -> None:
+    learner = {"max_samples": 200, "certify": None}
+    found = ActiveIRL(discount=0.8, **learner).fit(Ring(), lambda place: int(place < 2))
+    assert found.turn.counts.shape[0] == 21
+    assert 0.8**21 <= 0.01 < 0.8**20
+    with pytest.raises(InputError, match="horizon must be given"):
+        ActiveIRL(**learner).fit(Ring(), lambda place: 1)
+
+
+def test_the_command_line_has_a_discount(tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        ran = CliRunner().invoke(app, words)
+        assert ran.exit_code == 0, ran.output
+        return ran.output
+
+    folder = str(tmp_path / "run")
+    said("run", "gridworld", "--discount", "0.8", "--max-samples", "300", "--out", folder)
+    kept = load(folder)
+    assert (kept.turn.settings.discount, kept.task.source and kept.task.source.discount) == (0.8, 0.8)
+    assert kept.turn.belief.target.possible(10) == pytest.approx(sum(0.8**k for k in range(10)))
+    own, other = (
+        json.loads(said("transfer", folder, *words, "--json").splitlines()[-1]) for words in ([], ["--discount", "1"])
+    )
+    assert own["value"] < other["value"], "less of what is later counts"

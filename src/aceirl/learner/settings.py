@@ -106,7 +106,7 @@ class Settings(BaseModel):
         description="how far the returns of two episodes can lie apart, if that is less; by default what is known of "
         "the environment",
     )
-    discount: Annotated[float, Field(gt=0, le=1)] = Field(
+    discount: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0, description="what a reward one step later is worth to the expert, beside the same one now"
     )
     max_samples: Annotated[int, Field(ge=1)] = Field(

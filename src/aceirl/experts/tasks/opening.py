@@ -212,7 +212,7 @@ def recorded_task(
     if given is None or isinstance(given, str):
         given = Source(given or "", {}, seed, horizon=horizon)
     if isinstance(given, Source):
-        source = recorded_source(recording, replace(given, discount=discount or given.discount))
+        source = recorded_source(recording, given if discount is None else replace(given, discount=discount))
         if discretise is None:
             world = open_world(source, recording.longest)
             timed = source if source.ours else replace(source, horizon=world.environment.horizon)
