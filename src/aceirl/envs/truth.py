@@ -112,8 +112,8 @@ def _optimal_policy(mdp: MDP, reward: FloatArray) -> IntArray:
 
 
 def _discounted(mdp: MDP, reward: FloatArray, discount: float) -> FloatArray:
-    """`Q [S, A]` of an endless episode in which later rewards count less, by policy iteration."""
-    paid, transitions = reward.mean(axis=0), mdp.transitions.matrix
+    """`Q [S, A]` of an endless episode in which later rewards count still less, by policy iteration."""
+    paid, transitions = reward.mean(axis=0), mdp.backup.matrix
     states, q = np.arange(mdp.n_states), paid
     policy = q.argmax(axis=1)
     for _ in range(MAX_IMPROVEMENTS):
