@@ -19,6 +19,7 @@ from aceirl import ActiveIRL, load
 from aceirl.cli import app
 from aceirl.data.preferences import Preference
 from aceirl.envs import Layout, Problem, make
+from aceirl.envs.pay import reward_range
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl.belief import Target
@@ -331,6 +332,8 @@ class Ring(gymnasium.Env[int, int]):
     def __init__(self) -> None:
         self.observation_space: Any = spaces.Discrete(6)
         self.action_space: Any = spaces.Discrete(2)
+        self.rmax: float | None = None
+        self.max_return: float | None = None
 
     def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
         self.place = 0
@@ -348,6 +351,18 @@ def test_an_environment_without_a_limit_is_followed_while_it_matters() -> None:
     assert 0.8**21 <= 0.01 < 0.8**20
     with pytest.raises(InputError, match="horizon must be given"):
         ActiveIRL(**learner).fit(Ring(), lambda place: 1)
+
+
+def test_what_an_environment_says_of_its_returns_is_not_said_of_discounted_ones() -> None:
+    """+1 and then -1 makes returns of 0, and less than 0 if later ones count more: nothing of 0.1 bounds them."""
+    env = gymnasium.make("FrozenLake-v1")
+    assert reward_range(env) == reward_range(env, 0.9) == (1.0, 1.0), "it pays once"
+    said = Ring()
+    said.rmax, said.max_return = 1.0, 0.1
+    assert reward_range(said) == (1.0, 0.1)
+    assert reward_range(said, 0.9) == (1.0, None)
+    found = ActiveIRL(discount=0.9, max_samples=400, certify=None).fit(env, "optimal")
+    assert found.turn.settings.max_return == 1.0
 
 
 def test_the_command_line_has_a_discount(tmp_path: Path) -> None:

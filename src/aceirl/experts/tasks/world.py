@@ -100,9 +100,8 @@ class GymWorld(World):
         """The environment with what it says it pays."""
         from aceirl.envs.pay import reward_range
 
-        rmax, max_return = (None, None) if env is None or is_vector(env) else reward_range(env)
-        # What whole episodes pay does not bound what is left of it by a discount: later rewards may take back earlier.
-        return cls(environment, rmax or 1.0, max_return if discount == 1 else None, discount=discount, env=env)
+        rmax, max_return = (None, None) if env is None or is_vector(env) else reward_range(env, discount)
+        return cls(environment, rmax or 1.0, max_return, discount=discount, env=env)
 
     @property
     def _one(self) -> gymnasium.Env[Any, Any] | None:
