@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import oracles
 import pytest
 from gymnasium import spaces
 from scipy import sparse
@@ -29,7 +30,7 @@ from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bounds import error_bound
 from aceirl.models.tabular.confidence import kl
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
-from aceirl.models.tabular.discounted import Discounted, as_episodes
+from aceirl.models.tabular.discounted import Discounted
 from aceirl.models.tabular.dynamic_programming import evaluate, follow, occupancy, optimal_values, worst_values
 from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions
 from aceirl.models.tabular.metrics import Truth
@@ -43,11 +44,6 @@ SHAPE = (5, 4, 3)
 DISCOUNT = 0.7
 
 
-def ending(mdp: MDP) -> MDP:
-    """The oracle: no discount, but a step goes on with that probability only, else to one more state, for good."""
-    return as_episodes(mdp.transitions, mdp.initial, mdp.discount, mdp.horizon)
-
-
 def padded(table: FloatArray, fill: float = 0.0) -> FloatArray:
     """`[H, S + 1, A]`: the same with the state of the oracle in which it is over."""
     return np.concatenate((table, np.full((len(table), 1, table.shape[2]), fill)), axis=1)
@@ -57,7 +53,7 @@ def padded(table: FloatArray, fill: float = 0.0) -> FloatArray:
 def test_values_are_those_of_episodes_that_may_end_at_every_step(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mdp = replace(random_mdp(rng, SHAPE), discount=DISCOUNT)
-    oracle, reward, policy = ending(mdp), rng.normal(size=SHAPE), rng.dirichlet(np.ones(3), SHAPE[:2])
+    oracle, reward, policy = oracles.ending(mdp), rng.normal(size=SHAPE), rng.dirichlet(np.ones(3), SHAPE[:2])
     anything = padded(policy, 1 / 3)
     allowed = rng.random(SHAPE) < 0.6
     allowed[:, :, 0] = True
@@ -106,7 +102,7 @@ def test_the_planner_finds_what_a_constraint_allows() -> None:
     cost, reward = rng.random(SHAPE), rng.random(SHAPE)
     floor = 0.9 * float(mdp.initial @ optimal_values(mdp, reward)[1][0])
     ours = solve_constrained(mdp, cost, reward, floor)
-    theirs = solve_constrained(ending(mdp), padded(cost), padded(reward), floor)
+    theirs = solve_constrained(oracles.ending(mdp), padded(cost), padded(reward), floor)
     assert ours.bound == pytest.approx(theirs.bound, rel=1e-6)
     assert ours.bound < float(mdp.initial @ optimal_values(mdp, cost)[1][0]) - 1e-3
 
@@ -171,7 +167,7 @@ def test_boltzmann_experts_look_ahead_by_the_discount() -> None:
     design, theta = StateReward().design_matrix(mdp, np.zeros(0, dtype=np.int64)), rng.normal(size=(1, 4))
     model = Boltzmann(mdp, design, 2.0, Choices.of_answers(np.ones(SHAPE, dtype=np.int64)))
     policy, q = model.experts(theta)
-    expected = optimal_values(ending(mdp), padded(np.broadcast_to(theta[0][None, :, None], SHAPE)))[0][:, :-1]
+    expected = optimal_values(oracles.ending(mdp), padded(np.broadcast_to(theta[0][None, :, None], SHAPE)))[0][:, :-1]
     np.testing.assert_allclose(q[0], expected, atol=1e-12)
     weights = np.exp(2.0 * expected)
     np.testing.assert_allclose(policy[0], weights / weights.sum(axis=2, keepdims=True), atol=1e-12)
