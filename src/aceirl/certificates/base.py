@@ -25,6 +25,7 @@ STATIONARY_EXPERT = "the expert does not look at the step"
 BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
 BY_STATE = "a step pays by its state, whatever is done there"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
+DISCOUNTED = "a reward is worth {discount:g} as much a step later"
 FRESH = (
     "every episode is a fresh start of the same environment and of the same expert, and those of a batch are "
     "independent"
@@ -162,7 +163,7 @@ def radii_certificate(
     share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
     # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
     further = max(0.0, (value / target.epsilon) ** 2 - 1)
-    trivial = value >= estimate.mdp.horizon * target.rmax
+    trivial = value >= target.steps(estimate.mdp.horizon) * target.rmax
     return Certificate(
         kind=kind,
         value=value,
@@ -174,7 +175,7 @@ def radii_certificate(
         entry=largest_entry(share) if share.any() else None,
         weight=float(share.max()),
         more_samples=None if trivial else int(estimate.counts.samples * further),
-        possible=estimate.mdp.horizon * target.rmax,
+        possible=target.steps(estimate.mdp.horizon) * target.rmax,
         guaranteed=radii.guaranteed,
         refuted=refutation(estimate) if expert and estimate.counts.contradicted.any() else None,
     )
@@ -201,12 +202,17 @@ def same_to_expert(estimate: Estimate) -> BoolArray:
 def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -> tuple[str, ...]:
     """All that is assumed; nothing about the `expert` where its answers do not matter."""
     dynamics = (STATIONARY,) if estimate.mdp.stationary else ()
-    granted = (BOUNDED.format(rmax=rmax), MARKOV, *dynamics)
+    granted = (BOUNDED.format(rmax=rmax), *discounted(estimate.discount), MARKOV, *dynamics)
     if not expert:
         return granted
     floor = estimate.kind.least_probability
     answers = UNSETTLED if floor is None else STOCHASTIC.format(floor=floor)
     return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *of_expert(estimate.kind))
+
+
+def discounted(discount: float) -> tuple[str, ...]:
+    """That returns are discounted, where they are."""
+    return (DISCOUNTED.format(discount=discount),) if discount < 1 else ()
 
 
 def of_expert(kind: ExpertKind) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from aceirl.certificates.base import (
     FRESH,
     Certificate,
     CertificateKind,
+    discounted,
     largest_entry,
     of_expert,
     refutation,
@@ -165,6 +166,7 @@ def episodes_certificate(
         bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))
     if target.by_state:
         bounded.append(BY_STATE)
+    bounded += discounted(target.discount)
     return Certificate(
         kind=kind,
         value=value,

@@ -74,10 +74,10 @@ def _costs(belief: Belief, q: FloatArray, ceiling: FloatArray) -> tuple[FloatArr
     # from it there.
     preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
     _follow_truth(
-        *estimate.mdp.transitions.rows,
+        *estimate.mdp.backup.rows,
         radii.expert[:, :, None] + preferred,
-        np.ascontiguousarray(radii.tv_radius),
-        np.ascontiguousarray(radii.unseen_mass),
+        np.ascontiguousarray(estimate.mdp.discount * radii.tv_radius),
+        np.ascontiguousarray(estimate.mdp.discount * radii.unseen_mass),
         lost,
         np.append(radii.ceiling, 0.0),
         np.append(ceiling, 0.0),
@@ -104,7 +104,7 @@ def _follow_truth(
     cost: FloatArray,
     worst: FloatArray,
 ) -> None:
-    """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the error and what the true row may add to `P̂`.
+    """`worst[h] = max_a cost[h] + γ·P̂·worst[h+1]` where `cost` is the error and what the true row may add to `P̂`.
 
     The true row may move `tv_radius` of its mass among the successors seen, and take `unseen_mass` of it anywhere: to
     the worst state, or, unless all states were met, to one of which nothing is known. It adds to what a policy loses,

@@ -14,7 +14,7 @@ from aceirl.errors import InputError
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
 from aceirl.models.tabular.counts import Estimate, ExpertKind
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, steps_left
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
@@ -117,7 +117,8 @@ class Target:
     """What is asked: accuracy `epsilon`, in units of reward summed over an episode, with confidence `1 - delta`.
 
     The rewards of two steps differ by at most `rmax` and the returns of two episodes, where that is known, by at most
-    `max_return`. With `by_state` a step is known to pay by its state alone, whatever is done there.
+    `max_return`. With `by_state` a step is known to pay by its state alone, whatever is done there. Returns are
+    discounted: a certificate in units of them is about fewer steps, the effective horizon.
     """
 
     epsilon: float
@@ -125,10 +126,15 @@ class Target:
     rmax: float
     max_return: float | None = None
     by_state: bool = False
+    discount: float = 1.0
 
     def possible(self, horizon: int) -> float:
         """The most by which the returns of two episodes can differ."""
-        return min(horizon * self.rmax, np.inf if self.max_return is None else self.max_return)
+        return min(self.steps(horizon) * self.rmax, np.inf if self.max_return is None else self.max_return)
+
+    def steps(self, horizon: int) -> float:
+        """The steps of an episode, discounted: `1 + γ + … + γ^(H-1)`."""
+        return float(steps_left(horizon, self.discount)[0])
 
     def share(self, horizon: int) -> float:
         """The accuracy as a share of what two episodes can differ by."""
@@ -139,7 +145,7 @@ class Target:
 
         Where steps pay by their state, they are still paid alike at that step.
         """
-        return _losses(horizon, self.rmax, self.possible(horizon), self.by_state)
+        return _losses(horizon, self.rmax, self.possible(horizon), self.by_state, self.discount)
 
     def reached(self, value: float) -> bool:
         """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""
@@ -147,8 +153,9 @@ class Target:
 
 
 @lru_cache
-def _losses(horizon: int, rmax: float, possible: float, by_state: bool) -> FloatArray:
-    steps = np.maximum(horizon - np.arange(horizon + 1) - by_state, 0)
+def _losses(horizon: int, rmax: float, possible: float, by_state: bool, discount: float) -> FloatArray:
+    worth = discount ** np.arange(horizon)
+    steps = np.append(worth * steps_left(horizon, discount), np.zeros(1 + by_state))[by_state:]
     losses = np.minimum(steps * (rmax / possible), 1.0)
     losses.flags.writeable = False
     return np.asarray(losses)
@@ -203,7 +210,7 @@ class Inference:
         _check_recovered(recovered, estimate.mdp.shape, algorithm)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
-        last = 0.1 * estimate.mdp.horizon * model.rmax if before is None else before.accuracy
+        last = 0.1 * float(estimate.mdp.steps_left[0]) * model.rmax if before is None else before.accuracy
         policies = plausible_policies(estimate, recovered.reward, recovered.unknown_step_reward, last)
         accuracy = model.bound.value
         if policies is not None:

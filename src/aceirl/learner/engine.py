@@ -339,6 +339,7 @@ class Engine:
             terminal=access.terminal,
             possible_states=access.possible_states,
             preferences=preferences,
+            discount=settings.discount,
         )
         return TabularModel(estimate, settings.confidence, settings.rmax, settings.delta, access)
 

@@ -108,6 +108,9 @@ class Settings(BaseModel):
         description="how far the returns of two episodes can lie apart, if that is less; by default what is known of "
         "the environment",
     )
+    discount: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0, description="what a reward one step later is worth to the expert, beside the same one now"
+    )
     max_samples: Annotated[int, Field(ge=1)] = Field(
         100_000, description="the budget of environment steps; the last batch is finished"
     )
@@ -179,11 +182,11 @@ class Settings(BaseModel):
     def target(self, horizon: int) -> Target:
         """What is asked of a certificate: `epsilon`, or a tenth of what it is about.
 
-        That is what the returns of two episodes can differ by or, of kinds about every step, `H·rmax`.
+        That is what the returns of two episodes can differ by or, of kinds about every step, `H·rmax`, discounted.
         """
-        target = Target(1.0, self.delta, self.rmax, self.max_return)
+        target = Target(1.0, self.delta, self.rmax, self.max_return, discount=self.discount)
         by_steps = self.certify is not None and not getattr(self.certify, "in_returns", True)
-        most = horizon * self.rmax if by_steps else target.possible(horizon)
+        most = target.steps(horizon) * self.rmax if by_steps else target.possible(horizon)
         return replace(target, epsilon=self.epsilon or 0.1 * most)
 
 

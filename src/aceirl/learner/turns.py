@@ -220,7 +220,7 @@ class Turn:
         compared = {one.pair for one in estimate.preferences}
         pairs = itertools.combinations(range(len(walks)), 2)
         asked = [(i, j) for i, j in pairs if frozenset((walks[i], walks[j])) in compared] if compared else []
-        earned = returns(design, estimate.terminal_states, walks)
+        earned = returns(design, estimate.terminal_states, walks, estimate.mdp.discount)
         return informative_pair(earned, plausible, times / max(1, len(thetas)), asked)
 
     @cached_property

@@ -103,7 +103,9 @@ class ActiveIRL:
         path = None if out is None else Path(out)
         run = None if path is None or not (path / CONFIGURATION).exists() else Run.open(path)
         said = self.settings.model_fields_set
-        seed = self.settings.seed if run is None or "seed" in said else run.settings.seed
+        before_it = self.settings if run is None else run.settings
+        seed = (self.settings if "seed" in said else before_it).seed
+        discount = self.settings.discount if "discount" in said else None if run is None else run.settings.discount
         task = open_task(
             environment,
             expert,
@@ -112,6 +114,7 @@ class ActiveIRL:
             stochastic_expert=stochastic_expert,
             otherwise=None if demonstrations is None else RecordedExpert(),
             seed=seed,
+            discount=discount,
         )
         asked, measure, first = self.settings, regret or task.regret, None
         if demonstrations is not None:
@@ -166,15 +169,17 @@ class ActiveIRL:
         """
         check_arguments(self.infer, unknown)
         recording = read_recording(data)
-        task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=self.settings.seed)
+        said, seed = self.settings.model_fields_set, self.settings.seed
+        discount = self.settings.discount if "discount" in said else None
+        task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=seed, discount=discount)
         shown = numbered(recording, task)
         task = with_expert(task, shown, stochastic=stochastic_expert, stationary=stationary_expert)
         settings = settings_for(task, after_recording(self.settings, shown))
-        if "certify" not in self.settings.model_fields_set:  # nothing was wagered, so there is nothing to promise
+        if "certify" not in said:  # nothing was wagered, so there is nothing to promise
             settings = settings.model_copy(update={"certify": None})
         turn = recorded_turn(task, shown, settings)
         found = turn.explanation
-        if found is not None and not found.explains and not {"irl", "reward"} & self.settings.model_fields_set:
+        if found is not None and not found.explains and not {"irl", "reward"} & said:
             turn = recorded_turn(task, shown, judged_by_visits(settings))
         record = replace(turn.record, stopped=RECORDED)
         result = Result([record], turn, task, demonstrations=shown)

@@ -55,6 +55,7 @@ FIXED = {
     "confidence": "the radii are chosen before anything is seen",
     "rmax": "its evidence is in that unit",
     "max_return": "its evidence is in that unit",
+    "discount": "its evidence is about returns that are discounted by it",
     "episodes_per_iteration": "its records count episodes by it",
     "seed": "its randomness comes from it",
 }
@@ -311,6 +312,7 @@ def settings_for(task: Task, settings: Settings) -> Settings:
         "rmax": task.world.rmax,
         "max_return": task.world.max_return,
         "stationary_dynamics": task.world.stationary_dynamics,
+        "discount": task.world.discount,
         "episodes_per_iteration": getattr(task.environment, "num_envs", 1),
     }
     said = settings.model_fields_set

@@ -255,6 +255,7 @@ class Result(Learned):
         target: KnownProcess | Problem | MDP | str | Any,
         *,
         start: str | None = None,
+        discount: float | None = None,
         names: Sequence[str] = (),
         **unknown: Any,
     ) -> Transfer:
@@ -262,9 +263,10 @@ class Result(Learned):
 
         `target` is a process, a problem, a Gymnasium environment that has an exact model (without a limit of its own,
         its episodes are as long as the run's), the name of an environment (with the run's seed), or a model file. They
-        start there as they do, with `start` in the state of that name, or with "uniform" anywhere. `names` are those of
-        the run's own states, where its environment neither has names for them nor numbers them as it meets them;
-        without names, states of the same number are the same.
+        start there as they do, with `start` in the state of that name, or with "uniform" anywhere. Returns are
+        discounted there as the run's are, or by another `discount`. `names` are those of the run's own states, where
+        its environment neither has names for them nor numbers them as it meets them; without names, states of the same
+        number are the same.
         """
         check_arguments(self.transfer, unknown)
         if isinstance(target, str):
@@ -278,7 +280,8 @@ class Result(Learned):
             target = process_of_env(target, (spec and spec.max_episode_steps) or self.policy.shape[0])
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
-        return transfer(self.turn, target.starting(start), names or own)
+        factor = self.turn.settings.discount if discount is None else discount
+        return transfer(self.turn, target.starting(start).discounted(factor), names or own)
 
     def export(self, table: Path, demonstrations: Path | None = None) -> None:
         """Write the reward as a table (CSV) and the expert's answers as demonstrations (lines of JSON)."""

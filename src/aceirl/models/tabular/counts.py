@@ -650,7 +650,8 @@ class Estimate:
     `kind` is what is assumed of the expert, `delta` how often what is settled of a stochastic one may be wrong. The
     start `initial [S]` is given where the learner is told it. `terminal` are the states in which episodes that are over
     stay; that needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
-    `preferences` say which of two episodes the expert likes better: they tell of its reward, and of nothing else.
+    `preferences` say which of two episodes the expert likes better: they tell of its reward, and of nothing else. Its
+    returns are taken to be discounted, by `discount` a step.
     """
 
     counts: Counts
@@ -660,6 +661,7 @@ class Estimate:
     terminal: frozenset[int]
     possible_states: float
     preferences: tuple[Preference, ...] = ()
+    discount: float = 1.0
 
     @classmethod
     def of(
@@ -672,11 +674,12 @@ class Estimate:
         terminal: Collection[int] = (),
         possible_states: float | None = None,
         preferences: tuple[Preference, ...] = (),
+        discount: float = 1.0,
         before: Estimate | None = None,
     ) -> Estimate:
         """From counts and assumptions; by default there are no states but those of the counts."""
         possible = counts.shape[1] if possible_states is None else possible_states
-        return cls(counts, kind, delta, initial, frozenset(terminal), possible, preferences, before)
+        return cls(counts, kind, delta, initial, frozenset(terminal), possible, preferences, discount, before)
 
     @property
     def start_known(self) -> bool:
@@ -718,8 +721,8 @@ class Estimate:
         probabilities.flags.writeable = False
         horizon, estimated = counts.shape[0], transitions.with_probabilities(probabilities, trusted=True)
         if self.initial is not None:
-            return MDP(horizon, estimated, self.initial)
-        return MDP.trusted(horizon, estimated, counts.starts / max(1, counts.episodes))
+            return MDP(horizon, estimated, self.initial, self.discount)
+        return MDP.trusted(horizon, estimated, counts.starts / max(1, counts.episodes), self.discount)
 
     @cached_property
     def step_visits(self) -> IntArray:

@@ -73,6 +73,7 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
             terminal=known,
             possible_states=possible,
             preferences=before.preferences if preferences is None else preferences,
+            discount=before.discount,
             before=before,
         )
         return replace(self, estimate=estimate)

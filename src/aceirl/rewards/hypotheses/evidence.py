@@ -128,7 +128,12 @@ class Rewards:
 
 
 def judged(
-    rewards: Rewards, dynamics: DrawnDynamics, answers: GivenAnswers, terminal: IntArray, draws: int | None = None
+    rewards: Rewards,
+    dynamics: DrawnDynamics,
+    answers: GivenAnswers,
+    terminal: IntArray,
+    draws: int | None = None,
+    discount: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
@@ -148,6 +153,7 @@ def judged(
         dynamics.successors,
         dynamics.probabilities[:draws],
         dynamics.stride,
+        discount,
         (rewards.early, rewards.late, rewards.change, rewards.action, rewards.step_cost, rewards.decay),
         (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried),
         ends,
@@ -163,7 +169,9 @@ def judged(
     return mean, (np.exp(logs - mean[:, None]) * unexplained).mean(axis=1)
 
 
-def preferred(rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray) -> tuple[FloatArray, FloatArray]:
+def preferred(
+    rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray, discount: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of preferences between episodes, which need no dynamics.
 
     The better episode is preferred. Of two that are worth about the same, by `EQUAL` of the larger, that is as likely
@@ -171,7 +179,7 @@ def preferred(rewards: Rewards, preferences: Sequence[Preference], terminal: Int
     """
     right = np.zeros((len(rewards.early), len(preferences)))
     for i, one in enumerate(preferences):
-        first, second = (_returns(rewards, walk, terminal) for walk in (one.preferred, one.other))
+        first, second = (_returns(rewards, walk, terminal, discount) for walk in (one.preferred, one.other))
         gap, size = first - second, np.maximum(np.abs(first), np.abs(second))
         close = np.abs(gap) <= EQUAL * size + 1e-12
         better = np.where(np.abs(gap) <= 1e-9, 0.5, gap > 0)
@@ -185,14 +193,16 @@ EQUAL = 0.1
 """Episodes whose returns differ by at most this share of the larger may be called equal."""
 
 
-def _returns(rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray) -> FloatArray:
+def _returns(
+    rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray, discount: float
+) -> FloatArray:
     """`[n]`: what an episode is worth under each reward."""
     step, state, action, after = np.array(walk, dtype=np.int64).T
     early = step[None] < rewards.change[:, None]
     worth = rewards.decay[:, None] ** step[None]
     here, there = (np.where(early, rewards.early[:, at], rewards.late[:, at]) * worth for at in (state, after))
     paid = here + there * np.isin(after, terminal) + rewards.action[:, action] - rewards.step_cost[:, None]
-    return np.asarray(paid.sum(axis=1))
+    return np.asarray((paid * discount ** step[None]).sum(axis=1))
 
 
 @compiled
@@ -201,6 +211,7 @@ def _judge(
     successors: IntArray,
     draws: FloatArray,
     stride: int,
+    discount: float,
     rewards: tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray],
     answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray],
     ends: BoolArray,
@@ -269,6 +280,8 @@ def _judge(
                 for k in range(first[h], first[h + 1]):
                     taken[block[states[k]], actions[k]] += times[k]
                 v, v_next = v_next, v
+                for s in acting:
+                    v_next[s] *= discount
         for e in range(errors.size):
             logs[i, e], unexplained[i, e] = 0.0, 0.0
             for b in range(n_blocks):

@@ -118,7 +118,7 @@ class Search:
 
     def __init__(self, estimate: Estimate, rng: np.random.Generator) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
-        self.counts, self.preferences = estimate.counts, estimate.preferences
+        self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng)
         self.places = _candidates(estimate)
@@ -156,9 +156,9 @@ class Search:
     ) -> Judged:
         rewards = _rewards(hypotheses, self.shape)
         told = self.answers if answers is None else answers
-        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws)
+        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws, self.discount)
         if self.preferences:
-            of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal)
+            of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
         sizes = len(self.places), self.shape[2]
         prior = np.array([one.log_prior(*sizes) for one in hypotheses])
