@@ -20,9 +20,14 @@ import _frame as frame
 
 from aceirl.runs.files import replace
 from studies.observed import HIDDEN, hidden_run
+from studies.restarts import RESTARTS
 from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies
 
-ALL_RUNS: dict[str, Callable[[int], Outcome]] = {**RUNS, **{name: partial(hidden_run, name) for name in HIDDEN}}
+ALL_RUNS: dict[str, Callable[[int], Outcome]] = {
+    **RUNS,
+    **{name: partial(hidden_run, name) for name in HIDDEN},
+    **RESTARTS,
+}
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> int:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aceirl.certificates.budget import ROWS
 from aceirl.certificates.e_process import BatchOutcome, Wager
 from aceirl.irl.belief import Belief, Memory, Plan, Target
 from aceirl.models.tabular.bounds import ErrorBound
@@ -108,6 +109,8 @@ class CertificateKind:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    event: ClassVar[str] = ROWS
+    """The event that its promise rests on, which has a share of `delta`: see `budget.py`."""
     in_returns: ClassVar[bool] = False
     """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
@@ -130,10 +133,6 @@ class CertificateKind:
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """What a batch made of its wager."""
-        return memory
-
-    def retarget(self, memory: Memory, share: float) -> Memory:
-        """What is left of the evidence if another accuracy is asked for, a `share` of what episodes can differ by."""
         return memory
 
     def value(self, belief: Belief) -> float:

@@ -200,9 +200,10 @@ class History:
     An answer that was taken back or put right was wrong when it was given. So an episode knows a state from the time on
     at which its standing answer came to stand *for good*: what was won with the help of another one does not count.
 
-    `turn` counts what the person did, `said` what of it can be taken back, and `reopened` is what was taken back just
-    now. `first_said` has by state the event that speaks of it first, or that put it right, and `given` by state and
-    action the last event that says so.
+    `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
+    `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` what of it can be
+    taken back, and `reopened` is what was taken back just now. `first_said` has by state the event that speaks of it
+    first, or that put it right, and `given` by state and action the last event that says so.
     """
 
     def __init__(self) -> None:
@@ -214,7 +215,7 @@ class History:
         self.mode: Mode = "ask"
         self.finished = False
         self.adjusted: tuple[Accuracy, int] | None = None
-        self.times_anew = self.evidence_since = self.alone_steps = 0
+        self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
         self.rules: list[Rule] = []
         self.compared: list[Event] = []
         self.trajectories: list[LoggedTrajectory] = []
@@ -232,15 +233,23 @@ class History:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
-        """The history that a log tells; what was undone is left out, and the episodes stay."""
-        history, events = cls(), list(events)
-        for number, event in enumerate(effective(events), start=1):
-            try:
-                history.apply(event)
-            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                raise _misfit(number) from error
+        """The history that a log tells; what was undone is left out, and the episodes stay.
+
+        Who starts again forgets all but what was spent of the error rate: the folder promises once.
+        """
+        events, first, spent = list(events), 0, 0
+        begins = [number for number, event in enumerate(events) if event.get("event") == "start again"]
+        for last in (*begins, len(events)):
+            history = cls()
+            history.restarts = history.spent = spent
+            for number, event in enumerate(effective(events[first:last]), start=first + 1):
+                try:
+                    history.apply(event)
+                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                    raise _misfit(number) from error
+            first, spent = last + 1, history.spent + 1
         history.turn = sum(event["event"] in USER_ACTIONS for event in events)
-        history.times_begun = sum(event["event"] == "start again" for event in events)
+        history.times_begun = len(begins)
         return history
 
     @property
@@ -337,7 +346,8 @@ class History:
         """Take in one event that counts; whether it changed an answer that stood before."""
         kind, changed = event["event"], False
         self.said += kind in SAID
-        self.last_event = event
+        if kind != "spent":
+            self.last_event = event
         if kind in USER_ACTIONS:
             self.turn += 1
             self.reopened = None
@@ -377,11 +387,15 @@ class History:
             case "undo":
                 took = event["took"]
                 self.reopened = None if took["event"] == "correct" else took
+                # What was taken back may have made the evidence start anew.
+                self.spent += took["event"] == "correct" or (took["event"] == "answer" and "guess" not in took)
                 if event["walked"]:
                     self._gather_anew()
                     for state, _ in _spoken_about(took):
                         self.votes.get(state, Votes()).since = (len(self.trajectories) - 1, 0)
-            case "undone" | "start again":
+            case "spent":
+                self.spent = max(self.spent, *_numbers(event["restarts"]))
+            case "undone":
                 pass
             case _:
                 raise ValueError(kind)
@@ -466,7 +480,8 @@ class History:
 
     def _gather_anew(self) -> None:
         """From now on other answers are known, or something else is aimed at: no wager so far was about that."""
-        self.times_anew += 1
+        self.spent += 1
+        self.restarts = self.spent
         self.evidence_since = len(self.trajectories)
 
     def _walk_on(self, event: Event) -> None:
@@ -554,7 +569,7 @@ class History:
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The events since the person last started again, with what was undone left blank.
+    """The events of a log in which nobody starts again, with what was undone left blank.
 
     What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back. An
     undoing has what it `took` back, as what is said of those states stands only since then, and whether episodes began
@@ -572,8 +587,6 @@ def effective(events: Iterable[Event]) -> list[Event]:
             walked = any("stakes" in one for one in kept[said[-1] :])
             kept[-1] = event | {"took": kept[said[-1]], "walked": walked}
             kept[said.pop()] = {"event": "undone"}
-        elif event.get("event") == "start again":
-            kept, said = [], []
     rules = {event["turn"] for event in kept if event.get("event") == "answer" and "scope" in event}
     lost = {"event": "undone"}
     return [lost if event.get("event") == "applied" and event.get("rule") not in rules else event for event in kept]

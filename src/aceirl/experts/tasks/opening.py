@@ -138,7 +138,7 @@ def _world(given: Any, horizon: int | None, discretise: Callable[[Any], Any] | N
     played: NumberedEnvironment = Simulator(given) if isinstance(given, MDP) else given
     if not callable(getattr(played, "reset", None)) or not hasattr(played, "n_states"):
         raise InputError(f"environment must be {KINDS}; got {given!r}")
-    return World(played)
+    return World(played, stationary_dynamics=getattr(played, "stationary_dynamics", True))
 
 
 def _source_task(source: Source, world: World) -> Task:

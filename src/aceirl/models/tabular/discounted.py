@@ -26,7 +26,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, check_horizon, frozen
 
 TOLERANCE = 1e-12
 """The fixed point is found when one more backup changes no value by more than this share of the largest."""
@@ -189,8 +189,7 @@ class Discounted:
 
         `reward` is `[S, A]` or `[H, S, A]`; nothing is paid after the last step.
         """
-        if horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+        check_horizon(horizon)
         paid = np.asarray(reward, dtype=np.float64)
         if paid.shape not in (self.shape, (horizon, *self.shape)):
             raise InputError(
