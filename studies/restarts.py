@@ -1,6 +1,6 @@
 """Every way to make the evidence for a promise start anew, tried after each surprise: does the error rate add up?
 
-The process is made for it: an episode is one step from a start, and to start in one of a hundred rare places is a
+The process is made for it: an episode is one step from a start, and to start in one of fifty rare places is a
 little more likely than the share that is certified. Whoever meets none of them for a while would promise too much, and
 whoever begins anew after each surprise tries again and again. Stakes are as bold as any can be. The promise is looked
 at after every episode; it is broken if at any of them more is lost on average than is promised.
@@ -37,9 +37,9 @@ from aceirl.web.driver import Interview
 from aceirl.web.history import Accuracy
 from studies.soundness import DELTAS, Outcome, Promise, certified_value, looked
 
-SHARE, CHANCE, RARE = 0.1, 0.14, 100
+SHARE, CHANCE, RARE = 0.1, 0.14, 50
 STAKE = 0.98
-EPISODES = 120
+EPISODES = 40
 
 
 class Starts:
@@ -76,28 +76,28 @@ class Rooms(gymnasium.Env[Any, Any]):
         return 0, 0.0, False, False, {}
 
 
-def lost(known: IntArray, names: tuple[str, ...] = ()) -> float:
-    """What is lost on average by who does anything at the starts without an action in `known [H, S]`."""
-    starts = [state for state, action in enumerate(known[0].tolist()) if action >= 0]
-    numbers = {int(names[state]) for state in starts} if names else set(starts)
-    return (1 - CHANCE) * (0 not in numbers) + CHANCE * (RARE - len(numbers - {0})) / RARE
-
-
 def look(outcome: Outcome, belief: Belief, names: tuple[str, ...] = ()) -> int:
-    """Look at the promise of a moment; how many starts are known."""
+    """Look at the promise of a moment: what is lost on average at the starts that are not known; how many are.
+
+    Nothing is presumed of the experts here. `names` are the states, where they are numbered as they are met.
+    """
     known = belief.known_actions
     assert known is not None
+    starts = np.flatnonzero(known[0] >= 0).tolist()
+    numbers = {int(names[state]) for state in starts if names[state] != "nowhere"} if names else set(starts)
+    lost = (1 - CHANCE) * (0 not in numbers) + CHANCE * (RARE - len(numbers - {0})) / RARE
     for promise in outcome:
-        looked(outcome, promise, lost(known, names), certified_value(belief, "policy", promise.delta), 1.0)
-    return int((known[0] >= 0).sum())
+        looked(outcome, promise, lost, certified_value(belief, "policy", promise.delta), 1.0)
+    return len(starts)
 
 
 def bold(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """The same with the boldest stakes there are, and people who are asked in every episode."""
+    """The same with the boldest stakes there are, people who are asked in every episode, and no reward inferred."""
 
     def run(*arguments: Any) -> Outcome:
         asked = patch("aceirl.web.dialogue.next_mode", lambda *_, **__: "asked")
-        with asked, patch.object(PolicyCertificate, "watch", _wager):
+        plain = patch("aceirl.web.driver.Settings", partial(Settings, irl=None))
+        with asked, plain, patch.object(PolicyCertificate, "watch", _wager):
             return function(*arguments)
 
     return run
@@ -123,7 +123,7 @@ OTHERWISE: dict[str, Callable[[int], dict[str, Any]]] = {
 def resumed_run(way: str, seed: int) -> Outcome:
     """A run of which something else is asked after each surprise, and then the same as before."""
     outcome: Outcome = {Promise("policy, E[Z]", f"restarts: {way}", delta): None for delta in DELTAS}
-    expert = FunctionExpert(lambda step, state: state % 2, ask_again=0.0)
+    expert = FunctionExpert(lambda step, state: 1, ask_again=1.0)
     settings, met = Settings(**{**WANTED.model_dump(), "seed": seed}), 0
     engine = Engine(Starts(), answers_of(expert, settings), settings)
     for _ in range(EPISODES):
@@ -139,13 +139,13 @@ def resumed_run(way: str, seed: int) -> Outcome:
 
 def _next_turn(engine: Engine) -> Turn:
     while isinstance(step := engine.ask(), Question):
-        engine.tell(int(step.state) % 2)
+        engine.tell(1)
     return step
 
 
 # Interviews.
 
-PERSON_EPISODES, OPENINGS, OPENED_EPISODES = 60, 3, 30
+PERSON_EPISODES, OPENINGS, OPENED_EPISODES = 30, 2, 20
 
 
 @bold
@@ -222,3 +222,15 @@ RESTARTS: dict[str, Callable[[int], Outcome]] = {
     **{f"restarts: {way}": partial(resumed_run, way) for way in OTHERWISE},
     **{f"restarts: {way}": partial(interviewed_run, way) for way in INTERVENTIONS},
 }
+
+WORDS = {
+    "restarts: resume": "`resume` with a far smaller `ε`, then as before",
+    "restarts: space": "`resume` with a reward of states, then as before",
+    "restarts: none": "nothing",
+    "restarts: edit": "an answer is put right",
+    "restarts: undo": "the answer is taken back after an episode, and given again",
+    "restarts: adjust": "another `ε` is asked of the interview",
+    "restarts: start again": "the interview starts again",
+    "restarts: opening": "the interview is opened as a run that `resume`s with a far smaller `ε`, then goes on",
+}
+"""What is done after each surprise."""

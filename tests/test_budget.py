@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interviews import UP, all_closed, answer, begin, finish, wants_the_end_of, work_out
 from scipy.stats import binom
 
 import aceirl
@@ -24,7 +25,6 @@ from aceirl.models.tabular.confidence import FAMILIES
 from aceirl.web.driver import Interview
 from aceirl.web.history import History
 from studies.restarts import RESTARTS
-from tests.interviews import UP, all_closed, answer, begin, finish, wants_the_end_of, work_out
 
 # The budget as a value.
 

@@ -23,6 +23,9 @@ ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever 
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
+DECLARED = (
+    "the expert would do the same in all situations of which it said so at once; one in ten of them was asked about"
+)
 BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
 BY_STATE = "a step pays by its state, whatever is done there"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
@@ -207,8 +210,9 @@ def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -
 
 
 def of_expert(kind: ExpertKind) -> tuple[str, ...]:
-    """What is assumed of the expert's memory."""
-    return (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    """What is assumed of the expert's memory, and of what it declared."""
+    stationary = (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    return (*stationary, DECLARED) if kind.declares else stationary
 
 
 def largest_entry(share: FloatArray) -> tuple[int, ...]:

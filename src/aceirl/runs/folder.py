@@ -274,8 +274,8 @@ class Run:
         space, by_function = turn.space, not isinstance(turn.settings.reward, RewardSpace)
         described = space.as_features() if by_function and space is not None else None
         features = None if described is None else described.features
-        again = turn.belief.estimate.kind.ask_again
-        content = write_task(task, turn.names, ask_again=again, features=features, complete=complete)
+        kind = turn.belief.estimate.kind
+        content = write_task(task, turn.names, kind=kind, features=features, complete=complete)
         with disk(self.path, KEPT):
             replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
 

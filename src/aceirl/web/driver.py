@@ -222,8 +222,8 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        reopened = self.history.reopened is not None
-        if self.history.apply(self._keep(event | self._seconds())) or reopened:
+        reopened, declares = self.history.reopened is not None, "scope" in event and not self.history.rules
+        if self.history.apply(self._keep(event | self._seconds())) or reopened or declares:
             self._rebuild(self.learned)
             return False
         return True
@@ -425,7 +425,7 @@ class Interview:
         self.dialogue = Dialogue(history, self.view, self.source.seed, learned)
         begun = Budget.begun("policy")
         budget = replace(begun.started_anew("policy", history.restarts), restarts=history.spent)
-        answers = Answers(PERSON, wanted=self.dialogue.wanted)
+        answers = Answers(replace(PERSON, declares=bool(history.rules)), wanted=self.dialogue.wanted)
         self.engine = Engine(self.environment, answers, self.settings, budget=budget)
         self.engine.access.recall(tuple(history.names))
         if not history.fits(self.engine.access.shape):

@@ -155,13 +155,14 @@ class Votes:
     """What a person said about a state, in order; `since` is the episode and step from which the answer stands.
 
     `last_answer` is the number of the last answer. What was put right, or not known when it was asked again, is
-    `settled` and not asked about any more.
+    `settled` and not asked about any more. What was said of many states at once is `declared`.
     """
 
     votes: list[int] = field(default_factory=list)
     since: tuple[int, int] = (0, 0)
     last_answer: int = 0
     settled: bool = False
+    declared: bool = False
     skipped: int = 0
 
     @property
@@ -355,7 +356,7 @@ class History:
             case "answer":
                 changed = self._answer(event, *_numbers(event["state"], event["step"], event["action"]))
             case "applied":
-                self._fill(*_numbers(event["step"], event["state"], event["action"]))
+                self._fill(*_numbers(event["step"], event["state"], event["action"]), declared=True)
             case "skip":
                 self._skip(*_numbers(event["state"], event["step"]))
             case "correct":
@@ -410,7 +411,7 @@ class History:
         before = votes.standing
         if before is not None:
             self.last_repeat = self.answers + 1
-        if len(votes.votes) == 1:
+        if len(votes.votes) == 1 and not votes.declared:
             # Only the first repeat of a state is a trial: whether there is a third answer depends on the second.
             self.repeats += 1
             self.contradictions += action != before
@@ -424,14 +425,18 @@ class History:
             (number,) = _numbers(event["turn"])
             self.rules.append(Rule(number, Scope.read(event["scope"]), action))
             for other in _numbers(*event["also"]):
-                self._fill(step, other, action)
+                self._fill(step, other, action, declared=True)
         return changed
 
-    def _fill(self, step: int, state: int, action: int) -> None:
-        """An answer that comes with others, for a state that has none of its own; it is not asked about by itself."""
+    def _fill(self, step: int, state: int, action: int, *, declared: bool = False) -> None:
+        """An answer that comes with others, for a state that has none of its own.
+
+        If it was declared it may be asked about, else it was approved, and is not.
+        """
         votes = self.votes.setdefault(state, Votes())
         if votes.standing is None:
-            votes.votes, votes.last_answer, votes.settled = [action], self.answers, True
+            votes.votes, votes.last_answer = [action], self.answers
+            votes.declared, votes.settled = declared, not declared
             self._changed(state, None, step)
 
     def _review(self, event: Event) -> None:

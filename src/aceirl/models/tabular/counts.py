@@ -402,13 +402,15 @@ class ExpertKind:
 
     `least_probability` is, for a stochastic expert, a floor on the probability of every action it uses; without it no
     number of answers rules an action out. `ask_again` is how often a deterministic one is asked about a state for which
-    it has answered, to see whether it looks at more than the state.
+    it has answered, to see whether it looks at more than the state. One that `declares` has said of many states at once
+    what it would do there.
     """
 
     deterministic: bool = True
     stationary: bool = False
     least_probability: float | None = None
     ask_again: float = 0.0
+    declares: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.ask_again <= 1:
