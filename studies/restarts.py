@@ -9,8 +9,8 @@ at after every episode; it is broken if at any of them more is lost on average t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,16 +91,13 @@ def look(outcome: Outcome, belief: Belief, names: tuple[str, ...] = ()) -> int:
     return len(starts)
 
 
-def bold(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-    """The same with the boldest stakes there are, people who are asked in every episode, and no reward inferred."""
-
-    def run(*arguments: Any) -> Outcome:
-        asked = patch("aceirl.web.dialogue.next_mode", lambda *_, **__: "asked")
-        plain = patch("aceirl.web.driver.Settings", partial(Settings, irl=None))
-        with asked, plain, patch.object(PolicyCertificate, "watch", _wager):
-            return function(*arguments)
-
-    return run
+@contextmanager
+def bold() -> Iterator[None]:
+    """The boldest stakes there are, people who are asked in every episode, and no reward inferred."""
+    asked = patch("aceirl.web.dialogue.next_mode", lambda *_, **__: "asked")
+    plain = patch("aceirl.web.driver.Settings", partial(Settings, irl=None))
+    with asked, plain, patch.object(PolicyCertificate, "watch", _wager):
+        yield
 
 
 def _wager(kind: PolicyCertificate, belief: Belief, plan: Plan, reference: IntArray | None) -> Wager:
@@ -119,7 +116,7 @@ OTHERWISE: dict[str, Callable[[int], dict[str, Any]]] = {
 """What is asked for a moment after each surprise, by how many there were, before the run goes on as it was."""
 
 
-@bold
+@bold()
 def resumed_run(way: str, seed: int) -> Outcome:
     """A run of which something else is asked after each surprise, and then the same as before."""
     outcome: Outcome = {Promise("policy, E[Z]", f"restarts: {way}", delta): None for delta in DELTAS}
@@ -148,7 +145,7 @@ def _next_turn(engine: Engine) -> Turn:
 PERSON_EPISODES, OPENINGS, OPENED_EPISODES = 30, 2, 20
 
 
-@bold
+@bold()
 def interviewed_run(way: str, seed: int) -> Outcome:
     """An interview whose person does something after each surprise that makes the evidence start anew."""
     outcome: Outcome = {Promise("policy, E[Z]", f"restarts: {way}", delta): None for delta in DELTAS}
