@@ -205,8 +205,8 @@ def test_one_of_a_few_wishes() -> None:
         ),
         (
             wished("open", answers=100, unexplained=4),
-            "No simple wish explains the answers: the best one leaves about 4 of 100 unexplained, whatever the dynamics "
-            "may be.",
+            "No simple wish explains the answers: the best one leaves about 4 of 100 unexplained, whatever the "
+            "dynamics may be.",
         ),
         (
             wished("open", answers=100, unexplained=3),

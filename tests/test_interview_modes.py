@@ -25,6 +25,8 @@ from interviews import (
     work_out,
 )
 
+import aceirl
+from aceirl.certificates.base import DECLARED
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
@@ -121,11 +123,14 @@ def test_an_answer_can_hold_everywhere_like_this(tmp_path: Path) -> None:
     assert interview.history.known() == {0: UP} | dict.fromkeys(range(11, 21), UP)
     assert interview.history.answers == 2, "one answer, however much it says"
     interview.walk_on(10)
-    assert here(interview) not in range(11, 21), "nobody is asked about what was said"
+    assert here(interview) == 19, "one in ten is asked about"
+    answer(interview, UPWARD)
+    assert here(interview) not in range(11, 21), "and no other"
     again = assert_same_when_opened_again(interview)
     assert {row["how"] for row in answers(again)} == {"", "the same: corridor upper"}
 
-    again.undo(again.turn)
+    for _ in range(2):
+        again.undo(again.turn)
     assert again.history.known() == {0: UP}
     assert again.history.reopened
     assert here(again) == 11
@@ -159,6 +164,58 @@ def test_it_holds_for_situations_that_are_met_later_and_not_for_those_spoken_abo
     left = [event["event"] for event in effective(logged(tmp_path))]
     assert "applied" not in left, "what followed from it goes with it"
     assert set(again.history.known()) == set(known)
+
+
+def test_one_in_ten_of_the_declared_is_asked_and_a_promise_says_that_it_rests_on_the_others(tmp_path: Path) -> None:
+    interview = begin(tmp_path, BLACKJACK)
+    while interview.view.features(here(interview))["usable ace"] == "yes":
+        answer(interview, lambda state: 1)
+    assert DECLARED not in assumed(interview)
+    interview.answer(interview.turn, 0, {"usable ace": "same"})
+    repeats, checked = interview.history.repeats, []
+    for _ in range(40):
+        interview.walk_on(10)
+        if interview.phase == "done":
+            break
+        asked = interview.asked
+        if isinstance(asked, Question) and asked.again and interview.history.votes[asked.state].declared:
+            checked.append(asked.state)
+            interview.answer(interview.turn, 0)
+        elif isinstance(asked, Question):
+            interview.answer(interview.turn, int(interview.view.features(asked.state)["usable ace"] == "yes"))
+        else:
+            interview.review(interview.turn)
+    declared = [state for state, votes in interview.history.votes.items() if votes.declared]
+    assert len(declared) > 60
+    assert len(set(checked)) == len(checked), "each once"
+    assert 1 <= len(checked) <= 25, "a tenth of some hundred, with a probability of more than 1 - 1e-6"
+    assert interview.history.repeats - repeats <= 4, "how often people err is told by what they said one by one"
+    assert DECLARED in assumed(interview)
+    interview.finish(interview.turn)
+    work_out(interview)
+    shown = aceirl.load(interview.folder).certificate
+    assert shown is not None
+    assert DECLARED in shown.assumptions, "wherever the folder is opened"
+
+
+def test_a_declared_answer_that_is_contradicted_withholds_the_promise(tmp_path: Path) -> None:
+    interview = begin(tmp_path, BLACKJACK)
+    while interview.view.features(here(interview))["usable ace"] == "yes":
+        answer(interview, lambda state: 1)
+    interview.answer(interview.turn, 0, {"usable ace": "same"})
+    while not interview.history.contradictory():
+        interview.walk_on(10)
+        asked = interview.asked
+        assert isinstance(asked, Question)
+        interview.answer(interview.turn, 1)
+    (state,) = interview.history.contradictory()
+    assert interview.history.votes[state].declared
+    assert not interview.certified
+    assert interview.certified_share == 1
+
+
+def assumed(interview: Interview) -> tuple[str, ...]:
+    return interview.engine.last_turn.certificate("policy").assumptions
 
 
 # Episodes that are shown

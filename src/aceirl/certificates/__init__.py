@@ -1,6 +1,7 @@
 """What may be promised about what was recovered, how accurately, under which assumptions, and why; a kind per file."""
 
 from aceirl.certificates.base import Certificate, CertificateKind, amount
+from aceirl.certificates.budget import Budget, given_up
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
 from aceirl.certificates.e_process import BatchOutcome, Wager
@@ -19,12 +20,14 @@ KINDS: dict[str, type[CertificateKind]] = {
 __all__ = [
     "KINDS",
     "BatchOutcome",
+    "Budget",
     "Certificate",
     "CertificateKind",
     "Goal",
     "GoalCertificate",
     "Wager",
     "amount",
+    "given_up",
     "possible_losses",
     "transfer_certificate",
     "transfer_policy",

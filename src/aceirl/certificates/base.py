@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aceirl.certificates.budget import ROWS
 from aceirl.certificates.e_process import BatchOutcome, Wager
 from aceirl.irl.belief import Belief, Memory, Plan, Target
 from aceirl.models.tabular.bounds import ErrorBound
@@ -22,6 +23,9 @@ ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever 
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
+DECLARED = (
+    "the expert would do the same in all situations of which it said so at once; one in ten of them was asked about"
+)
 BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
 BY_STATE = "a step pays by its state, whatever is done there"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
@@ -109,6 +113,8 @@ class CertificateKind:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    event: ClassVar[str] = ROWS
+    """The event that its promise rests on, which has a share of `delta`: see `budget.py`."""
     in_returns: ClassVar[bool] = False
     """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
@@ -133,10 +139,6 @@ class CertificateKind:
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """What a batch made of its wager."""
-        return memory
-
-    def retarget(self, memory: Memory, share: float) -> Memory:
-        """What is left of the evidence if another accuracy is asked for, a `share` of what episodes can differ by."""
         return memory
 
     def value(self, belief: Belief) -> float:
@@ -216,8 +218,9 @@ def discounted(discount: float) -> tuple[str, ...]:
 
 
 def of_expert(kind: ExpertKind) -> tuple[str, ...]:
-    """What is assumed of the expert's memory."""
-    return (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    """What is assumed of the expert's memory, and of what it declared."""
+    stationary = (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    return (*stationary, DECLARED) if kind.declares else stationary
 
 
 def largest_entry(share: FloatArray) -> tuple[int, ...]:

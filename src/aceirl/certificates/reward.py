@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate, same_to_expert
+from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import plausible_policies
 from aceirl.models.tabular.dynamic_programming import occupancy
@@ -37,6 +38,7 @@ class Reward(CertificateKind):
         may do beyond the estimate is added up with what a policy can lose at most where it may be. The worst good
         policy is searched for only if the best one promises anything.
         """
+        belief = promised(belief)
         estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
         mdp = estimate.mdp
         if estimate.counts.contradicted.any():
@@ -60,6 +62,7 @@ class Reward(CertificateKind):
 
     def explain(self, belief: Belief) -> Certificate:
         """Where the radii are largest along the worst policy."""
+        belief = promised(belief)
         return radii_certificate("reward", PROMISE, belief, self.value(belief), belief.bound, belief.radii)
 
 

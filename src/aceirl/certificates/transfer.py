@@ -14,6 +14,7 @@ from aceirl.certificates.base import (
     same_to_expert,
     taken_for_granted,
 )
+from aceirl.certificates.budget import DIVERGENCE, promised
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import highest_means
@@ -34,6 +35,7 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
     actions to another, at most its own advantage. What the best policy there gains of that and the planned one does
     not is added up along the target's dynamics; where both go, it is the same for both.
     """
+    belief = promised(belief, DIVERGENCE)
     estimate, radii, recovered, target = belief.estimate, belief.radii, belief.recovered, belief.target
     if process.shape != estimate.mdp.shape:
         raise InputError(f"the target has shape {list(process.shape)}, but the reward has {list(estimate.mdp.shape)}")

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from aceirl.errors import InputError, cause
 from aceirl.models.tabular.encoder import Discretise, StateIndex, read
+from aceirl.models.tabular.mdp import check_horizon
 from aceirl.protocols import Seen
 
 
@@ -175,8 +176,7 @@ def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], hor
         if limit is None:
             raise InputError("horizon must be given (--horizon): the environment does not say how long an episode is")
         return int(limit)
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+    check_horizon(horizon)
     if limit is not None and horizon > limit:
         raise InputError(
             f"horizon is {horizon}, but the environment truncates episodes after {limit} steps; "

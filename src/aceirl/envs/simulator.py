@@ -47,6 +47,11 @@ class Simulator:
         return self._mdp.horizon
 
     @property
+    def stationary_dynamics(self) -> bool:
+        """Whether one row serves all steps; the learner is told, for it would take that for granted."""
+        return self._mdp.stationary
+
+    @property
     def initial(self) -> FloatArray | None:
         """The start distribution `[S]`, or None if the learner has to estimate it."""
         return self._known_start

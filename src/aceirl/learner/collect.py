@@ -283,8 +283,6 @@ class _Questions:
         if isinstance(reply, Reply):
             if not again:
                 self.memory.skip(step, state)
-            elif self.kind.asked_everywhere:
-                self.memory.repeat(state, differs=True)
             return action, trusted
         if again:
             self.memory.repeat(state, differs=reply != action)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticSerializationError, core_schema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 
 from aceirl.certificates import KINDS, CertificateKind
 from aceirl.errors import InputError, unknown_name
@@ -19,7 +19,19 @@ from aceirl.models.tabular.confidence import FAMILIES, Family
 from aceirl.protocols import ExactPlanning
 from aceirl.rewards import SPACES, AutoReward, FeatureFile, InverseReinforcement, RewardSpace
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+def _in_range(value: float) -> float:
+    """What can be multiplied and divided by, whatever else there is."""
+    if not 1e-100 <= value <= 1e100:
+        raise PydanticCustomError("range", "Input should lie between 1e-100 and 1e100")
+    return value
+
+
+InRange = AfterValidator(_in_range)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), InRange]
+
+LEAST_SHARE = 1e-15
+"""The least accuracy that can be asked for, as a share of what it is about."""
 
 Features = Callable[[Any], Any]
 """Features `[K]` of an observation."""
@@ -97,7 +109,7 @@ class Settings(BaseModel):
         description="the accuracy asked of the certificate, in units of reward summed over an episode; by default "
         "a tenth of what two episodes can differ by",
     )
-    delta: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="how often a certificate may be wrong")
+    delta: Annotated[float, Field(gt=0, lt=1), InRange] = Field(0.1, description="how often a certificate may be wrong")
     rmax: Positive = Field(
         1.0,
         description="how far the rewards of two steps can lie apart, where one after the end of an episode is 0; by "
@@ -187,6 +199,12 @@ class Settings(BaseModel):
         target = Target(1.0, self.delta, self.rmax, self.max_return, discount=self.discount)
         by_steps = self.certify is not None and not getattr(self.certify, "in_returns", True)
         most = target.steps(horizon) * self.rmax if by_steps else target.possible(horizon)
+        if self.epsilon is not None and self.epsilon < LEAST_SHARE * most:
+            raise InputError(
+                f"epsilon is {self.epsilon:g}, and two episodes can differ by {most:g}; it must be at least "
+                f"{LEAST_SHARE:g} of that, below which all is rounding; for a run that stops on no certificate, "
+                "certify=None"
+            )
         return replace(target, epsilon=self.epsilon or 0.1 * most)
 
 

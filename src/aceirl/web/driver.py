@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from aceirl.certificates import Budget
 from aceirl.data.dataset import Trajectory
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
@@ -49,9 +50,6 @@ QUIET_EPISODES = 300
 
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
-
-# What share of the error rate is kept for evidence that is gathered anew.
-CHANGES = 0.1
 
 # The stream of randomness from which is drawn what comes when the person starts again.
 AGAIN = 5
@@ -224,8 +222,8 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        reopened = self.history.reopened is not None
-        if self.history.apply(self._keep(event | self._seconds())) or reopened:
+        reopened, declares = self.history.reopened is not None, "scope" in event and not self.history.rules
+        if self.history.apply(self._keep(event | self._seconds())) or reopened or declares:
             self._rebuild(self.learned)
             return False
         return True
@@ -313,6 +311,7 @@ class Interview:
         """Log what the person did, after all that the agent did before, and see it on the disk; the event as logged."""
         if self._step is not None:
             self._keep_step()
+        self._note_spent()
         event = event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._writing():
             self.log.append([event])
@@ -395,6 +394,16 @@ class Interview:
             raise
         self.trouble = None
 
+    def _note_spent(self) -> None:
+        """Log what a run that went on from the result has spent of the error rate, before that is lost with it."""
+        try:
+            state = Run.open(self.folder).state() if (self.folder / RUN).exists() else None
+        except InputError:
+            return  # it cannot go on either
+        restarts = 0 if state is None else Budget.of(state.evidence).restarts
+        if restarts > self.history.spent:
+            self._log([{"event": "spent", "restarts": restarts}])
+
     def _drop_result(self) -> None:
         """Remove what was left in the folder when the interview was over: it holds no more."""
         for name in RESULTS:
@@ -410,10 +419,14 @@ class Interview:
             self.history = history = History.of(events)
         except InputError as error:
             raise InputError(f"{self.log.path}, {error}") from error.__cause__
+        self._note_spent()
         self._set_up()
         horizon = self.environment.horizon
         self.dialogue = Dialogue(history, self.view, self.source.seed, learned)
-        self.engine = Engine(self.environment, Answers(PERSON, wanted=self.dialogue.wanted), self.settings)
+        begun = Budget.begun("policy")
+        budget = replace(begun.started_anew("policy", history.restarts), restarts=history.spent)
+        answers = Answers(replace(PERSON, declares=bool(history.rules)), wanted=self.dialogue.wanted)
+        self.engine = Engine(self.environment, answers, self.settings, budget=budget)
         self.engine.access.recall(tuple(history.names))
         if not history.fits(self.engine.access.shape):
             raise InputError(f"{self.log.path} is of another environment")
@@ -446,7 +459,7 @@ class Interview:
         self.settings = Settings(
             strategy="guided",
             epsilon=self.accuracy.epsilon * horizon,
-            delta=self.accuracy.delta * _share_of_delta(history.times_anew),
+            delta=self.accuracy.delta,
             max_samples=10**9,
             infer_after_growth=INFER_AFTER_GROWTH,
             seed=self.seed,
@@ -517,8 +530,7 @@ class Interview:
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):
                 write(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
-                settings = self.settings.model_copy(update={"delta": self.accuracy.delta})
-                Run.written(self.folder, settings, replace(self.source, expert=HERE), turn, "questions")
+                Run.written(self.folder, self.settings, replace(self.source, expert=HERE), turn, "questions")
                 write(self.folder / RESULT, result, private=True)
             self.kept_version = version
 
@@ -566,14 +578,6 @@ def summary(interview: Interview) -> dict[str, Any]:
 def _so_far(question: Question) -> Trajectory:
     """The episode that led to a question."""
     return Trajectory.of_moves(question.walk[0][1] if question.walk else question.state, question.walk)
-
-
-def _share_of_delta(times: int) -> float:
-    """What the evidence may spend of the error rate, if it was gathered anew so many times: never more than all of it.
-
-    Most is for those who never change what they said.
-    """
-    return 1 - CHANGES if times == 0 else CHANGES / (times * (times + 1))
 
 
 def _configuration(path: Path) -> Any:

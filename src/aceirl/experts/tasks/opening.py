@@ -159,7 +159,8 @@ def _world(
     played: NumberedEnvironment = Simulator(given) if isinstance(given, MDP) else given
     if not callable(getattr(played, "reset", None)) or not hasattr(played, "n_states"):
         raise InputError(f"environment must be {KINDS}; got {given!r}")
-    return World(played, discount=own if discount is None else discount)
+    steady = getattr(played, "stationary_dynamics", True)
+    return World(played, discount=own if discount is None else discount, stationary_dynamics=steady)
 
 
 def _source_task(source: Source, world: World) -> Task:

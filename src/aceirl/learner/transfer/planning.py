@@ -65,12 +65,14 @@ class Transfer:
         return f"<Transfer: to {states:,} states and {steps:,} steps, the plan earns {self.value:.3g}{regret}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; of the certificate its value."""
+        """Plain values; of the certificate its value, if it promises anything."""
+        found = self.certificate
+        promises = found is not None and found.guaranteed and found.refuted is None
         return {
             "regret": self.regret,
             "value": self.value,
             "loses_more_than": self.loses_more_than,
-            "certificate": None if self.certificate is None else min(self.certificate.value, self.certificate.possible),
+            "certificate": min(found.value, found.possible) if found is not None and promises else None,
             "unmet": [self.target.word(state) for state in self.unmet],
         }
 

@@ -67,6 +67,20 @@ def shared(make: Callable[[tuple[int, ...]], T]) -> Callable[[tuple[int, ...]], 
     return wraps(make)(lambda shape: kept(shape) if math.prod(shape) <= SHARED else make(shape))
 
 
+MOST_STEPS = 1_000_000
+"""How long an episode can be: what is known is kept for every step."""
+
+
+def check_horizon(horizon: Any) -> None:
+    """An `InputError` unless an episode can have so many steps."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+    if horizon > MOST_STEPS:
+        raise InputError(
+            f"horizon must be at most {MOST_STEPS:,} steps, got {horizon:,}; what is known is kept for each"
+        )
+
+
 def steps_left(horizon: int, discount: float = 1.0) -> FloatArray:
     """`[H]`: `H - h`, the steps from each one on, itself included; the `k`-th after it counts `discount^k`."""
     return np.ascontiguousarray(np.cumsum(discount ** np.arange(horizon))[::-1])
@@ -222,8 +236,7 @@ class MDP:
     checked: InitVar[bool] = True
 
     def __post_init__(self, checked: bool) -> None:
-        if not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {self.horizon!r}")
+        check_horizon(self.horizon)
         if self.transitions.steps not in (None, self.horizon):
             raise InputError(f"horizon is {self.horizon}, but transitions have {self.transitions.steps} steps")
         object.__setattr__(self, "initial", frozen(self.initial, np.float64))

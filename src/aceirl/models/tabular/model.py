@@ -41,6 +41,21 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
         """(EB1)."""
         return error_bound(self.estimate.mdp, self.radii)
 
+    def at(self, delta: float) -> TabularModel:
+        """The same with another confidence, which settles less or more of a stochastic expert too."""
+        if delta == self.delta:
+            return self
+        if delta not in self._at:
+            estimate = self.estimate
+            if not estimate.kind.deterministic:
+                estimate = replace(estimate, delta=delta / 3, before=None)
+            self._at[delta] = replace(self, estimate=estimate, delta=delta)
+        return self._at[delta]
+
+    @cached_property
+    def _at(self) -> dict[float, TabularModel]:
+        return {}
+
     @property
     def counts(self) -> Counts:
         """Everything observed so far."""
