@@ -92,7 +92,7 @@ test-sb3: $(UV_READY)
 	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-input torch==2.13.0 \
 		stable-baselines3==2.9.2 "$$(echo $(TOOLS)/sb3/wheels/*.whl)[gym]" hypothesis pytest pytest-timeout
 	$(TOOLS)/sb3/bin/python -m pip install --quiet --disable-pip-version-check --no-deps imitation==1.0.1
-	$(TOOLS)/sb3/bin/python -m pytest -q tests/test_gym_outputs.py -k imitation
+	$(TOOLS)/sb3/bin/python -m pytest -q tests/test_gym_outputs.py tests/test_day.py -k "imitation or agent"
 	OMP_NUM_THREADS=1 $(TOOLS)/sb3/bin/python benchmarks/agents.py
 
 # Slow, and not part of CI: what a package index would hand out, with the lowest and the newest dependencies.

@@ -24,7 +24,7 @@ from aceirl.experts.tasks import Source
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bins import Bins
 from aceirl.runs.advise import Advice, advise, least_episodes, look, trials, wander
-from aceirl.runs.advise.advised import cost_in_words
+from aceirl.runs.advise.advised import _bins, _budget, cost_in_words
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +139,34 @@ def test_cart_pole_is_continuous_and_needs_bins_which_have_a_price() -> None:
     assert all(low < 0 < high for low, high in zip(cut.low, cut.high, strict=True))
 
 
+@pytest.mark.parametrize("dimensions", [1, 4, 8, 10])
+def test_what_is_proposed_for_continuous_observations_is_not_too_much(dimensions: int) -> None:
+    """Of 8 numbers six bins each would be 1.7 million; numbers that never change are not cut."""
+    text = _bins([(-1.0, 1.0)] * dimensions + [(0.5, 0.5)])
+    counts = [int(part.split(":")[-1]) for part in text.split(",")]
+    assert counts[-1] == 1
+    assert all(2 <= count <= 6 for count in counts[:-1])
+    assert np.prod(counts) <= 2_000
+    assert not _bins([(-1.0, 1.0)] * 12), "then a function is proposed"
+
+
+def test_a_forecast_is_never_over_the_budget_of_the_command() -> None:
+    walk = trials.Wandering(20, 2_000, 1e-5, 0)
+    assert _budget(trials.Cost(20, 40_000, 100, 1.0, ""), walk) == []
+    assert _budget(trials.Cost(20, 90_000, 100, 1.0, ""), walk) == ["--max-samples", "200000"]
+    assert _budget(trials.Cost(2_000, None, None, None, ""), walk) == ["--max-samples", "400000"]
+    assert _budget(trials.Cost(None, None, None, None, ""), walk) == []
+
+
+def test_what_is_far_ahead_is_not_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By 40 episodes in these rooms it would be 265,202 samples; the run takes 1,372."""
+    monkeypatch.setattr(trials, "REHEARSED_SECONDS", 600.0)  # as many episodes on a slow machine
+    cost = advice_on("rooms").cost
+    assert cost is not None
+    assert cost.samples is not None
+    assert 1_372 / 3 < cost.samples < 1_372 * 3
+
+
 def balance(observation: Any) -> int:
     """Push to the side to which the pole falls."""
     return int(observation[2] + observation[3] > 0)
@@ -182,7 +210,7 @@ def test_without_an_expert_only_the_least_is_said() -> None:
     assert advice.cost.samples is None
     assert advice.cost.least_episodes == least_episodes(Settings(), horizon=10)
     assert advice.command == "aceirl run gymnasium_environments:Corridor --expert package.module:function --horizon 10"
-    assert "cannot be said yet" in cost_in_words(advice.cost)[1]
+    assert "too early to estimate the rest" in cost_in_words(advice.cost)[1]
     assert any("Say whom to ask" in note for note in advice.notes)
 
 

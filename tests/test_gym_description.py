@@ -398,4 +398,11 @@ def test_where_there_is_no_map_the_answers_are_listed(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert "against the dealer's" in ran.output
     assert CliRunner().invoke(app, ["show", str(folder)]).exit_code == 0
-    assert {path.stem for path in (folder / "pictures").iterdir()} == {"bound", "learning", "why-here"}
+    assert {path.stem for path in (folder / "pictures").iterdir()} == {
+        "bound",
+        "learning",
+        "policy",
+        "reward",
+        "visits",
+        "why-here",
+    }

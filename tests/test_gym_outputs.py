@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium_environments import Corridor
 from hypothesis import given
@@ -244,9 +245,11 @@ def test_a_terminal_place_is_paid_once_on_arrival_and_hurry_at_every_step() -> N
     rewards = [wrapped.step(action)[1:3] for action in (1, 0, 1, 1, 1)]
     assert [over for _, over in rewards] == [False] * 4 + [True]
     assert [reward for reward, _ in rewards] == pytest.approx([-0.1, -0.1, -0.1, -0.1, 0.2 - 0.1 + 1.0])
-    longer = RecoveredReward(Corridor(rooms=2), result)
-    longer.reset(seed=0)
-    assert [longer.step(1)[1] for _ in range(2)] == pytest.approx([-0.1, -0.1]), (
+    shorter = Corridor(rooms=2)
+    shorter.observation_space = spaces.Discrete(3)
+    paying = RecoveredReward(shorter, result)
+    paying.reset(seed=0)
+    assert [paying.step(1)[1] for _ in range(2)] == pytest.approx([-0.1, -0.1]), (
         "an end that was never met pays nothing"
     )
 

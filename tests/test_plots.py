@@ -251,7 +251,7 @@ def test_the_answer_importance_is_written_on_its_states() -> None:
     assert len([p for p in figure.axes[0].patches if p.get_hatch()]) == 7
     with pytest.raises(InputError, match="importance must have shape"):
         maps.importance(problem.layout, importance[:3])
-    assert "3.0%" in texts(plots.shares(["here", "there"], [0.97, 0.03]))
+    assert "3.0%" in texts(plots.bars(["here", "there"], [0.97, 0.03], "Why here", "", ".1%"))
 
 
 def test_a_long_note_is_broken_into_lines() -> None:

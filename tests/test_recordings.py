@@ -154,7 +154,7 @@ FORMS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def walks_of(recording: Recording) -> list[tuple[list[Any], list[Any], bool]]:
+def walks_of(recording: Recording) -> list[tuple[list[Any], list[Any], bool | None]]:
     return [
         (np.asarray(one.observations).tolist(), np.asarray(one.actions).tolist(), one.terminated)
         for one in recording.episodes

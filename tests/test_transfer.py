@@ -357,7 +357,7 @@ def test_the_command_in_words_and_pictures(run: Path, tmp_path: Path) -> None:
         (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for our own environments"),
         (["--to", "m.npz", "--set", "a=1"], "a model file has no parameters"),
         (["--horizon", "9"], "--horizon is for Gymnasium environments; four-paths has its own"),
-        (["--to", "CartPole-v1"], "planning in CartPole-v1 needs its model: observations are continuous"),
+        (["--to", "CartPole-v1"], "needs its model: observations are continuous"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(run: Path, options: list[str], message: str) -> None:

@@ -12,7 +12,7 @@ from aceirl.cli.options import Json, command_with
 def advise(source: Any, as_json: Json = False, **settings: Any) -> None:
     """Say which strategy, reward space, certificate, batch and radii fit, and what a run will cost.
 
-    It plays some random episodes and, if there is an expert who is no person, begins the run, for ten seconds at most.
+    It plays some random episodes and, if the expert is not a person, begins the run, for ten seconds at most.
     """
     from aceirl.runs.advise import advise as advice_on
 

@@ -30,15 +30,16 @@ app = typer.Typer(
     help="Learn why an expert acts as it does, asking and exploring as little as possible.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its tables cut the names of options where a terminal has 80 columns
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from aceirl.version import version
 
-        print(f"aceirl {version('aceirl')}")
+        print(f"aceirl {version()}")
         raise typer.Exit
 
 

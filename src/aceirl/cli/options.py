@@ -97,7 +97,7 @@ def command_with(names: Callable[[], Iterable[str]], *, defaults: bool = True) -
         class Late(TyperCommand):
             def complete(self) -> Any:
                 """The command with all its options."""
-                single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+                single = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
                 single.command(self.name)(guarded(_with_settings(function, names(), defaults=defaults)))
                 return typer.main.get_command(single)
 

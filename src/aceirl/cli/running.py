@@ -123,8 +123,8 @@ def show(
     pictures = found.draw()
     for picture in pictures:
         print(f"  {picture}")
-    if not any(picture.stem == "policy" for picture in pictures):
-        print("No maps: the environment does not say where its states lie (docs/gymnasium.md, Pictures).")
+    if found.layout is None:
+        print("No maps, but lists: the environment does not say where its states lie (docs/gymnasium.md, Pictures).")
 
 
 @command

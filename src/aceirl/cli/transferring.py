@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +42,7 @@ def transfer(
     horizon: Horizon = None,
     parameter: Parameters = None,
     as_json: Json = False,
+    env: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Plan with the recovered reward in another environment, and say what that loses and what it depends on."""
     from aceirl.errors import InputError
@@ -48,12 +50,14 @@ def transfer(
     from aceirl.learner.transfer import process_of_file, process_of_source
     from aceirl.runs.result import opened
 
+    if env is not None:
+        raise InputError(f"--env is an option of infer; say where to with --to {env}")
     run = run_in(directory)
     if run.source is None and to is None:
         raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
     home = run.source or Source(str(to), {}, run.settings.seed)
     source = _source(home, to, env_seed, horizon, read_parameters(parameter or []))
-    target = (process_of_file(Path(str(to))) if source is None else process_of_source(source)).starting(start)
+    target = (process_of_file(Path(str(to))) if source is None else process_of_source(source, _say)).starting(start)
     own = process_of_source(run.source) if run.source is not None and home.ours else None
     if own is not None and source is not None and source.environment == home.environment:
         target = target.valued_as(own)
@@ -66,6 +70,10 @@ def transfer(
     print(result.in_words())
     for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, discount, parameter)):
         print(f"  {picture}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _source(

@@ -22,14 +22,14 @@ class Trajectory:
 
     The observations are the environment's own or, in a model, as that encodes them: a table has numbers. The last may
     be missing, in a recording that ends with an action. `terminated` is whether the episode was over then; else its
-    recording was. `answers` are those that the expert gave in it, and `skipped` the `(step, state)` about which it had
-    nothing to say. `disagreed` is the first step at which it did not confirm what was known or imputed of it before;
-    None if there is none. `where` is how errors call it.
+    recording was, and None in one that is being read if it does not say which. `answers` are those that the expert gave
+    in it, and `skipped` the `(step, state)` about which it had nothing to say. `disagreed` is the first step at which
+    it did not confirm what was known or imputed of it before; None if there is none. `where` is how errors call it.
     """
 
     observations: Sequence[Any]
     actions: Sequence[Any] = ()
-    terminated: bool = False
+    terminated: bool | None = False
     answers: tuple[Answer, ...] = ()
     skipped: tuple[tuple[int, Any], ...] = ()
     disagreed: int | None = None

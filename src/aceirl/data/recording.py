@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,45 @@ class Recording:
         return max(len(episode.actions) for episode in self.episodes)
 
 
-def recorded_episode(observations: Sequence[Any], actions: Sequence[Any], terminated: bool, where: str) -> Trajectory:
+def recorded_episode(
+    observations: Sequence[Any], actions: Sequence[Any], terminated: bool | None, where: str
+) -> Trajectory:
     """An episode with at least one action; `where` is how errors call it."""
     if not len(actions):
         raise InputError(f"{where} has no action; leave it out")
     return Trajectory(observations, actions, terminated, where=where)
+
+
+def with_known_ends(recording: Recording) -> Recording:
+    """The recording with a reason for the end of every episode, and a warning where it does not name the reason.
+
+    `done` is said both of an end and of a time limit. An environment does not go on from where an episode is over, so
+    an episode whose last observation is acted on elsewhere in the recording was cut off; any other is taken to be over.
+    """
+    unsaid = [episode for episode in recording.episodes if episode.terminated is None]
+    if not unsaid:
+        return recording
+    acted_on = {_written(seen) for one in recording.episodes for seen in one.observations[: len(one.actions)]}
+
+    def is_cut(one: Trajectory) -> bool:
+        return len(one.observations) > len(one.actions) and _written(one.observations[-1]) in acted_on
+
+    logging.getLogger("aceirl").warning(
+        "The recording has 'done', which does not tell an end from a time limit. Of %d such episodes, %d end with an "
+        "observation that is acted on elsewhere and are taken to be cut off, the others to be over; 'terminated' and "
+        "'truncated' would say.",
+        len(unsaid),
+        sum(map(is_cut, unsaid)),
+    )
+    known = (
+        one if one.terminated is not None else replace(one, terminated=not is_cut(one)) for one in recording.episodes
+    )
+    return replace(recording, episodes=tuple(known))
+
+
+def _written(observation: Any) -> str:
+    """An observation as text, the same for those that are alike."""
+    return json.dumps(observation, sort_keys=True, default=lambda value: np.asarray(value).tolist())
 
 
 def rows_of(column: Any) -> Sequence[Any]:

@@ -6,7 +6,7 @@ Whatever the form, a recording becomes episodes. A form is recognised by looking
 * imitation's trajectories (`obs`, `acts`, `terminal`), or the folder in which imitation or Hugging Face keeps them;
 * episodes as lists of steps, as one writes them down in Gymnasium's loop;
 * lines of JSON, one for each step (`.jsonl`);
-* arrays with an entry for each step, by name or in a file (`.npz`), as D4RL and others have them.
+* arrays with an entry for each step, by name, in a file (`.npz`) or as a data frame, as D4RL and others have them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aceirl.data.recording import Recording
+from aceirl.data.recording import Recording, with_known_ends
 from aceirl.data.recordings_libraries import (
     minari_by_id,
     of_buffer,
@@ -33,7 +33,7 @@ def read_recording(data: Any) -> Recording:
     found = _of_path(data) if isinstance(data, str | Path) else _of_object(data)
     if not found.episodes:
         raise InputError("the recording has no episode")
-    return found
+    return with_known_ends(found)
 
 
 def _of_path(data: str | Path) -> Recording:
@@ -74,6 +74,8 @@ def _of_object(data: Any) -> Recording:
         return of_minari(data)
     if isinstance(data, Mapping):
         return of_arrays(dict(data), "the recording")
+    if hasattr(data, "columns") and hasattr(data, "to_numpy"):  # a data frame of pandas or polars
+        return of_arrays({str(name): list(data[name]) for name in data.columns}, "the data frame")
     if hasattr(data, "episodes"):  # an EpisodeLog
         return _of_object([one for one in data.episodes if one.actions])
     if hasattr(data, "next_obs"):  # imitation's Transitions

@@ -19,7 +19,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "observation": ("observation", "obs", "state"),
     "action": ("action", "act"),
     "next_observation": ("next_observation", "next_obs", "next_state"),
-    "terminated": ("terminated", "terminal", "termination", "done"),
+    "terminated": ("terminated", "terminal", "termination"),
+    "done": ("done",),
     "truncated": ("truncated", "timeout", "truncation"),
     "episode": ("episode", "episode_id"),
     "episode_start": ("episode_start",),
@@ -33,6 +34,16 @@ FORMS = (
     "a Minari dataset (its folder or id), imitation's trajectories or the folder they were saved in, lines of JSON "
     "(.jsonl), arrays (.npz), or episodes as lists of (observation, action, reward, terminated, truncated)"
 )
+
+
+SAID_OF_ENDS = ("terminated", "truncated", "done")
+
+
+def how_it_ended(step: Mapping[str, Any]) -> bool | None:
+    """Whether an episode was over with a step; None if the step is the last and it is not said why."""
+    if step.get("done") and not {"terminated", "truncated"} & step.keys():
+        return None
+    return bool(step.get("terminated", step.get("done") and not step.get("truncated")))
 
 
 def is_episode(entry: Mapping[str, Any]) -> bool:
@@ -53,18 +64,18 @@ def of_listed(one: Any, where: str) -> Trajectory:
         if missing is not None:
             raise InputError(f"{where} has no {missing!r}")
         n = len(rows_of(columns["action"]))
-        for name in ("terminated", "truncated"):
+        for name in ("terminated", "truncated", "done"):
             if (size := np.size(columns.get(name, False))) not in (1, n):
                 raise InputError(f"{where}: there are {n} actions, but '{name}' has {size} entries")
-        terminated = bool(np.asarray(columns.get("terminated", False)).any())
-        return recorded_episode(rows_of(columns["observation"]), rows_of(columns["action"]), terminated, where)
+        ended = how_it_ended({name: np.asarray(value).any() for name, value in columns.items() if name in SAID_OF_ENDS})
+        return recorded_episode(rows_of(columns["observation"]), rows_of(columns["action"]), ended, where)
     if not isinstance(one, Sequence | np.ndarray) or isinstance(one, str):
         raise InputError(f"{where} is {one!r}, not an episode: a recording is {FORMS}")
     steps = [(_named(step, f"{where}, step {number}"), f"{where}, step {number}") for number, step in enumerate(one)]
     if not steps:
         raise InputError(f"{where} has no step; leave it out")
     for named, place in steps[:-1]:
-        if named.get("terminated") or named.get("truncated"):
+        if any(named.get(name) for name in SAID_OF_ENDS):
             raise InputError(f"{place} ends the episode, but more steps follow; begin a new list after it")
     (episode,) = of_steps(((named | {"episode": 0}, place) for named, place in steps), where)
     return recorded_episode(episode.observations, episode.actions, episode.terminated, where)
@@ -111,7 +122,7 @@ def of_steps(steps: Iterable[tuple[Mapping[str, Any], str]], where: str) -> Iter
         for name in ("observation", "action"):
             if name not in step:
                 raise InputError(f"{place} has no {name!r}; a step needs an observation and an action")
-        divided |= bool(step.keys() & {"terminated", "truncated", "episode", "episode_start", "next_observation"})
+        divided |= bool(step.keys() & {*SAID_OF_ENDS, "episode", "episode_start", "next_observation"})
         count += 1
         if going is not None and going.is_over_before(step):
             yield going.episode(where)
@@ -142,7 +153,7 @@ class _Going:
     def is_over_before(self, step: Mapping[str, Any]) -> bool:
         """Whether a step belongs to the next episode."""
         last = self.last
-        if last.get("terminated") or last.get("truncated") or step.get("episode_start"):
+        if any(last.get(name) for name in SAID_OF_ENDS) or step.get("episode_start"):
             return True
         if "episode" in step or self.number is not None:
             return bool(step.get("episode") != self.number)
@@ -154,9 +165,8 @@ class _Going:
         after = self.last.get("next_observation")
         observations = self.observations if after is None else [*self.observations, after]
         begins = self.place if where in self.place else f"{where}, {self.place}"
-        return recorded_episode(
-            observations, self.actions, bool(self.last.get("terminated")), f"the episode that begins at {begins}"
-        )
+        ended = how_it_ended(self.last)
+        return recorded_episode(observations, self.actions, ended, f"the episode that begins at {begins}")
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
@@ -181,7 +191,7 @@ def of_arrays(arrays: Mapping[str, Any], where: str) -> Recording:
         if len(column) != n and not (one_episode and name == "observation"):
             raise InputError(f"{where}: there are {n} actions, but '{called[name]}' has {len(column)} entries")
     if one_episode:
-        terminated = bool(np.asarray(columns.get("terminated", False)).any())
-        return Recording((recorded_episode(columns["observation"], columns["action"], terminated, where),))
+        ended = how_it_ended({name: np.asarray(columns[name]).any() for name in columns if name in SAID_OF_ENDS})
+        return Recording((recorded_episode(columns["observation"], columns["action"], ended, where),))
     steps = ({name: column[k] for name, column in columns.items()} for k in range(n))
     return Recording(tuple(of_steps(((step, f"step {k}") for k, step in enumerate(steps)), where)))

@@ -11,10 +11,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from aceirl.errors import InputError, cause
+from aceirl.envs.pay import PaySeen
+from aceirl.errors import InputError, cause, shown
 from aceirl.models.tabular.encoder import Discretise, StateIndex, read
 from aceirl.models.tabular.mdp import check_horizon
 from aceirl.protocols import Seen
+
+OLD_INTERFACE = "the interface of the old Gym has to be wrapped, as by shimmy's GymV21CompatibilityV0"
 
 
 class GymAdapter(ABC):
@@ -34,9 +37,10 @@ class GymAdapter(ABC):
     ) -> None:
         self.horizon = horizon
         self.action_space = action_space
-        self.actions = _actions(action_space)
+        self.actions = actions_of(action_space)
         self.n_actions = len(self.actions)
         self.states = StateIndex(observation_space, discretise)
+        self.pay_seen = PaySeen()
         self._step: int | None = None
 
     @abstractmethod
@@ -99,6 +103,8 @@ class GymAdapter(ABC):
     def action_number(self, action: Any) -> int | None:
         """The number of one of the environment's own actions; None if it is not one."""
         array = np.asarray(action)
+        if array.dtype.kind == "f" and (array == np.round(array)).all():  # as networks and tables of floats have them
+            array = array.astype(np.int64)
         if array.dtype.kind not in "biu":
             return None
         found = [number for number, known in enumerate(self.actions) if np.array_equal(known, np.squeeze(array))]
@@ -135,11 +141,14 @@ class GymEnvironment(GymAdapter):
         """Begin an episode and return its observation."""
         seed = seed_from(rng)
         try:
-            observation, _ = self._env.reset(seed=seed)
+            begun: Any = self._env.reset(seed=seed)
         except Exception as error:
             raise failure(f"reset(seed={seed})", error) from error
+        if not isinstance(begun, tuple) or len(begun) != 2:
+            raise InputError(f"reset must return (observation, info), got {shown(begun)}; {OLD_INTERFACE}")
         self._step, self._ended = 0, None
-        return observation
+        self.pay_seen.begin()
+        return begun[0]
 
     def step(self, action: int) -> Seen:
         """Take an action; the observation it led to, the last one once the episode is over, and whether it is."""
@@ -147,14 +156,30 @@ class GymEnvironment(GymAdapter):
         if self._ended is not None:
             return self._ended
         try:
-            observation, _, terminated, truncated, _ = self._env.step(self.actions[action])
+            taken: Any = self._env.step(self.actions[action])
         except Exception as error:
             raise failure(f"step {self._step} of an episode, with action {self.actions[action]}", error) from error
+        if not isinstance(taken, tuple) or len(taken) != 5:
+            raise InputError(
+                f"step must return (observation, reward, terminated, truncated, info), got {shown(taken)}; "
+                f"{OLD_INTERFACE}"
+            )
+        observation, reward, terminated, truncated, _ = taken
+        self.pay_seen.add(reward)
         if terminated:
             self._ended = observation, True
         else:
             self._check_truncation(truncated)
         return observation, bool(terminated)
+
+
+def check_interface(env: Any) -> None:
+    """Refuse what has spaces and is no environment of Gymnasium."""
+    if not isinstance(env, gymnasium.Env | VectorEnv):
+        raise InputError(
+            f"{type(env).__name__} is no gymnasium.Env: derive it from that, with reset(*, seed, options) that returns "
+            f"(observation, info); {OLD_INTERFACE}"
+        )
 
 
 def seed_from(rng: np.random.Generator) -> int:
@@ -185,7 +210,7 @@ def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], hor
     return int(horizon)
 
 
-def _actions(space: gymnasium.Space[Any]) -> tuple[Any, ...]:
+def actions_of(space: gymnasium.Space[Any]) -> tuple[Any, ...]:
     """All actions in order."""
     match space:
         case spaces.Discrete():

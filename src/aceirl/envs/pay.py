@@ -17,6 +17,41 @@ KEEP_REWARDS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "Observation
 Pay = tuple[float | None, float | None]
 
 
+class PaySeen:
+    """What an environment paid while it was acted in: for people, who may know that it can pay no more.
+
+    Nothing is learned from it.
+    """
+
+    def __init__(self) -> None:
+        self.rewards: tuple[float, float] | None = None
+        self.returns: tuple[float, float] | None = None
+        self._sums: dict[int, float] = {}
+
+    def begin(self, episodes: int = 1) -> None:
+        """Begin so many episodes; those before are over."""
+        for total in self._sums.values():
+            self.returns = _widened(self.returns, total)
+        self._sums = dict.fromkeys(range(episodes), 0.0)
+
+    def add(self, reward: Any, episode: int = 0) -> None:
+        """A step of an episode was paid for."""
+        self.rewards = _widened(self.rewards, float(reward))
+        self._sums[episode] += float(reward)
+
+    @property
+    def spans(self) -> Pay:
+        """How far the rewards of two steps lay apart, one after the end of an episode being 0, and two returns."""
+        if self.rewards is None or self.returns is None:
+            return None, None
+        low, high = _widened(self.rewards, 0.0)
+        return high - low or None, self.returns[1] - self.returns[0] or None
+
+
+def _widened(span: tuple[float, float] | None, value: float) -> tuple[float, float]:
+    return (value, value) if span is None else (min(span[0], value), max(span[1], value))
+
+
 def reward_range(env: Any, discount: float = 1.0) -> Pay:
     """How far the rewards of two steps, and the returns of two episodes, can lie apart; None where nobody says.
 

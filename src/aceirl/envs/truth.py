@@ -14,10 +14,10 @@ from scipy.sparse.linalg import spsolve
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.families import is_a, is_wrapped
 from aceirl.envs.problem import from_moves
-from aceirl.envs.search import Row, searched
+from aceirl.envs.search import Row, Say, log, sampled, searched
 from aceirl.errors import InputError
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
-from aceirl.models.tabular.encoder import StateIndex
+from aceirl.models.tabular.encoder import Discretise, StateIndex
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 from aceirl.models.tabular.metrics import Truth
 
@@ -145,9 +145,26 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> E
     if hasattr(inner, "P") and hasattr(inner, "initial_state_distrib"):
         _require_unchanged(env)
         return model_of(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
-    rows, start = searched(env, n_actions)
+    rows, start = searched(env)
     model = model_of(rows, [(start, 1.0)], env, horizon, n_actions)
     return _paid_by_speed(model, inner.max_steps) if minigrid else model
+
+
+def sampled_model(
+    env: gymnasium.Env[Any, Any], horizon: int, discretise: Discretise | None = None, say: Say = log
+) -> tuple[ExactModel, int]:
+    """The model of any environment, estimated from steps in it, and how many these were; its reward is a mean too."""
+    found = sampled(env, discretise, say)
+    states, n_actions = found.states, len(found.actions)
+    moves, reward = [], np.zeros((len(states), n_actions))
+    for state, action, outcomes, paid in found.rows:
+        moves += [(state, action, successor, probability) for probability, successor in outcomes]
+        reward[state, action] = paid
+    moves += [(state, action, state, 1.0) for state in states.terminal for action in range(n_actions)]
+    initial = np.zeros(len(states))
+    initial[[state for state, _ in found.starts]] = [share for _, share in found.starts]
+    mdp = from_moves(moves, n_states=len(states), n_actions=n_actions, horizon=horizon, initial=initial)
+    return ExactModel(mdp, check_reward(reward, mdp.shape), states), found.steps
 
 
 def _require_unchanged(env: gymnasium.Env[Any, Any]) -> None:

@@ -73,6 +73,7 @@ class GymVectorEnvironment(GymAdapter):
         self._step = 0
         self._over_now[:] = False
         self._ended = {}
+        self.pay_seen.begin(episodes)
         return [_part(self.states.space, observations, index) for index in range(episodes)]
 
     def advance(self, actions: Mapping[int, int]) -> dict[int, Seen]:
@@ -82,7 +83,7 @@ class GymVectorEnvironment(GymAdapter):
         with self._call(f"step {self._step} of an episode, with actions {batch.tolist()}"):
             if self._autoreset == DISABLED and self._over_now.any():
                 self._vector.reset(options={"reset_mask": self._over_now})
-            observations, _, terminated, truncated, infos = self._vector.step(batch)
+            observations, rewards, terminated, truncated, infos = self._vector.step(batch)
         self._over_now = np.logical_or(terminated, truncated)
         if TERMINATED in infos:
             terminated, truncated = infos[TERMINATED], infos[TRUNCATED]
@@ -91,6 +92,7 @@ class GymVectorEnvironment(GymAdapter):
             if index in self._ended:
                 arrived[index] = self._ended[index]
                 continue
+            self.pay_seen.add(rewards[index], index)
             self._check_truncation(truncated[index] and not terminated[index])
             replaced = self._over_now[index] and self._autoreset == SAME_STEP
             last = _last_observation(infos, index) if replaced else _part(self.states.space, observations, index)

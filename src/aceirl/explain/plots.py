@@ -152,21 +152,23 @@ def _colour(name: str, colours: Mapping[str, str] | None) -> str:
     return strategy_colour(name) if colours is None else colours[name]
 
 
-def shares(names: Sequence[str], values: ArrayLike) -> Figure:
-    """Bars for the shares `[K]` of named things, the first at the top."""
-    share = np.asarray(values, dtype=np.float64)
-    height = 0.3 * len(names) + 0.95
+def bars(names: Sequence[str], values: ArrayLike, title: str, note: str, form: str = ".3g") -> Figure:
+    """Bars for the `values [K]` of named things, the first at the top; `form` is how their numbers are written."""
+    value = np.asarray(values, dtype=np.float64)
+    height = 0.3 * max(1, len(names)) + 0.95
     figure = Figure(figsize=(7.2, height), facecolor="white")
-    axes = figure.add_axes((0.5, 0.12 / height, 0.4, 0.3 * len(names) / height))
-    axes.barh(np.arange(len(names)), share, color=LINE, height=0.62)
-    axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, float(share.max(initial=0)) or 1.0), yticks=range(len(names)))
-    axes.set_yticklabels([textwrap.shorten(name, 56, placeholder=" …") for name in names], color=INK, fontsize=8)
-    for row, value in enumerate(share):
-        axes.text(value, row, f" {value:.1%}", va="center", fontsize=8, color=MUTED)
+    axes = figure.add_axes((0.5, 0.12 / height, 0.4, 0.3 * max(1, len(names)) / height))
+    axes.barh(np.arange(len(names)), value, color=LINE, height=0.62)
+    low, high = float(value.min(initial=0.0)), float(value.max(initial=0.0))
+    axes.set(ylim=(max(1, len(names)) - 0.5, -0.5), xlim=(low, high if high > low else low + 1.0))
+    axes.set_yticks(range(len(names)), [textwrap.shorten(name, 56, placeholder=" …") for name in names])
+    axes.tick_params(axis="y", labelcolor=INK, labelsize=8)
+    for row, size in enumerate(value):
+        axes.text(max(size, 0.0), row, f" {size:{form}}", va="center", fontsize=8, color=MUTED)
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
     axes.tick_params(length=0)
-    titles(figure, "Why here", f"{WHY}; the largest")
+    titles(figure, title, note)
     return figure
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from aceirl.experts.tasks import Task
+from aceirl.experts.tasks.opening import ONLY_RECORDED
+from aceirl.experts.tasks.world import GymWorld, OwnWorld
 from aceirl.explain.goal import goal_of
 from aceirl.explain.learned import Learned
 from aceirl.learner.recorded import Demonstrations
@@ -26,7 +28,31 @@ def inferred_in_words(found: Learned, shown: Demonstrations, names: Sequence[str
     else:
         wanted = replace(goal, undetermined=()).lines  # the support says more of that
     told = recording_summary(shown, found.task, names, found.actions)
-    return [*wanted, *told, *found.support.in_words(names, found.actions)]
+    return [*wanted, *told, *_counted(found, shown), *found.support.in_words(names, found.actions), *_going_on(found)]
+
+
+def _counted(found: Learned, shown: Demonstrations) -> list[str]:
+    """How many answers the recorded actions are, where they are not as many, and how many of them can be compared."""
+    told = found.turn.explanation
+    if told is None or told.compared == told.answers == shown.actions:
+        return []
+    expert, all_of = found.task.expert, "All" if told.compared == told.answers else f"{told.compared:,}"
+    at = "" if expert.stationary and expert.deterministic else " at each step"
+    return [
+        f"The {shown.actions:,} recorded actions count as {told.answers:,} answers, one for each state{at}. {all_of} "
+        "of these can be compared, because another action was tried in the same state."
+    ]
+
+
+def _going_on(found: Learned) -> list[str]:
+    """How to explore from here, where the environment of the recording is there to be acted in."""
+    source = found.task.source
+    if not isinstance(found.task.world, GymWorld | OwnWorld) or source is None or source.environment == ONLY_RECORDED:
+        return []
+    data = source.recordings
+    in_python = "ActiveIRL().fit(environment, demonstrations=data)"
+    command = in_python if data is None else f"aceirl run {source.environment} --recordings {data}"
+    return [f"{source.environment} can be acted in, so what is open can be tried: {command}"]
 
 
 def contradictions(shown: Demonstrations, task: Task) -> list[str]:

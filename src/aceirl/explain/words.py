@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from aceirl.envs.pay import PaySeen
 from aceirl.explain.goal import goal_in_words, goal_of
 from aceirl.explain.learned import Learned
 from aceirl.explain.listing import listed
@@ -18,7 +20,7 @@ STOPPED = {
     "budget": "It stopped because the budget is spent.",
     "callback": "It stopped because the callback said so; `fit` with the same folder, or `resume`, goes on with it.",
     "questions": "It stopped because nothing was left to ask.",
-    RECORDED: "It is a recording: nothing was explored, and nobody was asked.",
+    RECORDED: "It is a recording: no step was taken, and no question was asked.",
     None: "It was interrupted; `aceirl resume` goes on with it.",
 }
 
@@ -98,7 +100,7 @@ def _disagreement(found: Learned) -> str:
     places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
     binned = getattr(found.task.environment, "binned", False)
     advice = (
-        "A state stands for several observations: cut them more finely there, or along what the expert looks at."
+        "A state is several observations here: cut them more finely there, or along what the expert looks at."
         if binned
         else "It looks at something that the states do not show, draws its actions, or errs."
     )
@@ -113,7 +115,30 @@ def _what_is_certain(found: Learned) -> list[str]:
     certify = found.turn.settings.certify
     asked = certify.name if certify else None
     certificates = [found.turn.certificate(kind) for kind in found.turn.belief.certificates]
-    lines = [
+    lines = ["What can be certified is the policy, not the reward."] if asked in ("policy", "criterion") else []
+    lines += [
         certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
     ]
+    lines += _units(found) if asked in ("policy", "criterion") else []
     return lines + [c.in_words(found.names, found.actions) for c in certificates if c.holds and c.kind != asked]
+
+
+def _units(found: Learned) -> list[str]:
+    """What was assumed of what an environment pays that does not say it, beside what it paid in the run."""
+    settings, environment = found.turn.settings, found.task.environment
+    seen: Any = getattr(environment, "pay_seen", PaySeen())
+    rmax, max_return = seen.spans
+    if rmax is None or (settings.rmax, settings.max_return) != (1.0, None):
+        return []
+    most, horizon = rmax if max_return is None else max_return, environment.horizon
+    (low, high), (least, largest) = seen.rewards, seen.returns
+    promised = (
+        "So the promise is not in the units of these rewards"
+        if rmax > settings.rmax
+        else "If they can be no more, the promise could say more"
+    )
+    return [
+        f"The environment does not say what it pays, so two returns were taken to differ by at most {horizon:g}. In "
+        f"this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}. {promised}: "
+        f"ActiveIRL(rmax={rmax:.4g}, max_return={most:.4g}) makes it one about them."
+    ]

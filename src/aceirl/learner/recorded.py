@@ -112,7 +112,7 @@ def _walk(
     actions = [action_of(action, f"{episode.where}, action {k}") for k, action in enumerate(episode.actions)]
     last = len(episode.observations) - 1
     states = [
-        state_of(seen, episode.terminated and k == n, f"{episode.where}, observation {k}")
+        state_of(seen, bool(episode.terminated) and k == n, f"{episode.where}, observation {k}")
         for k, seen in enumerate(episode.observations)
     ]
     if last < n and episode.terminated:  # with what it ended nobody wrote down: it ended where it was
@@ -204,7 +204,7 @@ def going_on(source: Source | None) -> str:
     env = source.environment if source is not None and named else "ENV"
     data = "DATA" if source is None or source.recordings is None else source.recordings
     return (
-        "this is a recording, and there is nobody to ask; to go on from it with an expert: "
+        "this is a recording, which answers no questions; to go on from it with an expert: "
         f"aceirl run {env} --recordings {data} --expert ...; to infer from it otherwise: aceirl infer {data}"
     )
 

@@ -104,5 +104,5 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
 
     text = TextColumn("{task.description}", table_column=Column(overflow="fold", no_wrap=False))
     with Progress(BarColumn(20), text, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting; the first run on a machine compiles for a minute", total=settings.max_samples)
+        task = bar.add_task("starting", total=settings.max_samples)
         yield lambda record: bar.update(task, completed=record.samples, description=status(record))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from aceirl.certificates import Certificate
 from aceirl.envs import Problem
@@ -17,6 +21,7 @@ from aceirl.experts.tasks.world import OfflineWorld
 from aceirl.explain import Learned, figures, sentences
 from aceirl.explain.goal import goal_in_words
 from aceirl.explain.recordings import inferred_in_words
+from aceirl.learner.comparing import Comparison, compared
 from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.named import Unavailable
@@ -202,14 +207,16 @@ class Result(Learned):
     def plot(self, picture: str | None = None) -> Figure:
         """A picture of the run, as `aceirl show` draws it: a figure of Matplotlib.
 
-        By default the reward on a map or, where states have no place, the first there is. `picture` names another:
-        reward, visits, policy, why-here, bound or learning.
+        By default the reward. `picture` names another: visits, policy, why-here, bound or learning. They are maps or,
+        where states have no place on paper, lists of the states that matter most.
         """
         from aceirl.explain import figures
 
         drawn = figures(self)
         if picture == "learning" and picture not in drawn:
             raise InputError("this run has no picture of learning: no truth is known, so neither is the regret")
+        if picture == "why-here" and picture not in drawn:
+            raise InputError("there is no picture of why here: by this reward, every guess is as good as an answer")
         if picture is not None and picture not in drawn:
             raise unknown_name("picture of this run", picture, drawn)
         return drawn[picture or next(iter(drawn))]
@@ -254,34 +261,77 @@ class Result(Learned):
         self,
         target: KnownProcess | Problem | MDP | str | Any,
         *,
-        start: str | None = None,
+        start: Any = None,
         discount: float | None = None,
         names: Sequence[str] = (),
+        progress: bool = False,
         **unknown: Any,
     ) -> Transfer:
         """Plan with the reward in another process: what to do there, what it loses, and what that depends on.
 
-        `target` is a process, a problem, a Gymnasium environment that has an exact model (without a limit of its own,
-        its episodes are as long as the run's), the name of an environment (with the run's seed), or a model file. They
-        start there as they do, with `start` in the state of that name, or with "uniform" anywhere. Returns are
+        `target` is a process, a problem, a Gymnasium environment (without a limit of its own, its episodes are as long
+        as the run's), the name of an environment (with the run's seed), or a model file. Where an environment has no
+        exact model, one is estimated by sampling; with `progress` a line says how far that is. Episodes start there as
+        they do, with `start` in that state (its name or observation), or with "uniform" anywhere. Returns are
         discounted there as the run's are, or by another `discount`. `names` are those of the run's own states, where
         its environment neither has names for them nor numbers them as it meets them; without names, states of the same
         number are the same.
         """
         check_arguments(self.transfer, unknown)
+        say = partial(print, file=sys.stderr, flush=True) if progress else logging.getLogger("aceirl").info
+        if isinstance(target, type):
+            raise InputError(f"target is the class {target.__name__}; give an instance, {target.__name__}(...)")
         if isinstance(target, str):
-            target = named_process(target, self.turn.settings.seed)
+            target = named_process(target, self.turn.settings.seed, say)
         elif isinstance(target, Problem):
             target = KnownProcess.of(target)
         elif isinstance(target, MDP):
             target = KnownProcess(target)
         elif hasattr(target, "action_space"):
             spec = getattr(target, "spec", None)
-            target = process_of_env(target, (spec and spec.max_episode_steps) or self.policy.shape[0])
+            steps = (spec and spec.max_episode_steps) or self.policy.shape[0]
+            cut = self._adapter.states.discretise if self.turn.names else None
+            target = process_of_env(target, steps, cut, say)
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
         factor = self.turn.settings.discount if discount is None else discount
         return transfer(self.turn, target.starting(start).discounted(factor), names or own)
+
+    def compare(self) -> Comparison:
+        """How well the reward predicts answers that it was not shown, beside copying, a habit, maximum causal entropy
+        and chance: `print(result.compare())`."""
+        return compared(self.turn)
+
+    def to_frame(self, of: str = "reward") -> Any:
+        """The run as a data frame of pandas: of the "reward" a row for each action in each state that was met, of the
+        "records" a row for each iteration.
+
+        Beside the `reward`, which is the mean over steps, there is how often the action was tried (`visits`), how often
+        it was the expert's answer (`answers`), and in which share of steps the `policy` takes it.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped]
+        except ImportError:
+            raise InputError("to_frame needs pandas: pip install pandas") from None
+        if of == "records":
+            rows = [record.to_json() for record in self.records]
+            flat = [row | {f"certified {kind}": v for kind, v in row.pop("certificates").items()} for row in rows]
+            return pandas.DataFrame(flat)
+        if of != "reward":
+            raise unknown_name("data frame", of, ("reward", "records"))
+        counts, n_actions = self.turn.counts, self.turn.counts.shape[2]
+        met = np.flatnonzero(self.visits.any(axis=(0, 2)))
+        actions = self.actions or tuple(f"action {a}" for a in range(n_actions))
+        return pandas.DataFrame(
+            {
+                "state": [self.names[s] for s in met for _ in range(n_actions)],
+                "action": list(actions) * len(met),
+                "reward": self.reward_table.mean(axis=0)[met].ravel(),
+                "visits": counts.visits.sum(axis=0)[met].ravel(),
+                "answers": counts.answers.sum(axis=0)[met].ravel(),
+                "policy": np.eye(n_actions)[self.policy].mean(axis=0)[met].ravel(),
+            }
+        )
 
     def export(self, table: Path, demonstrations: Path | None = None) -> None:
         """Write the reward as a table (CSV) and the expert's answers as demonstrations (lines of JSON)."""

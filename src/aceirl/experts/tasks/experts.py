@@ -59,6 +59,8 @@ def expert_of(expert: Any, world: World, *, stochastic: bool = False) -> Expert:
     It is an object with `answer(question)`, a function, a model with `predict`, an array of actions, demonstrations or
     a name: of observations in a Gymnasium environment, of numbered states elsewhere.
     """
+    if isinstance(expert, type):
+        raise InputError(f"expert is the class {expert.__name__}; give an instance, {expert.__name__}(...)")
     if callable(getattr(expert, "answer", None)):
         return expert  # type: ignore[no-any-return]
     if isinstance(world, GymWorld):

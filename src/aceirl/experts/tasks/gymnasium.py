@@ -75,7 +75,7 @@ def adapted(source: Source, env: gymnasium.Env[Any, Any]) -> GymEnvironment:
     """The environment as the learner wants it."""
     from aceirl.envs.gymnasium import GymEnvironment
 
-    return GymEnvironment(env, horizon=source.horizon, discretise=_discretiser(source, env))
+    return GymEnvironment(env, horizon=source.horizon, discretise=discretiser(source, env))
 
 
 def side_by_side(source: Source, one: GymAdapter) -> GymVectorEnvironment:
@@ -104,7 +104,8 @@ def _env_of_process(source: Source, parent: int) -> gymnasium.Env[Any, Any]:
     return Resting(gym_env(source))
 
 
-def _discretiser(source: Source, env: gymnasium.Env[Any, Any]) -> Callable[[Any], Any] | None:
+def discretiser(source: Source, env: gymnasium.Env[Any, Any]) -> Callable[[Any], Any] | None:
+    """What cuts the observations, as the source says; None if nothing does."""
     from aceirl.models.tabular.bins import Bins
 
     text = source.discretise

@@ -137,15 +137,18 @@ def _world(
             "discretise must be Bins(low, high, bins), with a number for each dimension, or a function of an "
             f"observation; got {discretise!r}"
         )
+    if isinstance(given, type):
+        raise InputError(f"environment is the class {given.__name__}; give an instance, {given.__name__}(...)")
     if isinstance(given, str):
         source = Source(given, {}, seed, horizon=horizon)
         given = source.problem() if source.ours else gym_env(source)
     if hasattr(given, "action_number"):  # a Gymnasium environment as the learner wants it
         return GymWorld.of(None, given, 1.0 if discount is None else discount)
     if hasattr(given, "action_space"):
-        from aceirl.envs.gymnasium import GymEnvironment
+        from aceirl.envs.gymnasium import GymEnvironment, check_interface
         from aceirl.envs.vector import GymVectorEnvironment
 
+        check_interface(given)
         made = GymVectorEnvironment if is_vector(given) else GymEnvironment
         factor = 1.0 if discount is None else discount
         steps = horizon or _effective(given, factor)

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from aceirl.envs.gymnasium import GymAdapter
+from aceirl.envs.gymnasium import GymAdapter, actions_of
 from aceirl.errors import InputError, shown
 from aceirl.experts import Demonstration
 from aceirl.learner.turns import Turn
@@ -137,6 +137,7 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
     def __init__(self, env: gymnasium.Env[Any, Any], paid: ObservedReward, elsewhere: float | None = None) -> None:
         if elsewhere is not None and not isinstance(elsewhere, int | float | np.number):
             raise InputError(f"elsewhere must be a number, such as -1, got {elsewhere!r}")
+        check_spaces(env, paid)
         gymnasium.utils.RecordConstructorArgs.__init__(self, paid=paid, elsewhere=elsewhere)
         gymnasium.Wrapper.__init__(self, env)
         self._paid = replace(paid, elsewhere=elsewhere)
@@ -230,6 +231,25 @@ def states_of(turn: Turn, environment: GymAdapter) -> StateIndex:
     if not turn.names:
         raise InputError("the run was not made in a Gymnasium environment")
     return environment.states.numbered(turn.names)
+
+
+def check_spaces(env: gymnasium.Env[Any, Any], paid: ObservedReward) -> None:
+    """Refuse an environment of other observations or actions than those that the reward is about.
+
+    Features of observations, and bins, may know those of other spaces.
+    """
+    if isinstance(env, type):
+        raise InputError(f"env is the class {env.__name__}; give an instance, {env.__name__}(...)")
+    own, known = actions_of(env.action_space), paid.actions
+    if len(own) != len(known) or not all(np.array_equal(a, b) for a, b in zip(own, known, strict=True)):
+        raise InputError(
+            f"the reward is about {len(known)} actions, and those of this environment are {env.action_space}"
+        )
+    space = paid.states.space
+    if paid.features is None and not paid.states.binned and env.observation_space != space:
+        raise InputError(
+            f"the reward is about observations in {space}, and this environment's are {env.observation_space}"
+        )
 
 
 def check_observation(states: StateIndex, observation: Any) -> None:

@@ -32,6 +32,9 @@ from aceirl.rewards.spaces import AnyReward, DesignMatrix
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Normalised regrets for which it is said how many of the sampled rewards lose more."""
 
+MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
+"""So many entries `H·S·A` are planned in for all sampled rewards together, but at least so many rewards."""
+
 TIES = 1e-9
 """Action values that differ by less than this share of the largest are equal."""
 
@@ -86,6 +89,10 @@ class Transfer:
                 f"By the truth, which the software did not see, it loses {self.regret:.1%} of what lies between the "
                 "best and the worst behaviour there."
             )
+        if self.target.sampled:
+            lines.append(
+                f"The target has no exact model: all this is by one estimated from {self.target.sampled:,} steps in it."
+            )
         if self.loses_more_than:
             many = f"{self.samples} sampled rewards that explain the answers about as well"
             worse = [
@@ -136,7 +143,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
         regret=None if target.reward is None else Truth(target.mdp, target.reward).regret(policy),
         loses_more_than={f"{loss:g}": float((losses > loss + TIES).mean()) for loss in LOSSES if len(losses)},
         samples=len(losses),
-        certificate=_certificate(turn, target.mdp, policy, numbers),
+        certificate=None if target.sampled else _certificate(turn, target.mdp, policy, numbers),
         unmet=tuple(unmet.tolist()),
         explains=turn.explanation is not None and turn.explanation.explains,
     )
@@ -210,7 +217,8 @@ def _samples(
     if found is None or alternatives is None:
         return
     design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
-    for theta in alternatives.samples:
+    most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
+    for theta in alternatives.samples[:most]:
         yield design.table(_carried(theta, parameters))
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aceirl.envs import Layout, Problem
 from aceirl.errors import InputError, unknown_name
 from aceirl.experts.tasks import Source, gym_env
+from aceirl.experts.tasks.gymnasium import discretiser
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
+
+if TYPE_CHECKING:
+    from aceirl.models.tabular.encoder import Discretise
+
+Say = Callable[[str], None]
+log = logging.getLogger("aceirl").info
 
 MODEL_FILE = ".npz"
 UNIFORM = "uniform"
@@ -29,6 +38,7 @@ class KnownProcess:
     `names` are those of its states, by which a run knows them again, and `words` what people call them; without names
     states are known by their numbers. In the `terminal` ones episodes are over. `reward [H, S, A]` is the truth, if it
     is known; nothing but a regret is computed from it. `observations [S]` are those of a Gymnasium environment.
+    `sampled` is from how many steps dynamics and reward were estimated; 0 if they are exact.
     """
 
     mdp: MDP
@@ -38,6 +48,7 @@ class KnownProcess:
     reward: FloatArray | None = None
     layout: Layout | None = None
     observations: tuple[Any, ...] = ()
+    sampled: int = 0
 
     def __post_init__(self) -> None:
         self.mdp.require_complete()
@@ -65,12 +76,13 @@ class KnownProcess:
         """What people call a state."""
         return self.words[state] if self.words else self.names[state] if self.names else f"state {state}"
 
-    def starting(self, start: str | None) -> KnownProcess:
-        """The same with another start: a state's name, or `uniform` over all states that can be met and are no end."""
+    def starting(self, start: Any) -> KnownProcess:
+        """The same with another start: a state's name or its observation, or `uniform` over all states that can be met
+        and are no end."""
         if start is None:
             return self
         n_states = self.mdp.n_states
-        if start == UNIFORM:
+        if isinstance(start, str) and start == UNIFORM:
             initial = self._met(n_states).astype(np.float64)
             initial[self.terminal_states] = 0.0
         else:
@@ -94,11 +106,13 @@ class KnownProcess:
                 reward[:steps, number] = other.reward[:steps, number_of[name]]
         return replace(self, reward=reward)
 
-    def _number(self, name: str) -> int:
-        for known in (self.names or tuple(map(str, range(self.mdp.n_states))), self.words):
-            if name in known:
-                return known.index(name)
-        raise unknown_name("state of the target", name, self.names or map(str, range(self.mdp.n_states)))
+    def _number(self, start: Any) -> int:
+        name = start if isinstance(start, str) else _written(start)
+        numbered = self.names or tuple(map(str, range(self.mdp.n_states)))
+        for known, wanted in ((numbered, name), (self.words, name), (numbered, name.replace(" ", ""))):
+            if wanted in known:
+                return known.index(wanted)
+        raise unknown_name("state of the target", name, numbered)
 
     @property
     def reachable(self) -> BoolArray:
@@ -117,45 +131,61 @@ class KnownProcess:
         return np.asarray(met)
 
 
-def named_process(name: str, seed: int = 0, **parameters: Any) -> KnownProcess:
-    """One of our own environments, a Gymnasium environment that has an exact model, or a model file."""
+def _written(observation: Any) -> str:
+    """An observation as states are named."""
+    from aceirl.models.tabular.encoder import plain
+
+    return json.dumps(plain(observation))
+
+
+def named_process(name: str, seed: int = 0, say: Say = log, **parameters: Any) -> KnownProcess:
+    """One of our own environments, a Gymnasium environment, or a model file."""
     if name.endswith(MODEL_FILE):
         if parameters:
             raise InputError(f"a model file has no parameters, got {', '.join(parameters)}")
         return process_of_file(Path(name))
-    return process_of_source(Source(name, parameters, seed))
+    return process_of_source(Source(name, parameters, seed), say)
 
 
-def process_of_source(source: Source) -> KnownProcess:
+def process_of_source(source: Source, say: Say = log) -> KnownProcess:
     """The process that a source names, with its own reward as the truth."""
     if source.ours:
         return KnownProcess.of(source.problem())
     with closing(gym_env(source)) as env:
-        if source.discretise is not None:
-            raise InputError(f"planning in {source.environment} needs its model, and discretised it has none")
-        return process_of_env(env, source.horizon, source.environment)
+        return process_of_env(env, source.horizon, discretiser(source, env), say)
 
 
-def process_of_env(env: Any, horizon: int | None, name: str | None = None) -> KnownProcess:
-    """The process of a Gymnasium environment that has an exact model; `horizon` is by default its limit of steps."""
+def process_of_env(env: Any, horizon: int | None, discretise: Discretise | None = None, say: Say = log) -> KnownProcess:
+    """The process of a Gymnasium environment; `horizon` is by default its limit of steps.
+
+    Where there is no exact model, it is estimated by sampling; `say` is told how far that is.
+    """
     from aceirl.envs.described import state_words
     from aceirl.envs.gymnasium import GymEnvironment
-    from aceirl.envs.truth import exact_model
+    from aceirl.envs.truth import exact_model, sampled_model
 
     try:
-        environment = GymEnvironment(env, horizon=horizon)
+        environment, steps = GymEnvironment(env, horizon=horizon, discretise=discretise), 0
+    except InputError as error:
+        raise InputError(
+            f"planning in {env} needs its model: {str(error).partition('; ')[0]}; give one as a file"
+        ) from None
+    try:
+        if discretise is not None:
+            raise InputError("bins have no exact model")
         model = exact_model(env, environment.horizon, environment.n_actions)
     except InputError as error:
-        told = str(error).partition("; ")[0]
-        raise InputError(f"planning in {name or env} needs its model: {told}; give one as a file") from None
+        say(f"{str(error).partition('; ')[0]}; it is estimated by sampling")
+        model, steps = sampled_model(env, environment.horizon, discretise, say)
     states = model.states
     return KnownProcess(
         model.mdp,
         states.names,
-        state_words(env, states),
+        state_words(env, states.numbered(states.names)),
         states.terminal,
-        model.reward,
+        model.reward if np.ptp(model.reward) > 0 else None,  # what pays the same everywhere is no truth
         observations=tuple(states.observation(number) for number in range(len(states))),
+        sampled=steps,
     )
 
 

@@ -10,6 +10,7 @@ followed further.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
@@ -28,6 +30,26 @@ Successors = NDArray[np.int32]
 F = TypeVar("F", bound=Callable[..., Any])
 
 config: Any = numba.config
+
+
+class _Announcement(event.Listener):
+    """Says once that code is being compiled; what lies on disk already is not."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """A function is compiled."""
+        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("aceirl."):
+            self.said = True
+            logging.getLogger("aceirl").warning(
+                "Compiling for this machine; the first run takes up to a minute longer."
+            )
+
+    def on_end(self, event: Any) -> None:
+        """It has been compiled."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
 
 
 def compiled(function: F) -> F:

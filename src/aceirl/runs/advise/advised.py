@@ -34,6 +34,9 @@ SLOW_STEP = 1e-3
 
 PLAIN_BINS, PLAIN_HORIZON = 6, 100
 
+MOST_BINS = 2_000
+"""So many bins are proposed at most: more are met too rarely for an expert to be asked about each."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -96,9 +99,21 @@ def advise(source: Source) -> Advice:
         missing=(),
         choices=_choices(facts, kind, certify, wandered, slow=slow),
         notes=tuple(_notes(facts, source, kind, contradicted)),
-        command=_command("run", asked, certify, slow=slow, name_expert=not facts.own or source.expert is not None),
+        command=" ".join(
+            [
+                _command("run", asked, certify, slow=slow, name_expert=not facts.own or source.expert is not None),
+                *_budget(cost, wandered),
+            ]
+        ),
         cost=cost,
     )
+
+
+def _budget(cost: Cost, wandered: Wandering) -> list[str]:
+    """The option for a larger budget, where the usual one would not last for what is foretold."""
+    least = (cost.least_episodes or 0) * wandered.steps / wandered.episodes
+    needed = max(least, cost.samples or 0)
+    return ["--max-samples", str(_round_up(int(2 * needed)))] if 1.5 * needed > Settings().max_samples else []
 
 
 def _kind(task: Task) -> str:
@@ -193,7 +208,7 @@ def _first_needs(source: Source, facts: Facts) -> Advice:
             "at.",
         ]
         proposed = replace(proposed, discretise=_bins(wandered.ranges) or "package.module:function")
-        if wandered.ranges:
+        if proposed.discretise != "package.module:function":
             missing.append("The bounds below are what random episodes reached; an expert may go further.")
     return Advice(
         facts=facts,
@@ -222,8 +237,15 @@ def _round_up(steps: int) -> int:
 
 
 def _bins(ranges: Sequence[tuple[float, float]]) -> str:
-    """Plain bins between what was seen, as `--discretise` takes them."""
-    return ",".join(f"{_outward(low, -1):g}:{_outward(high, 1):g}:{PLAIN_BINS}" for low, high in ranges)
+    """Plain bins between what was seen, as `--discretise` takes them; nothing if they would be too many.
+
+    Numbers that never changed are not cut.
+    """
+    varying = sum(low < high for low, high in ranges)
+    bins = min(PLAIN_BINS, int(MOST_BINS ** (1 / max(1, varying))))
+    if not varying or bins < 2:
+        return ""
+    return ",".join(f"{_outward(low, -1):g}:{_outward(high, 1):g}:{bins if low < high else 1}" for low, high in ranges)
 
 
 def _outward(value: float, side: int) -> float:
@@ -262,7 +284,7 @@ def cost_in_words(cost: Cost) -> list[str]:
         return [f"Without a certificate a run ends with its budget, {Settings().max_samples:,} samples by default."]
     least = f"The certificate takes at least {cost.least_episodes} episodes, unless the expert is known everywhere."
     if cost.samples is None:
-        return [least, f"How many more cannot be said yet, by {cost.source}."]
+        return [least, f"After {cost.source}, it is too early to estimate the rest."]
     assert cost.seconds is not None
     more = f"{cost.answers:,} answers and {in_seconds(cost.seconds)}"
     return [

@@ -24,6 +24,11 @@ RANDOM_EPISODES, RANDOM_SECONDS, LONGEST_EPISODE = 20, 5.0, 1_000
 REHEARSED_EPISODES, REHEARSED_SECONDS = 40, 10.0
 """A rehearsal ends with its certificate, or when it can foretell one after so many episodes, or after so long."""
 
+FORETOLD = 2.0
+"""What is still to come is foretold up to so many times what the rehearsal took. It goes by how often episodes meet
+something new, which becomes rarer: far ahead it says too much, up to two hundred times. So it is at most three times
+too much, for a run that has not ended takes more than its rehearsal did."""
+
 
 @dataclass(frozen=True)
 class Wandering:
@@ -138,7 +143,7 @@ def rehearse(task: Task, settings: Settings) -> tuple[Cost, int]:
                 break
     last, more = turns[-1].record, _foretold(turns[-1])
     least = None if settings.certify is None else least_episodes(settings, task.environment)
-    said = f"a rehearsal of {last.episodes} episodes, {last.samples:,} samples and {in_seconds(seconds[-1])}"
+    said = f"a rehearsal of {last.episodes:,} episodes, {last.samples:,} samples and {in_seconds(seconds[-1])}"
     contradicted = int(np.count_nonzero(turns[-1].counts.contradicted))
     if more is None:
         return Cost(least, None, None, None, said), contradicted
@@ -157,12 +162,13 @@ def in_seconds(seconds: float) -> str:
 
 
 def _foretold(turn: Turn) -> int | None:
-    """How many more samples the certificate expects to need."""
+    """How many more samples the certificate expects to need; None if that is too far ahead to tell."""
     kind = turn.settings.certify
     if kind is None:
         return None
     found = turn.certificate(kind.name)
-    return 0 if found.holds else found.more_samples
+    more = 0 if found.holds else found.more_samples
+    return None if more is None or more > FORETOLD * turn.record.samples else more
 
 
 def least_episodes(settings: Settings, environment: NumberedEnvironment | None = None, *, horizon: int = 1) -> int:

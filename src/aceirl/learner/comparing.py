@@ -1,0 +1,154 @@
+"""A run's reward beside what is simpler, on answers that none of them was shown.
+
+The answers are divided into a few parts. Of each part, every method is shown all the others and the same transitions,
+and then has to predict it. Only answers in states where several actions were tried count, and only those actions can be
+predicted: the consequences of others are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.irl import MaxCausalEntropy
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import soft_values
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
+from aceirl.rewards import StateReward, action_values
+
+PARTS = 5
+"""Into how many parts the answers are divided."""
+
+ERRORS = 0.05
+"""How often a method that names actions is taken to be wrong: without that, one miss would outweigh all hits."""
+
+TIES = 1e-9
+"""Action values that differ by less than this share of the largest are equal."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a method predicts answers that it was not shown.
+
+    `right` is the share of them for which its likeliest action was the expert's, a tie counted in parts; `nats` the
+    mean log-probability that it gave them.
+    """
+
+    method: str
+    right: float
+    nats: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The `scores` of all methods, the best first, on so many `answers`."""
+
+    scores: tuple[Score, ...]
+    answers: int
+
+    def __str__(self) -> str:
+        return self.in_words()
+
+    def in_words(self) -> str:
+        """A line for each method."""
+        width = max(len(score.method) for score in self.scores)
+        lines = [f"Predicting {self.answers:,} answers of the expert, each from the others:"]
+        lines += [f"  {one.method:<{width}}  {one.right:4.0%} right, {one.nats:.2f} nats each" for one in self.scores]
+        return "\n".join(lines)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain values."""
+        return [vars(score) for score in self.scores]
+
+
+def compared(turn: Turn) -> Comparison:
+    """The reward of a turn beside copying, a habit, maximum causal entropy and chance."""
+    estimate = turn.belief.estimate
+    known = np.asarray(estimate.mdp.known, dtype=np.bool_)
+    told = np.argwhere(turn.counts.answers.any(axis=2) & (known.sum(axis=2) > 1))
+    if len(told) < 2:
+        raise InputError(
+            f"{len(told)} of the expert's answers can be compared, and a comparison needs two: try more than one "
+            "action in the states where it answers"
+        )
+    part = np.random.default_rng(turn.settings.seed).permutation(len(told)) % min(PARTS, len(told))
+    predicted = {name: np.zeros((len(told), known.shape[2])) for name in METHODS}
+    for fold in range(int(part.max()) + 1):
+        hidden = np.zeros(known.shape[:2], dtype=np.bool_)
+        hidden[tuple(told[part == fold].T)] = True
+        shown = _without(turn, hidden)
+        for name, method in METHODS.items():
+            predicted[name][part == fold] = method(turn, shown)[tuple(told[part == fold].T)]
+    times, options = turn.counts.answers[tuple(told.T)], known[tuple(told.T)]
+    scores = [_score(name, weights, options, times) for name, weights in predicted.items()]
+    return Comparison(tuple(sorted(scores, key=lambda one: -one.nats)), int(times.sum()))
+
+
+def _score(method: str, weights: FloatArray, options: BoolArray, times: IntArray) -> Score:
+    """Of `weights [n, A]` for the `options [n, A]`, by how many `times [n, A]` each action was the answer."""
+    allowed = np.where(options, weights, 0.0)
+    allowed = np.where(allowed.sum(axis=1, keepdims=True) > 0, allowed, options)
+    probability = allowed / allowed.sum(axis=1, keepdims=True)
+    probability = (1 - ERRORS) * probability + ERRORS * options / options.sum(axis=1, keepdims=True)
+    best = probability >= probability.max(axis=1, keepdims=True) * (1 - TIES)
+    given = times * options
+    right = float((given * best / best.sum(axis=1, keepdims=True)).sum() / given.sum())
+    nats = float((given * np.log(np.where(options, probability, 1.0))).sum() / given.sum())
+    return Score(method, right, nats)
+
+
+def _without(turn: Turn, hidden: BoolArray) -> Estimate:
+    """The estimate of all transitions, and of all answers but those that are `hidden [H, S]`."""
+    counts = turn.counts
+    answers = np.where(hidden[:, :, None], 0, counts.answers)
+    return turn.belief.table.with_counts(counts.with_answers(answers, counts.repeats)).estimate
+
+
+def _reward(turn: Turn, shown: Estimate) -> FloatArray:
+    """The best actions by the reward that the run's own algorithm finds."""
+    settings = turn.settings
+    if settings.irl is None:
+        return np.zeros(shown.mdp.shape)
+    found = settings.irl(shown, settings.rmax, {}, turn.space)
+    q = action_values(shown, found.reward, found.unknown_step_reward)
+    q = np.where(shown.mdp.known, q, -np.inf)
+    best = q.max(axis=2, keepdims=True)
+    return np.asarray(q >= best - TIES * np.abs(np.where(np.isfinite(best), best, 0.0)), dtype=np.float64)
+
+
+def _entropy(turn: Turn, shown: Estimate) -> FloatArray:
+    """The soft policy of the reward of states, of maximum causal entropy."""
+    space = StateReward()
+    found = MaxCausalEntropy(reproduce_answers=False)(shown, 1.0, {}, space)
+    mdp, design = shown.mdp, space.design_matrix(shown.mdp, shown.terminal_states)
+    after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+    return soft_values(mdp, design.table(found.parameters[f"theta.{space.name}"]), after)[0]
+
+
+def _copying(turn: Turn, shown: Estimate) -> FloatArray:
+    """What the expert said in the same state at other steps; elsewhere copying knows nothing."""
+    said = shown.counts.answers.sum(axis=0).astype(np.float64)
+    return np.broadcast_to(said, shown.mdp.shape)
+
+
+def _habit(turn: Turn, shown: Estimate) -> FloatArray:
+    """How often the expert takes an action anywhere, each once more than it did."""
+    return np.broadcast_to(shown.counts.answers.sum(axis=(0, 1)) + 1.0, shown.mdp.shape)
+
+
+def _chance(turn: Turn, shown: Estimate) -> FloatArray:
+    return np.ones(shown.mdp.shape)
+
+
+METHODS: dict[str, Callable[[Turn, Estimate], FloatArray]] = {
+    "this reward": _reward,
+    "maximum causal entropy": _entropy,
+    "copying": _copying,
+    "a habit": _habit,
+    "chance": _chance,
+}
