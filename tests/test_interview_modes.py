@@ -31,7 +31,7 @@ from aceirl.experts.tasks import Source
 from aceirl.protocols import Question
 from aceirl.runs import files
 from aceirl.runs.files import Event
-from aceirl.web import dialogue
+from aceirl.web import dialogue, driver
 from aceirl.web.driver import ANSWERS, Interview, StaleError
 from aceirl.web.episode_mode import MOST_GUESSES, RIGHT_GUESSES
 from aceirl.web.history import Accuracy, LoggedTrajectory, Mode, Scope, effective
@@ -458,7 +458,13 @@ def test_shorter_and_longer_episodes_keep_the_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "horizon", "said"),
-    [(0.0, 0.1, 100, "epsilon"), (0.1, 1.0, 100, "delta"), (0.1, 0.1, 0, "horizon")],
+    [
+        (0.0, 0.1, 100, "epsilon"),
+        (1e-320, 0.1, 100, "epsilon must be between 0.001 and 0.99"),
+        (0.1, 1.0, 100, "delta"),
+        (0.1, 0.1, 0, "horizon"),
+        (0.1, 0.1, 10**9, "horizon must be a whole number from 1 to 10000"),
+    ],
 )
 def test_an_aim_that_makes_no_sense_is_refused_and_changes_nothing(
     tmp_path: Path, epsilon: float, delta: float, horizon: int, said: str
@@ -469,6 +475,25 @@ def test_an_aim_that_makes_no_sense_is_refused_and_changes_nothing(
         interview.adjust(interview.turn, epsilon, delta, horizon)
     assert (tmp_path / ANSWERS).read_bytes() == content
     assert interview.environment.horizon == 100
+
+
+def test_an_aim_that_cannot_be_taken_in_is_not_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interview = begin(tmp_path, FOUR_PATHS)
+    answer(interview, wants_the_end_of(UP))
+    content, state = (tmp_path / ANSWERS).read_bytes(), here(interview)
+
+    def too_large(source: Source) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "open_view", too_large)
+        with pytest.raises(MemoryError):
+            interview.adjust(interview.turn, 0.1, 0.1, 30)
+    assert (tmp_path / ANSWERS).read_bytes() == content
+    interview.walk_on(10)
+    assert (here(interview), interview.environment.horizon) == (state, 20)
+    interview.adjust(interview.turn, 0.2, 0.1, 30)
+    assert interview.environment.horizon == 30
 
 
 def test_any_answer_can_be_put_right_in_the_list(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -17,7 +18,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -36,7 +37,7 @@ from aceirl.web.security import Guard, Reach, Tokens, is_loopback, lasting_token
 from aceirl.web.server import application, listening_socket
 from studies.serving import Server
 
-TOKEN, INVITATION, PORT = "t" * 32, "i" * 32, 8472
+TOKEN, PORT = "t" * 32, 8472
 JSON = {"content-type": "application/json"}
 
 
@@ -53,7 +54,7 @@ def client(interview: Interview) -> Iterator[TestClient]:
 
 
 def served(interview: Interview, **reach: Any) -> Guard:
-    return application(People(interview, TOKEN, INVITATION), Reach(PORT, **reach))
+    return application(People(interview, TOKEN), Reach(PORT, **reach))
 
 
 def post(client: TestClient, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
@@ -329,7 +330,8 @@ def test_the_command_prints_the_address_and_warns_of_the_network(
     (printed,) = re.findall(rf"http://(.+):\d+/{token}/", result.stdout)
     assert printed == reachable_address(host)
     assert printed != "0.0.0.0", "nobody can open that"
-    assert re.search(rf"http://{re.escape(printed)}:\d+/{(tmp_path / 'invitation').read_text()}/", result.stdout)
+    invitation = json.loads((tmp_path / "people.json").read_text())["invitations"][0]["token"]
+    assert re.search(rf"http://{re.escape(printed)}:\d+/{invitation}/", result.stdout)
     assert ("can be reached from the network" in result.stderr) == warned
 
 
@@ -582,30 +584,38 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    abort = close
+
+    def protocol(self, door: security.Door) -> asyncio.Protocol:
+        return door if self.inside is None else cast(asyncio.Protocol, self.inside)
+
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.inside = protocol
 
 
 def at_the_door(*pieces: bytes) -> tuple[security.Door, Transport]:
     """A stranger who has come and said something."""
+    return asyncio.run(come(*pieces))
 
-    async def app(scope: object, receive: object, send: object) -> None:
-        raise AssertionError("nobody has asked for anything yet")
 
-    async def come() -> tuple[security.Door, Transport]:
-        config = uvicorn.Config(app)
-        server_state = uvicorn.Server(config).server_state
+async def unasked(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("nobody has asked for anything yet")
+
+
+async def come(*pieces: bytes, kind: type[security.Door] | None = None) -> tuple[security.Door, Transport]:
+    """The same on a loop that goes on; at the door of a server of its own, or of this `kind`."""
+    config = uvicorn.Config(unasked)
+    server_state = uvicorn.Server(config).server_state
+    if kind is None:
         tokens = Tokens()
-        tokens.add("o" * 32, app)
-        tokens.add(TOKEN, app)
+        tokens.add("o" * 32, unasked)
+        tokens.add(TOKEN, unasked)
         kind = security.door(tokens, security.refusal())
-        door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
-        door.connection_made(transport)
-        for piece in pieces:
-            door.data_received(piece)
-        return door, transport
-
-    return asyncio.run(come())
+    door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
+    door.connection_made(transport)
+    for piece in pieces:
+        transport.protocol(door).data_received(piece)
+    return door, transport
 
 
 def silent_connection(port: int) -> socket.socket:
@@ -629,6 +639,62 @@ def still_open(crowd: list[socket.socket]) -> int:
 def cpu_seconds(process: int) -> float:
     ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_folder_that_is_deleted_is_said_and_what_was_answered_can_still_be_saved(
+    client: TestClient, interview: Interview
+) -> None:
+    shown = wait_for(client, {"asking"})
+    shown = post(client, "answer", turn=shown["turn"], action=UP).json()
+    shutil.rmtree(interview.folder)
+    for name in ("undo", "finish"):
+        response = post(client, name, turn=shown["turn"])
+        assert (response.status_code, "was deleted or moved" in response.json()["error"]) == (422, True)
+    shown = current(client)
+    assert (shown["progress"]["answers"], "was deleted or moved" in shown["trouble"]) == (1, True)
+    response = client.get(f"/{TOKEN}/everything.zip")
+    assert response.status_code == 200
+    saved = zipfile.ZipFile(io.BytesIO(response.content))
+    assert saved.namelist() == ["answers.jsonl"]
+    assert saved.read("answers.jsonl").count(b'"event":"answer"') == 1
+
+
+def test_a_folder_that_is_put_back_goes_on(client: TestClient, interview: Interview) -> None:
+    turn = wait_for(client, {"asking"})["turn"]
+    aside = interview.folder.with_name("aside")
+    interview.folder.rename(aside)
+    assert post(client, "answer", turn=turn, action=UP).status_code == 422
+    aside.rename(interview.folder)
+    assert post(client, "answer", turn=turn, action=UP).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET %b/view HTTP/1.1\r\nHost: x\r\n", b"POST %b/answer HTTP/1.1\r\nHost: x\r\ncontent-length: 9\r\n\r\n1"],
+)
+def test_a_request_with_the_token_that_is_never_finished_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(security, "PATIENCE", 0.1)
+
+    async def waited() -> tuple[bool, bool]:
+        _, transport = await come(sent.replace(b"%b", f"/{TOKEN}".encode()))
+        before = transport.closed
+        await asyncio.sleep(0.3)
+        return before, transport.closed
+
+    assert asyncio.run(waited()) == (False, True)
+
+
+def test_connections_of_one_token_do_not_crowd_out_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "OWN_ROOM", 3)
+
+    async def crowded() -> list[bool]:
+        first = await come(f"GET /{'o' * 32}/view".encode())
+        crowd = [await come(f"GET /{TOKEN}/view".encode(), kind=type(first[0])) for _ in range(5)]
+        return [transport.closed for _, transport in (first, *crowd)]
+
+    assert asyncio.run(crowded()) == [False, True, True, False, False, False]
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(

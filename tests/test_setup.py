@@ -87,7 +87,7 @@ def test_start_shows_the_interview_at_the_same_address(client: TestClient, form:
         {"arm_length": 5, "horizon": 12},
     )
     assert owner.interview.accuracy == Accuracy(0.2, 0.1)
-    assert client.get(f"/{form.people.invitation}/").status_code == 200
+    assert client.get(f"/{form.people.invitation.token}/").status_code == 200
     assert start(client).status_code in (404, 405), "there is nothing to set up any more"
 
 

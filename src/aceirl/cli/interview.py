@@ -99,7 +99,11 @@ def _say_where_it_is(base: str, token: str, people: People | None) -> None:
     if people is None:
         print(f"Choose what the interview is about at\n\n  {base}/{token}/\n\nStop with Ctrl-C.", flush=True)
         return
-    print(f"The interview is at\n\n  {base}/{token}/\n\nOthers join at\n\n  {base}/{people.invitation}/\n")
+    print(f"The interview is at\n\n  {base}/{token}/\n")
+    if (invitation := people.invitation) is not None:
+        seats = invitation.seats - invitation.taken
+        others = "One other person joins at" if seats == 1 else f"{seats} others join at"
+        print(f"{others}\n\n  {base}/{invitation.token}/\n\nThe page People has links for more.\n")
     print(f"Answers are kept in {people.folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
 
 

@@ -137,6 +137,10 @@ class Background:
         learned, rng = self.interview.learned, generator(self.interview.source.seed, FILM, number)
         return [] if learned is None else await self._filmed(film, rng, learned.policy, learned.names)
 
+    async def panels(self) -> list[dict[str, Any]]:
+        """The map panels of what was met so far, whether or not anything was learnt."""
+        return await self._filmed(maps, self.interview.engine.access.names)
+
     async def maps(self) -> list[dict[str, Any]]:
         """The map panels, with the environment's own pictures."""
         learned = self.interview.learned

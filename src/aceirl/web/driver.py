@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from aceirl.data.dataset import Trajectory
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
@@ -26,7 +28,7 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import ExpertKind
-from aceirl.protocols import Question
+from aceirl.protocols import Capabilities, NumberedEnvironment, Question
 from aceirl.runs import Run
 from aceirl.runs.files import DiskError, Event, LogFile, disk
 from aceirl.runs.files import replace as write
@@ -53,6 +55,10 @@ INFER_AFTER_GROWTH = 0.25
 # What share of the error rate is kept for evidence that is gathered anew.
 CHANGES = 0.1
 
+# Episodes may be made so long, unless they were to begin with: steps, and steps times situations times actions. Some
+# fifty bytes are needed for each of the latter.
+MOST_STEPS, MOST_ENTRIES = 10_000, 1_500_000
+
 # The stream of randomness from which is drawn what comes when the person starts again.
 AGAIN = 5
 
@@ -66,6 +72,10 @@ Kind = TypeVar("Kind")
 
 class StaleError(Exception):
     """The answer is to a question that is no longer the current one."""
+
+
+class SettingsError(InputError):
+    """The folder holds an interview with other settings."""
 
 
 class Interview:
@@ -82,7 +92,7 @@ class Interview:
         self.folder, self.begun_with = folder, (source, accuracy)
         self.view = open_view(source)
         self.environment = self.view.environment
-        self._begun_horizon = self.environment.horizon
+        self._begun_horizon, self.most_steps = self.environment.horizon, _most_steps(self.environment)
         self.log = LogFile(folder / ANSWERS)
         self.trouble: str | None = None
         self.learned_version = (0, 0)
@@ -107,7 +117,9 @@ class Interview:
             raise InputError(f"{folder} has files but no interview; choose another folder with --out")
         if not path.exists() or _configuration(path) != wanted:
             if _has_answers(folder / ANSWERS):
-                raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
+                raise SettingsError(
+                    f"{folder} holds an interview with other settings; choose another folder with --out"
+                )
             with disk(path):
                 (folder / ANSWERS).unlink(missing_ok=True)
                 write(path, json.dumps(wanted, indent=2).encode(), private=True)
@@ -199,11 +211,16 @@ class Interview:
         """
         if (Accuracy(epsilon, delta), horizon) == (self.accuracy, self.environment.horizon):
             return
-        if horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {horizon}")
-        if horizon != self.environment.horizon:
-            open_view(self.source.with_horizon(horizon))
-        self._decide(turn, {"event": "adjust", "epsilon": epsilon, "delta": delta, "horizon": horizon})
+        self._check_horizon(horizon)
+        event: Event = {"event": "adjust", "epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self._check_turn(turn)
+        self._keep_step()
+        try:  # what cannot be taken in must not be in the log
+            self._rebuild(self.learned, event)
+            self._keep(event)
+        except BaseException:
+            self._rebuild(self.learned)
+            raise
 
     def question_shown(self) -> None:
         """The person has the current question before them; how long they take is counted from the first time."""
@@ -311,8 +328,7 @@ class Interview:
 
     def _keep(self, event: Event) -> Event:
         """Log what the person did, after all that the agent did before, and see it on the disk; the event as logged."""
-        if self._step is not None:
-            self._keep_step()
+        self._keep_step()
         event = event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._writing():
             self.log.append([event])
@@ -403,9 +419,12 @@ class Interview:
 
     # What follows from the log
 
-    def _rebuild(self, learned: Turn | None) -> None:
-        """Compute everything from the log again, and bring the environment back to where the log ends."""
-        events = list(self.log)
+    def _rebuild(self, learned: Turn | None, *also: Event) -> None:
+        """Compute everything from the log again, and bring the environment back to where the log ends.
+
+        `also` are events to be tried, as if they were the last of the log.
+        """
+        events = [*self.log, *also]
         try:
             self.history = history = History.of(events)
         except InputError as error:
@@ -435,6 +454,7 @@ class Interview:
         if history.adjusted is not None:
             self.accuracy, horizon = history.adjusted
         if horizon != self._begun_horizon:
+            self._check_horizon(horizon)
             self.source = self.source.with_horizon(horizon)
         if horizon != self.environment.horizon:
             self.view = open_view(self.source)
@@ -455,6 +475,10 @@ class Interview:
             mode: Settings(**(self.settings.model_dump() | {"strategy": strategy}))
             for mode, strategy in STRATEGIES.items()
         }
+
+    def _check_horizon(self, horizon: int) -> None:
+        if not 1 <= horizon <= self.most_steps:
+            raise InputError(f"horizon must be a whole number from 1 to {self.most_steps}, got {horizon}")
 
     # What is known
 
@@ -529,11 +553,13 @@ class Interview:
             given = {key: self.history.given[state, action].get(key) for key in ("time", "seconds")}
             yield {"observation": observation, "action": does} | self.dialogue.named(state, action) | given
 
-    @property
-    def files(self) -> list[Path]:
-        """The files for the person: the log, and the result if it is the present one."""
-        results = RESULTS if self.kept_version == self.version else ()
-        return [self.folder / name for name in (CONFIGURATION, ANSWERS, *results)]
+    def files(self) -> dict[str, bytes]:
+        """The files for the person: the log, and the result if it is the present one; without what is gone."""
+        found = {ANSWERS: self.log.content()}
+        for name in (CONFIGURATION, *(RESULTS if self.kept_version == self.version else ())):
+            with suppress(FileNotFoundError):
+                found[name] = (self.folder / name).read_bytes()
+        return found
 
 
 def summary(interview: Interview) -> dict[str, Any]:
@@ -566,6 +592,14 @@ def summary(interview: Interview) -> dict[str, Any]:
 def _so_far(question: Question) -> Trajectory:
     """The episode that led to a question."""
     return Trajectory.of_moves(question.walk[0][1] if question.walk else question.state, question.walk)
+
+
+def _most_steps(environment: NumberedEnvironment) -> int:
+    """How long episodes may be made: as long as they are, and as there is room for."""
+    access = Capabilities.of(environment)
+    (horizon, n_states, n_actions), possible = access.shape, access.possible_states or 0
+    entries = n_actions * int(possible if n_states < possible < np.inf else n_states)
+    return max(horizon, min(MOST_STEPS, MOST_ENTRIES // entries))
 
 
 def _share_of_delta(times: int) -> float:

@@ -50,6 +50,9 @@ FAMILIAR = 4
 # How often a person is asked about a state of which they say that they do not know.
 MAX_SKIPS = 3
 
+# The least and the most of a share that a person may ask for; less cannot be promised in the time that people have.
+SHARES = 0.001, 0.99
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -60,9 +63,9 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
-            value = getattr(self, name)
-            if not 0 < value < 1:
-                raise InputError(f"{name} must be between 0 and 1, got {value!r}")
+            value, (least, most) = getattr(self, name), SHARES
+            if not least <= value <= most:
+                raise InputError(f"{name} must be between {least} and {most}, got {value!r}")
 
 
 @dataclass(frozen=True)

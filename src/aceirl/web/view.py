@@ -29,6 +29,7 @@ def about(interview: Interview) -> dict[str, Any]:
         "environment": interview.source.environment,
         "brief": shown.brief,
         "shape": shown.shape,
+        "most_steps": interview.most_steps,
         "actions": [{"name": a.name, "direction": a.direction, "key": a.key} for a in shown.actions],
     }
 
