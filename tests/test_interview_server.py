@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 import zipfile
@@ -31,10 +32,11 @@ from aceirl.errors import InputError
 from aceirl.runs import files
 from aceirl.web import background, security
 from aceirl.web.driver import Interview
+from aceirl.web.early import listening_socket, usual_steps
 from aceirl.web.history import Accuracy
 from aceirl.web.people import People
 from aceirl.web.security import Guard, Reach, Tokens, is_loopback, lasting_token, reachable_address
-from aceirl.web.server import application, listening_socket
+from aceirl.web.server import application
 from studies.serving import Server
 
 TOKEN, PORT = "t" * 32, 8472
@@ -314,6 +316,39 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         elsewhere.close()
     finally:
         first.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("FrozenLake-v0",), "is out of date and cannot be made any more; use FrozenLake-v1"),
+        (("FrozenLake-v9",), "doesn't exist"),
+        (("FrozenLak-v1",), "did you mean 'FrozenLake-v1'?"),
+        (("FrozenLake-v1", "--epsilon", "1e-320"), "0.001"),
+        (("FrozenLake-v1", "--port", "PORT"), "port PORT: Address already in use"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_loaded(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    with closing(listening_socket("127.0.0.1", 0, 0)) as taken:
+        port = str(taken.getsockname()[1])
+        program = "import sys; sys.modules['numba'] = None; from aceirl.cli import main; main()"
+        given = [port if one == "PORT" else one for one in arguments]
+        command = [sys.executable, "-c", program, "interview", *given, "--out", str(tmp_path / "out")]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert said.replace("PORT", port) in " ".join(ended.stderr.replace("│", "").split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["CliffWalking-v1", "Blackjack-v1"])
+def test_gymnasiums_own_environments_need_no_horizon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("aceirl.web.server.serve", lambda app, listening: listening.close())
+    result = CliRunner().invoke(app, ["interview", name, "--out", str(tmp_path), "--port", "0"])
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "interview.json").read_text())["source"]["horizon"] == usual_steps(name)
+    assert result.stdout.startswith("Starting; the address comes in a few seconds.")
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])

@@ -19,6 +19,7 @@ from aceirl.errors import InputError
 from aceirl.learner.engine import Recorded
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.runs.files import Event
+from aceirl.web.early import LEAST_SHARE, MOST_SHARE
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
 SAID = ("answer", "skip", "correct", "review", "prefer")
@@ -50,9 +51,6 @@ FAMILIAR = 4
 # How often a person is asked about a state of which they say that they do not know.
 MAX_SKIPS = 3
 
-# The least and the most of a share that a person may ask for; less cannot be promised in the time that people have.
-SHARES = 0.001, 0.99
-
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -63,9 +61,9 @@ class Accuracy:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
-            value, (least, most) = getattr(self, name), SHARES
-            if not least <= value <= most:
-                raise InputError(f"{name} must be between {least} and {most}, got {value!r}")
+            value = getattr(self, name)
+            if not LEAST_SHARE <= value <= MOST_SHARE:
+                raise InputError(f"{name} must be between {LEAST_SHARE} and {MOST_SHARE}, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aceirl.errors import InputError
 from aceirl.runs.files import disk, replace
+from aceirl.web.early import BACKLOG
 
 TOKEN_FILE, REDIRECT_FILE = "token", "open.html"
 TOKEN_LENGTH = 32
@@ -40,9 +41,6 @@ ROOM, PATIENCE = 1024, 10.0
 
 # How many connections there may be to one person's pages; a browser has about six, and so does every tab of it.
 OWN_ROOM = 32
-
-# How many connections may wait to be accepted; they are accepted all at once.
-BACKLOG = 128
 
 # How many files the process should be allowed to have open, connections included, and how many it needs for itself.
 DESCRIPTORS, OWN_DESCRIPTORS = 2048, 64

@@ -27,9 +27,10 @@ from starlette.routing import Route
 from aceirl.errors import InputError
 from aceirl.web.background import Background
 from aceirl.web.driver import Interview, StaleError
+from aceirl.web.early import BACKLOG
 from aceirl.web.history import Mode
 from aceirl.web.people import Invitation, Participant, People, Together
-from aceirl.web.security import BACKLOG, Guard, Reach, Tokens, door, on_loop_error, refusal
+from aceirl.web.security import Guard, Reach, Tokens, door, on_loop_error, refusal
 from aceirl.web.setup import FIELDS, FormError, SetUp
 from aceirl.web.view import about, answers, like, tag, view
 
@@ -383,24 +384,6 @@ async def _texts(request: Request, fields: Sequence[str]) -> list[str]:
 def _is_unicode(text: str) -> bool:
     """Whether a text can be written down; JSON can hold halves of characters, which cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def listening_socket(host: str, port: int | None, preferred: int) -> socket.socket:
-    """A socket on the port asked for or, if none was, on the preferred one or any that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in (preferred, 0) if port is None else (port,):
-        # asyncio sends small answers without delay only if the protocol is named; else each takes 40 ms longer.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, candidate))
-            # From now on a browser that comes too early waits, and is not turned away.
-            listening.listen(BACKLOG)
-            return listening
-        except OSError as error:
-            listening.close()
-            reason = error.strerror or str(error)
-    raise InputError(f"cannot listen on {host}, port {candidate}: {reason}")
 
 
 def serve(app: Guard, listening: socket.socket) -> None:

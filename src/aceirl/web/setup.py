@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from aceirl.errors import InputError
-from aceirl.experts.tasks import Source, offer, offered, read_parameters
+from aceirl.experts.tasks import CatalogueEntry, Source, offer, offered, read_parameters
 from aceirl.web.driver import CONFIGURATION
+from aceirl.web.early import LEAST_SHARE, MOST_SHARE, check_id, usual_steps
 from aceirl.web.environment_view import open_view
 from aceirl.web.history import Accuracy
 from aceirl.web.people import People, checked_name
@@ -50,7 +51,7 @@ class SetUp:
     def shown(self) -> dict[str, Any]:
         """The environments to choose from, and what the fields hold at first."""
         return {
-            "environments": [asdict(one) for one in offered()],
+            "environments": [_described(one) for one in offered()],
             "values": self.first,
             "folder": None if self.out is None else str(self.out),
         }
@@ -58,7 +59,9 @@ class SetUp:
     def offer(self, name: str) -> dict[str, Any]:
         """What there is to say of an environment whose name was typed in."""
         try:
-            return asdict(offer(_plain_name(name)))
+            name = _plain_name(name)
+            check_id(name)
+            return _described(offer(name))
         except Exception as error:
             raise FormError("environment", _in_words(error)) from error
 
@@ -94,12 +97,19 @@ class SetUp:
             self.people.close()
 
 
+def _described(entry: CatalogueEntry) -> dict[str, Any]:
+    """An environment with how long its episodes are, also if it does not say so itself."""
+    return asdict(replace(entry, steps=entry.steps or usual_steps(entry.name)))
+
+
 def _source(given: dict[str, str]) -> Source:
     environment = _plain_name(given["environment"])
     lines = [line for line in given["parameters"].splitlines() if line.strip()]
     parameters = _in_field("parameters", read_parameters, lines, "each line")
     horizon = None if not given["horizon"] else _whole_number("horizon", given["horizon"], least=1)
-    source = Source(environment, parameters, seed=0, stationary_expert=True, horizon=horizon)
+    source = Source(
+        environment, parameters, seed=0, stationary_expert=True, horizon=horizon or usual_steps(environment)
+    )
     if horizon is not None and source.ours:
         raise FormError("horizon", f"{environment} has its own; write horizon={horizon} under parameters instead")
     return replace(source, seed=_whole_number("seed", given["seed"], least=0))
@@ -124,8 +134,8 @@ def _accuracy(given: dict[str, str]) -> Accuracy:
             values[field] = float(given[field].removesuffix("%").rstrip()) / (100 if given[field].endswith("%") else 1)
         except ValueError:
             raise FormError(field, f"{given[field]!r} is not a number") from None
-        if not 0 < values[field] < 1:
-            raise FormError(field, f"this must be between 0 and 1, got {given[field]}")
+        if not LEAST_SHARE <= values[field] <= MOST_SHARE:
+            raise FormError(field, f"this must be between {LEAST_SHARE} and {MOST_SHARE}, got {given[field]}")
     return Accuracy(**values)
 
 
@@ -138,6 +148,7 @@ def _whole_number(field: str, text: str, least: int) -> int:
 def _check_environment(source: Source) -> None:
     """Make the environment once, to say next to which field what is wrong with it."""
     try:
+        check_id(source.environment)
         open_view(source)
     except Exception as error:
         message = _in_words(error)
