@@ -77,6 +77,8 @@ def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         shown = moment(page)
+        if page.locator("#begin").is_visible():
+            page.locator("#begin").click()
         if shown["phase"] in ("asking", "done"):
             page.wait_for_function(
                 "({ turn, phase }) => document.body.dataset.turn === turn && document.body.dataset.phase === phase",
@@ -84,6 +86,7 @@ def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
                 polling=100,
             )
             if shown["phase"] == "asking":
+                page.wait_for_selector("body[data-settled]")
                 assert (page.locator("#where").text_content() or "").startswith(shown["question"]["where"])
             return shown
         time.sleep(0.1)
@@ -141,11 +144,20 @@ def reply(page: Page, shown: dict[str, Any], person: Person) -> dict[str, Any]:
     assert question["kind"] == "episode"
     wrong = [n for n, step in enumerate(question["steps"]) if person(step["name"]) != step["words"]]
     if not wrong:
+        watch(page)
         return press(page, "y")
     step = page.locator("#guesses > li").nth(wrong[0])
     step.locator(".guess").click()
     meant = person(question["steps"][wrong[0]]["name"])
     return changed(page, step.locator(".choices").get_by_role("button", name=meant, exact=True).click)
+
+
+def watch(page: Page) -> None:
+    """Watch the episode that is shown to its end."""
+    page.wait_for_function("document.querySelector('#episode .seek').max > 0")
+    page.locator("#episode .seek").evaluate(
+        "(seek) => { seek.value = seek.max; seek.dispatchEvent(new Event('input')); }"
+    )
 
 
 def to_the_flag(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -20,9 +20,6 @@ from aceirl.data.dataset import Trajectory
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.experts.tasks import Source
-from aceirl.explain.goal import goal_in_words
-from aceirl.explain.listing import YOU
-from aceirl.explain.wish import said_wish
 from aceirl.learner.collect import Answers, Guess, Reply
 from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
@@ -35,9 +32,10 @@ from aceirl.runs.files import replace as write
 from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import HERE, RECORDS, STATE
 from aceirl.web.dialogue import Dialogue, generator
+from aceirl.web.ending import Ending, Named, ending_of
 from aceirl.web.environment_view import open_view
 from aceirl.web.episode_mode import enough_episodes, next_pair
-from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, Rule
+from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, Rule, Verdict
 from aceirl.web.inter_rater import answer_errors
 
 CONFIGURATION, ANSWERS, RESULT = "interview.json", "answers.jsonl", "result.json"
@@ -95,6 +93,7 @@ class Interview:
         self._begun_horizon, self.most_steps = self.environment.horizon, _most_steps(self.environment)
         self.log = LogFile(folder / ANSWERS)
         self.trouble: str | None = None
+        self.ending: Ending | None = None
         self.learned_version = (0, 0)
         self.kept_version: tuple[int, int] | None = None
         self._step: Question | Turn | None = None  # what the agent did last, until it is logged
@@ -133,11 +132,13 @@ class Interview:
 
     # What the person says and decides
 
-    def answer(self, turn: int, action: int, like: Mapping[str, str] | None = None) -> None:
+    def answer(
+        self, turn: int, action: int, like: Mapping[str, str] | None = None, also: Sequence[int] | None = None
+    ) -> None:
         """What the person would do in the current situation and, if `like` says how others relate to it (see `Scope`),
-        in all that are like it."""
+        in all that are like it; or in those states that they name, `also`."""
         question = self._asked(turn, Question)
-        event = self.dialogue.answer(question, action, like)
+        event = self.dialogue.answer(question, action, like, also)
         if self._say(event):
             self.engine.tell(Guess(action) if question.again else action)
             if also := event.get("also"):
@@ -187,6 +188,24 @@ class Interview:
             raise InputError("there is no answer to take back")
         self._decide(turn, {"event": "undo"})
 
+    def verdict(self, turn: int, verdict: Verdict, what: str | None = None, where: int | None = None) -> None:
+        """Whether the person wanted what is read from their answers, at the end; and, if they say so, `what` they want
+        ("wants") or avoid ("avoids"), and the state `where`. That is evidence of their wish, and of nothing else."""
+        self._check_turn(turn)
+        ending = self.ending
+        if self.phase != "done" or ending is None:
+            raise StaleError
+        n_states = self.engine.access.shape[1]
+        if (what is None) != (where is None) or what not in ("wants", "avoids", None):
+            raise InputError(f"what must be wants or avoids, and where a state; got {what!r} and {where!r}")
+        if where is not None and not 0 <= where < n_states:
+            raise InputError(f"where must be a state from 0 to {n_states - 1}, got {where}")
+        named = [[one["what"], -1 if one["where"] is None else one["where"]] for one in ending.wish.named]
+        chosen = None if what is None else [what, where]
+        said: Event = {} if where is None else self.dialogue.named(where)
+        event: Event = {"event": "verdict", "verdict": verdict, "named": named, "chosen": chosen}
+        self._decide(turn, event | {"sentence": ending.wish.sentence} | said | {"seconds": None})
+
     def finish(self, turn: int) -> None:
         """End here, with what there is."""
         self._decide(turn, {"event": "finish"})
@@ -198,7 +217,7 @@ class Interview:
     def start_again(self, turn: int) -> None:
         """Forget everything that was said and seen, and begin anew; the log keeps it."""
         self._decide(turn, {"event": "start again"})
-        self.dialogue.learned, self.learned_version = None, (0, 0)
+        self.dialogue.learned, self.learned_version, self.ending = None, (0, 0), None
 
     def change_mode(self, turn: int, mode: Mode) -> None:
         """From now on be asked, play, or compare."""
@@ -531,12 +550,25 @@ class Interview:
             turn = self.engine.preview(self.history.recorded(self.environment.horizon)[-1][0])
         return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
-    def adopt(self, turn: Turn, version: tuple[int, int]) -> None:
-        """Take over what was worked out, and leave it in the folder if it is the last word."""
+    def named(self) -> Named:
+        """What the states and actions are called, for sentences about them."""
+        view, states = self.view, range(self.environment.n_states)
+        said = self.history.known()
+        return Named(
+            [view.name(state) for state in states],
+            [action.name for action in view.actions],
+            said,
+            {state: view.features(state) for state in said},
+        )
+
+    def adopt(self, turn: Turn, version: tuple[int, int], ending: Ending | None = None) -> None:
+        """Take over what was worked out, and leave it in the folder if it is the last word; that comes with an
+        `ending`, which is worked out if it is not given."""
         self.dialogue.learned, self.learned_version = turn, version
         if self.needs_inference and version == self.version:
             self.dialogue.pair = next_pair(self.history, turn)
         if self.phase == "done" and version == self.version:
+            self.ending = ending or ending_of(turn, self.named(), self.history.told)
             result = json.dumps(summary(self), indent=2, ensure_ascii=False).encode()
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):
@@ -564,13 +596,17 @@ class Interview:
 
 def summary(interview: Interview) -> dict[str, Any]:
     """What an interview has come to, in plain values."""
-    history, view, learned = interview.history, interview.view, interview.learned
+    history, view, ending = interview.history, interview.view, interview.ending
     names = [view.name(state) for state in range(interview.environment.n_states)]
     actions = [action.name for action in view.actions]
     return {
         "environment": interview.source.environment,
-        "goal": [] if learned is None else goal_in_words(learned, names, actions, YOU),
-        "wish": None if learned is None else said_wish(learned, names, actions, YOU).to_json(),
+        "goal": [] if ending is None or ending.goal is None else ending.goal.lines,
+        "wish": None if ending is None else ending.wish.to_json(),
+        "verdicts": [
+            {name: event.get(name) for name in ("sentence", "verdict", "chosen", "state_name")}
+            for event in history.verdicts
+        ],
         "certified": interview.certified,
         "certified_loss_share": interview.certified_share,
         "asked_loss_share": interview.accuracy.epsilon,

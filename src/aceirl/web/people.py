@@ -22,6 +22,7 @@ from aceirl.learner.turns import Turn
 from aceirl.runs.files import alone, disk, replace
 from aceirl.web.background import Background
 from aceirl.web.driver import Interview, SettingsError
+from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Accuracy
 from aceirl.web.inter_rater import Agreement, Pair, agreement
 from aceirl.web.security import TOKEN_FILE, Reach, is_token, lasting_token, new_token
@@ -198,12 +199,12 @@ class People:
             raise InputError(f"a situation can need the answers of 1 to {MOST_PEOPLE} people, not {minimum}")
         self._decide(minimum=minimum)
 
-    def settle(self, situation: str, action: int | None) -> None:
-        """Say what counts where people differ; None leaves it open again."""
+    def settle(self, where: str, action: int | None) -> None:
+        """Say what counts in a situation in which people differ; None leaves it open again."""
         if action is not None and not 0 <= action < self.owner.interview.environment.n_actions:
             raise InputError(f"action {action} is not one of 0 to {self.owner.interview.environment.n_actions - 1}")
-        others = {where: what for where, what in self.decided.settled.items() if where != situation}
-        self._decide(settled=others if action is None else others | {situation: action})
+        others = {other: what for other, what in self.decided.settled.items() if other != where}
+        self._decide(settled=others if action is None else others | {where: action})
 
     def _decide(self, **changes: Any) -> None:
         """Change what is decided, if it can be written down."""
@@ -273,7 +274,6 @@ class Together:
         self._answers: dict[str, tuple[int, Said]] = {}
         self._agreement: tuple[object, dict[str, Any]] = None, {}
         self._goals: dict[str, tuple[object, str | None]] = {}
-        self._places: dict[str, dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def shown(self, me: Participant) -> dict[str, Any]:
@@ -307,11 +307,19 @@ class Together:
             "host": own | {"broken": self.people.broken} if me is self.people.owner else None,
             "people": rows,
             "agreement": self._agreement[1],
+            "states": self._states(me, [one["key"] for one in self._agreement[1]["disagreements"]]),
         }
+
+    def _states(self, me: Participant, situations: list[str]) -> dict[str, int]:
+        """The numbers that these situations have on the map of one person, who need not have met them all."""
+        view = me.interview.view
+        drawn = [s for s in range(me.interview.environment.n_states) if view.map_cell(s) is not None]
+        numbers = {situation(view, state): state for state in drawn} if situations else {}
+        return {key: numbers[key] for key in situations if key in numbers}
 
     def _compared(self) -> dict[str, Any]:
         said = {person.name: self._said(person) for person in self.people.everybody}
-        names = {situation: name for one in said.values() for situation, (name, _) in one.items()}
+        names = {key: name for one in said.values() for key, (name, _) in one.items()}
         decided, actions = self.people.decided, [action.name for action in self.people.owner.interview.view.actions]
         found = agreement({name: {key: action for key, (_, action) in one.items()} for name, one in said.items()})
         few = [key for key in names if sum(key in one for one in said.values()) < decided.minimum]
@@ -324,13 +332,12 @@ class Together:
             "actions": actions,
             "disagreements": [
                 {
-                    "key": situation,
-                    "situation": names[situation],
-                    "place": self._places.get(situation),
-                    "settled": decided.settled.get(situation),
+                    "key": key,
+                    "situation": names[key],
+                    "settled": decided.settled.get(key),
                     "answers": [{"name": name, "action": actions[action]} for name, action in answers.items()],
                 }
-                for situation, answers in found.disagreements.items()
+                for key, answers in found.disagreements.items()
             ],
         }
 
@@ -341,10 +348,7 @@ class Together:
         if turn != interview.turn:
             view, said = interview.view, {}
             for state, action in interview.history.known().items():
-                key, cell = json.dumps(view.demonstrated(state, action)[0]), view.map_cell(state)
-                said[key] = view.name(state), action
-                if cell is not None:
-                    self._places[key] = {"panel": cell.panel, "x": cell.x, "y": cell.y}
+                said[situation(view, state)] = view.name(state), action
             self._answers[person.token] = interview.turn, said
         return said
 
@@ -373,6 +377,11 @@ class Together:
         goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called)
         if self._goals[person.token][0] == moment:
             self._goals[person.token] = moment, "" if goal is None else goal.wish
+
+
+def situation(view: EnvironmentView, state: int) -> str:
+    """What tells a state from others whoever met it, and in whatever order."""
+    return json.dumps(view.demonstrated(state, 0)[0])
 
 
 def _in_words(found: Agreement) -> str:

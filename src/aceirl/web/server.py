@@ -28,7 +28,7 @@ from aceirl.errors import InputError
 from aceirl.web.background import Background
 from aceirl.web.driver import Interview, StaleError
 from aceirl.web.early import BACKLOG
-from aceirl.web.history import Mode
+from aceirl.web.history import Mode, Verdict
 from aceirl.web.people import Invitation, Participant, People, Together
 from aceirl.web.security import Guard, Reach, Tokens, door, on_loop_error, refusal
 from aceirl.web.setup import FIELDS, FormError, SetUp
@@ -44,12 +44,15 @@ def _change(method: Callable[..., None], **fields: Any) -> tuple[Callable[..., N
 
 
 CHANGES = {
-    "answer": _change(Interview.answer, action=(int, ...), like=(dict[str, str] | None, None)),
+    "answer": _change(
+        Interview.answer, action=(int, ...), like=(dict[str, str] | None, None), also=(list[int] | None, None)
+    ),
     "skip": _change(Interview.skip),
     "undo": _change(Interview.undo),
     "correct": _change(Interview.correct, state=(int, ...), action=(int, ...)),
     "review": _change(Interview.review, step=(int | None, None), action=(int | None, None)),
     "prefer": _change(Interview.prefer, better=(Literal[0, 1] | None, ...)),
+    "verdict": _change(Interview.verdict, verdict=(Verdict, ...), what=(str | None, None), where=(int | None, None)),
     "finish": _change(Interview.finish),
     "go_on": _change(Interview.go_on),
     "start_again": _change(Interview.start_again),
@@ -133,6 +136,7 @@ class _Pages:
                 Route("/view", self.view),
                 Route("/replay", self.replay),
                 Route("/film", self.film),
+                Route("/try", self.tried),
                 Route("/maps", self.maps),
                 Route("/everything.zip", self.everything),
                 Route("/answers", self.answers),
@@ -199,6 +203,13 @@ class _Pages:
 
     async def film(self, request: Request) -> Response:
         return JSONResponse({"frames": await self.background.film(_number(request, "number"))})
+
+    async def tried(self, request: Request) -> Response:
+        actions = request.query_params.get("actions", "")
+        if not re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,3})*)?", actions):
+            raise InputError("actions must be whole numbers with dots between them")
+        numbers = [int(one) for one in actions.split(".") if one]
+        return JSONResponse({"frames": await self.background.tried(_number(request, "number"), numbers)})
 
     async def answers(self, request: Request) -> Response:
         return JSONResponse({"answers": answers(self.interview)})
@@ -291,8 +302,8 @@ class _SetUpPages:
 
     def __init__(self, site: Site, form: SetUp) -> None:
         self.site, self.form = site, form
-        self._starting = asyncio.Lock()
-        routes = [Route("/", self.page), Route("/environment", self.environment)]
+        self._starting, self._drawing = asyncio.Lock(), asyncio.Lock()
+        routes = [Route("/", self.page), Route("/environment", self.environment), Route("/picture", self.picture)]
         self.app = _app([*routes, Route("/start", self.start, methods=["POST"])])
 
     async def page(self, request: Request) -> Response:
@@ -300,6 +311,11 @@ class _SetUpPages:
 
     async def environment(self, request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(self.form.offer, request.query_params.get("name", "")))
+
+    async def picture(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        async with self._drawing:
+            return JSONResponse({"picture": await asyncio.to_thread(self.form.picture, name)})
 
     async def start(self, request: Request) -> Response:
         try:
@@ -342,6 +358,7 @@ def page(name: str, **values: Any) -> HTMLResponse:
     style, script = _text("page.css"), _text(f"{name}.js")
     if name != "page":
         style, script = style + _text("more.css"), _text("more.js") + script
+    script = _text("spot.js") + script
     content = _template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Literal
@@ -14,7 +14,7 @@ from scipy.special import expit
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told
 
 Kind = Literal["bold", "set", "open"]
 
@@ -23,6 +23,9 @@ SURE = 0.95
 
 MOST_CLAIMS = 4
 """A set of more claims than this says too little."""
+
+MOST_RIVALS = 5
+"""How many places are named that the expert may choose from."""
 
 ENOUGH = log(20)
 """How many nats better than the best habit wishes must predict the answers. The weights of all wishes beforehand sum to
@@ -51,6 +54,7 @@ class Wish:
     A "bold" one holds all that is `named`, a "set" one of them, and an "open" one names nothing. `evidence` is by how
     many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
     something else that was tried, and preferences between episodes; the best hypothesis leaves some `unexplained`.
+    `rivals` are the places that may be wanted or avoided, the most probable first, whether named or not.
     """
 
     kind: Kind
@@ -60,16 +64,21 @@ class Wish:
     answers: int
     unexplained: int
     best: Hypothesis
+    rivals: tuple[Named, ...] = ()
 
 
-def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
-    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn."""
-    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+def wish_of(estimate: Estimate, seed: int = 0, told: Sequence[Told] = ()) -> Wish:
+    """What the answers of an estimate tell, with what the expert `told` of the wish itself.
+
+    The `seed` decides which dynamics are drawn.
+    """
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), told)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
+    guessed += sum(said.log_likelihood_of_habit(len(search.places)) for said in told)
     answers = search.answers.number + len(estimate.preferences)
-    if not answers:
+    if not answers and not told:
         return Wish("open", (), 0.0, habit, 0, 0, Hypothesis())
     found = search.found()
     evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
@@ -78,7 +87,18 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named = _said([one.claims for one in found.hypotheses], weights)
-    return Wish(kind, named, evidence, habit, answers, int(found.unexplained[best]), found.hypotheses[best])
+    claims = _probabilities([one.claims for one in found.hypotheses], weights)
+    rivals = sorted((one for one in claims if one.what in ("wants", "avoids")), key=lambda one: (-claims[one], one))
+    return Wish(
+        kind,
+        named,
+        evidence,
+        habit,
+        answers,
+        int(found.unexplained[best]),
+        found.hypotheses[best],
+        tuple(Named(one, claims[one]) for one in rivals[:MOST_RIVALS]),
+    )
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:

@@ -19,7 +19,7 @@
     if (document.activeElement !== $("answers")) $("answers").value = minimum;
     $("differ").hidden = !disagreements.length;
     $("disagreements").tBodies[0].replaceChildren(...disagreements.map(difference));
-    if (disagreements.some(({ place }) => place) && !panels) loadPanels();
+    if (disagreements.some(({ key }) => key in now.states) && !panels) loadPanels();
   }
 
   async function decide(path, body) {
@@ -87,19 +87,6 @@
     show(now);
   }
 
-  function picture(place) {
-    const within = ({ box }) => !box || (box[0] <= place.x && place.x <= box[1] && box[2] <= place.y && place.y <= box[3]);
-    const panel = (panels || []).find((one) => within(one) && (!place.panel || !one.box || one.title === capital(place.panel)));
-    if (!panel) return "";
-    const xs = panel.places.map((one) => one[1]), ys = panel.places.map((one) => one[2]);
-    const [left, right, low, high] = panel.box || [Math.min(...xs) - 0.6, Math.max(...xs) + 0.6, Math.min(...ys) - 0.6, Math.max(...ys) + 0.6];
-    const svg = drawn("svg", { viewBox: `${left} ${-high} ${right - left} ${high - low}`, class: "spot", "aria-hidden": "true" });
-    if (panel.picture) svg.append(drawn("image", { x: left, y: -high, width: right - left, height: high - low, href: panel.picture, preserveAspectRatio: "none" }));
-    else for (const [, x, y] of panel.places) svg.append(drawn("rect", { class: "cell", x: x - 0.44, y: -y - 0.44, width: 0.88, height: 0.88, rx: 0.12 }));
-    svg.append(drawn("rect", { class: "ring", x: place.x - 0.48, y: -place.y - 0.48, width: 0.96, height: 0.96, rx: 0.12 }));
-    return svg;
-  }
-
   function drawn(kind, attributes) {
     const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -135,7 +122,7 @@
       return element("span", { class: names.includes(now.me) ? "said mine" : "said" }, element("b", {}, action), called);
     });
     const where = element("th", { scope: "row" }, capital(found.situation));
-    if (found.place) where.append(picture(found.place));
+    if (found.key in now.states) where.append(spot(panels || [], now.states[found.key]));
     return element("tr", {}, where, element("td", {}, ...said), element("td", {}, now.host ? choice(found, actions) : counts(found)));
   }
 
