@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from interviews import (
+    DOWN,
     FLAG,
     FOUR_PATHS,
     GRIDWORLD,
@@ -129,6 +130,26 @@ def test_an_answer_can_hold_everywhere_like_this(tmp_path: Path) -> None:
     assert again.history.known() == {0: UP}
     assert again.history.reopened
     assert here(again) == 11
+
+
+def test_an_answer_can_hold_in_painted_places_and_is_taken_back_with_them(tmp_path: Path) -> None:
+    interview = begin(tmp_path)
+    interview.answer(interview.turn, UP, also=[11, 12, 13])
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    assert interview.history.rules == []
+    interview.close()
+    interview = begin(tmp_path)
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    state = here(interview)
+    interview.answer(interview.turn, DOWN, also=[12, 14])
+    known = {0: UP, 11: UP, 12: UP, 13: UP, state: DOWN, 14: DOWN}
+    assert interview.history.known() == known, "what was said before stays"
+    interview.undo(interview.turn)
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    with pytest.raises(InputError, match="no states to act in"):
+        interview.answer(interview.turn, UP, also=[99])
+    with pytest.raises(InputError, match="either"):
+        interview.answer(interview.turn, UP, {"corridor": "same"}, [15])
 
 
 def test_it_holds_for_situations_that_are_met_later_and_not_for_those_spoken_about_before(tmp_path: Path) -> None:
@@ -348,7 +369,7 @@ def test_comparing_episodes_is_enough_to_find_a_reward_and_too_little_to_be_sure
     assert [interview.view.name(place) for place in turn.explanation.goals] == [FLAG]
     assert turn.wish.best.places == ((turn.explanation.goals[0], 1.0),), "no wish predicts them better"
     sentence = "The comparisons do not tell what you want: too many wishes predict them as well."
-    assert view(interview)["outcome"]["lines"][0] == sentence
+    assert view(interview)["outcome"]["wish"]["why"] == "Too many wishes predict them as well."
     assert not interview.certified
     kept = json.loads((tmp_path / "result.json").read_text())
     assert kept["goal"] == [sentence]
@@ -641,7 +662,8 @@ def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: Mode) 
     interview.finish(interview.turn)
     work_out(interview)
     outcome = view(interview)["outcome"]
-    assert outcome["lines"][0] == "You have answered nothing, so there is nothing to say about what you want."
+    headline = "You have answered nothing, so there is nothing to say about what you want."
+    assert outcome["wish"]["headline"] == headline
     assert outcome["explained"]["words"] == "You did not say of any situation what you would do."
     assert not any("explains any" in line for line in outcome["lines"])
 

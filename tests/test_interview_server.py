@@ -109,8 +109,9 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
         post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
     assert shown["gauge"]["reached"]
     assert shown["outcome"]["certified"]
-    first = shown["outcome"]["lines"][0]
-    assert first.startswith("The answers do not tell what you want: a habit (the same action everywhere) predicts ")
+    wish = shown["outcome"]["wish"]
+    assert wish["headline"] == "I cannot tell yet what you want."
+    assert wish["why"].startswith("A habit (the same action everywhere) predicts ")
     film = client.get(f"/{TOKEN}/film").json()["frames"]
     assert len(film) == 21
     assert film[-1]["y"] > 3, "it acts as the person wants"
@@ -122,7 +123,11 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
     ]  # fmt: skip
     result = json.loads(archive.read("result.json"))
     assert result["certified"]
-    assert (result["wish"]["kind"], result["wish"]["sentence"]) == ("open", first)
+    assert (result["wish"]["kind"], wish["why"][1:] in result["wish"]["sentence"]) == ("open", True)
+    said = post(client, "verdict", turn=shown["turn"], verdict="nearly", what="wants", where=20)
+    assert said.status_code == 200
+    shown = wait_for(client, {"done"})
+    assert shown["outcome"]["wish"]["verdict"] == "You said: nearly; get to the upper corridor, cell 10."
 
 
 def test_a_page_that_has_the_latest_is_told_so(client: TestClient) -> None:
@@ -387,6 +392,17 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     assert "did you mean 'four-paths'?" in result.stderr
 
 
+def test_things_can_be_tried_out_and_nothing_of_it_counts(client: TestClient) -> None:
+    before = current(client)["turn"], current(client)["progress"]
+    frames = client.get(f"/{TOKEN}/try", params={"actions": "1.1.1"}).json()["frames"]
+    assert [frame["step"] for frame in frames] == [0, 1, 2, 3]
+    assert frames == client.get(f"/{TOKEN}/try", params={"actions": "1.1.1"}).json()["frames"], "by the same chance"
+    assert len(client.get(f"/{TOKEN}/try").json()["frames"]) == 1
+    for wrong in ("1.9", "x", "1..2", "-1", ".".join(["1"] * 31)):
+        assert client.get(f"/{TOKEN}/try", params={"actions": wrong}).status_code == 422
+    assert (current(client)["turn"], current(client)["progress"]) == before
+
+
 @pytest.mark.parametrize("number", ["²", "٣", "-1", "1.5", "", "1234567"])
 def test_a_film_has_a_whole_number(client: TestClient, number: str) -> None:
     response = client.get(f"/{TOKEN}/film", params={"number": number})
@@ -409,7 +425,7 @@ def test_only_not_knowing_comes_to_an_end(tmp_path: Path) -> None:
                 post(client, "skip", turn=shown["turn"])
                 time.sleep(1 / security.REQUESTS_PER_SECOND)
             lines = shown["outcome"]["lines"]
-            assert "You have answered nothing, so there is nothing to say about what you want." in lines
+            assert shown["outcome"]["wish"]["headline"].startswith("You have answered nothing, so there is nothing")
             assert any(line.startswith("You gave 0 answers;") for line in lines)
             assert shown["gauge"]["words"] == "Nothing can be promised."
             assert json.loads((tmp_path / "result.json").read_text())["answers"] == 0

@@ -366,7 +366,7 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         hers = join(client, people, "Anna")
         answer_all(client, mine, UP)
         ending = answer_all(client, hers, DOWN)
-        assert ending["outcome"]["lines"][0].startswith("The answers do not tell what you want: a habit ")
+        assert ending["outcome"]["wish"]["why"].startswith("A habit ")
 
         shown = wait_for_goals(client, hers)
         assert shown["me"] == "Anna"
@@ -589,7 +589,8 @@ def test_the_command_prints_the_address_by_which_people_come(
         assert refused in result.stderr
         return
     assert result.exit_code == 0, result.output
-    for secret in ("token", "invitation"):
-        assert f"  {option}/{(tmp_path / secret).read_text()}/\n" in result.stdout
+    decided = json.loads((tmp_path / "people.json").read_text())
+    for secret in ((tmp_path / "token").read_text(), decided["invitations"][0]["token"]):
+        assert f"  {option}/{secret}/\n" in result.stdout
     assert (tmp_path / "name").read_text() == "Olga"
     assert "listens on 127.0.0.1" in result.stdout

@@ -57,49 +57,49 @@ def interview(
     print("Starting; the address comes in a few seconds.", flush=True)
     if env is not None:
         check_id(env)
-    listening = listening_socket(host, port, PREFERRED_PORT)
-    from aceirl.experts.tasks import Source, read_parameters
+    with closing(listening_socket(host, port, PREFERRED_PORT)) as listening:
+        from aceirl.experts.tasks import Source, read_parameters
 
-    try:
-        from aceirl.web.background import prepare
-        from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
-        from aceirl.web.server import application, serve
-    except ImportError:
-        raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
-    from aceirl.web.history import Accuracy
-    from aceirl.web.people import People
-    from aceirl.web.setup import SetUp, usual_folder
+        try:
+            from aceirl.web.background import prepare
+            from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
+            from aceirl.web.server import application, serve
+        except ImportError:
+            raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
+        from aceirl.web.history import Accuracy
+        from aceirl.web.people import People
+        from aceirl.web.setup import SetUp, usual_folder
 
-    origin = None if url is None else origin_of(url)
-    parameters = read_parameters(parameter or [])
-    if env is None:
-        fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
-        first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
-        people, token = None, new_token()
-        served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
-    else:
-        source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon or usual_steps(env))
-        served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
-        token = people.owner.token
-    with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
-        if people is not None and name is not None:
-            people.rename(people.owner, name)
-        prepare()
-        address, bound = listening.getsockname()[:2]
-        reach = Reach(bound, public=not is_loopback(address), url=origin)
-        base = origin or f"http://{reachable_address(address)}:{bound}"
-        if reach.public:
-            print(
-                f"aceirl: {address} can be reached from the network, without encryption; whoever has the address below "
-                "can answer in your place",
-                file=sys.stderr,
-            )
-        _say_where_it_is(base, token, people)
-        if origin is not None:
-            print(f"The server itself listens on {address}, port {bound}.", flush=True)
-        if open_browser:
-            _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
-        serve(application(served, reach), listening)
+        origin = None if url is None else origin_of(url)
+        parameters = read_parameters(parameter or [])
+        if env is None:
+            fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
+            first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
+            people, token = None, new_token()
+            served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
+        else:
+            source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon or usual_steps(env))
+            served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
+            token = people.owner.token
+        with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
+            if people is not None and name is not None:
+                people.rename(people.owner, name)
+            prepare()
+            address, bound = listening.getsockname()[:2]
+            reach = Reach(bound, public=not is_loopback(address), url=origin)
+            base = origin or f"http://{reachable_address(address)}:{bound}"
+            if reach.public:
+                print(
+                    f"aceirl: {address} can be reached from the network, without encryption; whoever has the address "
+                    "below can answer in your place",
+                    file=sys.stderr,
+                )
+            _say_where_it_is(base, token, people)
+            if origin is not None:
+                print(f"The server itself listens on {address}, port {bound}.", flush=True)
+            if open_browser:
+                _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
+            serve(application(served, reach), listening)
 
 
 def _say_where_it_is(base: str, token: str, people: People | None) -> None:
