@@ -121,7 +121,7 @@ def lake(camera: Camera) -> None:
 def two_people(camera: Camera, server: Server, page: Page) -> None:
     """And somebody else who wants to stay at the upper edge."""
     page.goto(f"{server.url}people")
-    with visited(camera.chrome, page.locator("#link").input_value()) as other:
+    with visited(camera.chrome, page.locator(".invitation").input_value()) as other:
         other.locator("#name").fill("Anna")
         other.keyboard.press("Enter")
         other.wait_for_selector("#actions button")
