@@ -176,14 +176,16 @@ def with_keys(actions: list[tuple[str, tuple[float, float]]]) -> list[Action]:
 
 
 def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list[dict[str, Any]]:
-    """An episode that was played before, from its randomness and its actions; only its end, if it was long."""
+    """An episode from its randomness and its actions, up to where it ends; only its last steps, if it was long."""
     view = open_view(source)
     skipped = max(0, len(actions) + 1 - MOST_FRAMES)
-    encode = Capabilities.of(view.environment).encode
-    state = encode(view.environment.reset(rng))
+    access = Capabilities.of(view.environment)
+    state = access.encode(view.environment.reset(rng))
     frames = [] if skipped else [_frame(view, state, None)]
     for number, action in enumerate(actions, start=1):
-        state = encode(*view.environment.step(action))
+        if state in access.terminal:
+            break
+        state = access.encode(*view.environment.step(action))
         if number >= skipped:
             frames.append(_frame(view, state, action, number))
     return frames

@@ -120,6 +120,7 @@
     const image = document.createElement("img");
     image.src = url;
     image.alt = words;
+    image.draggable = false;
     target.replaceChildren(image);
   }
 
@@ -271,7 +272,7 @@
     $("modes").hidden = $("finish").hidden = done;
     if (done) showEnd(before);
     else showQuestion(before);
-    Object.assign(document.body.dataset, { turn: next.turn, phase: next.phase });
+    Object.assign(document.body.dataset, { turn: next.turn, phase: next.phase, mode: next.mode });
   }
 
   // From now on the question is there; the page says when clicks on it count.
@@ -722,10 +723,10 @@
   function swiped(event) {
     const [x, y] = dragged || [event.clientX, event.clientY], dx = event.clientX - x, dy = y - event.clientY;
     dragged = null;
-    if (Math.hypot(dx, dy) < 24 || !now.question || now.question.kind !== "situation") return;
+    if (Math.hypot(dx, dy) < 24 || now.mode !== "play" || !now.question || now.question.kind !== "situation") return;
     const aims = about.actions.map(({ direction: [right, up] }) => (right * dx + up * dy) / Math.hypot(dx, dy));
     const best = aims.indexOf(Math.max(...aims));
-    if (aims[best] > 0.8) act("answer", { action: best });
+    if (aims[best] > 0.8) act("answer", { action: best }, true);
   }
 
   // What the person decides
