@@ -85,8 +85,8 @@ def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
                 arg={"turn": str(shown["turn"]), "phase": shown["phase"]},
                 polling=100,
             )
+            page.wait_for_selector("body[data-settled]")  # what is clicked sooner does not count
             if shown["phase"] == "asking":
-                page.wait_for_selector("body[data-settled]")
                 assert (page.locator("#where").text_content() or "").startswith(shown["question"]["where"])
             return shown
         time.sleep(0.1)
@@ -108,9 +108,10 @@ def changed(page: Page, act: Callable[[], Any], patience: float = 60) -> dict[st
     """Do something that changes the interview, and wait for what comes next."""
     turn = moment(page)["turn"]
     act()
-    page.wait_for_function(
-        "(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)", arg=turn, polling=100
-    )
+    deadline = time.monotonic() + patience
+    while moment(page)["turn"] <= turn:
+        assert time.monotonic() < deadline, f"nothing was changed within {patience} seconds"
+        time.sleep(0.1)
     return next_question(page, patience)
 
 

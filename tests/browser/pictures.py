@@ -124,7 +124,7 @@ def two_people(camera: Camera, server: Server, page: Page) -> None:
     with visited(camera.chrome, page.locator(".invitation").input_value()) as other:
         other.locator("#name").fill("Anna")
         other.keyboard.press("Enter")
-        other.wait_for_selector("#actions button")
+        other.wait_for_selector("#actions button", state="attached")
         while (shown := next_question(other))["phase"] == "asking":
             reply(other, shown, lambda name: "up")
     camera.take(f"{server.url}people", "two-people", lambda page: page.wait_for_timeout(2000))

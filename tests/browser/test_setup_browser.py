@@ -54,7 +54,7 @@ def test_an_interview_is_set_up_by_keyboard(chrome: Browser, server: Server) -> 
         for field, value in values.items():
             expect(page.locator(f"#{field}")).to_have_value(value)
         page.keyboard.press("Enter")
-        page.wait_for_selector("#actions button")
+        page.wait_for_selector("#actions button", state="attached")
         assert page.url == server.url, "the same address now shows the interview"
         next_question(page)
         press(page, "s")
@@ -98,7 +98,7 @@ def test_any_other_environment_can_be_typed(chrome: Browser, server: Server) -> 
 
 
 def next_question_when_there(page: Page) -> dict[str, Any]:
-    page.wait_for_selector("#actions button")
+    page.wait_for_selector("#actions button", state="attached")
     return next_question(page)
 
 

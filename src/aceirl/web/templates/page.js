@@ -311,7 +311,7 @@
 
   // What was said last, and that it can be taken back.
   function showLast() {
-    $("last").hidden = !now.last;
+    $("last").hidden = $("undo").disabled = !now.last;
     if (!now.last) return;
     $("last-words").textContent = `${now.last.short} ✓`;
     $("undo").title = $("final-undo").title = `Takes back ${now.last.full}`;
