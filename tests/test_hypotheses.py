@@ -13,7 +13,7 @@ from aceirl import ActiveIRL
 from aceirl.data.arrays import Move
 from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
-from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Wish, habits, wish
+from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Told, Wish, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
     CUSTOM,
     EQUAL,
@@ -362,8 +362,9 @@ A, B, C, D, E = (Claim("wants", place) for place in range(5))
 def test_what_is_said_follows_from_probabilities(
     weights: dict[tuple[Claim, ...], float], kind: str, named: dict[Claim, float]
 ) -> None:
-    told, names = wish._said([frozenset(said) for said in weights], np.array(list(weights.values())))
+    told, names, probability = wish._said([frozenset(said) for said in weights], np.array(list(weights.values())))
     assert told == kind
+    assert (probability >= wish.SURE) == (told != "open")
     assert [one.claim for one in names] == list(named)
     assert [one.probability for one in names] == pytest.approx(list(named.values()))
 
@@ -442,3 +443,36 @@ def test_preferences_alone_may_name_a_wish() -> None:
     found = wish.wish_of(estimated(counts, tuple(told)))
     assert (found.kind, [one.claim for one in found.named], found.answers) == ("bold", [C], 60)
     assert found.named == (Named(C, found.named[0].probability),)
+
+
+def test_what_is_told_of_a_wish_is_no_more_than_a_likelihood() -> None:
+    """Of all that somebody can say of one place, the probabilities sum to one at most, whatever the wish or habit."""
+    places = range(5)
+    for hypothesis in (Hypothesis(((3, 1.0),)), Hypothesis(((1, 1.0), (3, 0.5))), Hypothesis(((2, -1.0),))):
+        for right in (True, False):
+            said = [Told(frozenset({Claim("wants", place)}), right) for place in places]
+            likely = [np.exp(one.log_likelihood(hypothesis, len(places))) for one in said]
+            wanted = [place for place, worth in hypothesis.places if worth > 0]
+            assert [place for place in places if (likely[place] > 0.5) == right] == wanted
+            if right and len(wanted) == 1:
+                assert sum(likely) <= 1
+        habit = [np.exp(one.log_likelihood_of_habit(len(places))) for one in said]
+        assert all(value <= 1 for value in habit)
+
+
+def test_what_is_told_counts_as_bayes_has_it() -> None:
+    """The probabilities with a statement are those without, reweighted by how likely each wish makes it."""
+    estimate = ActiveIRL(seed=1, max_samples=100).fit(case("one goal", 1).problem).turn.belief.estimate
+    before = {one.claim: one.probability for one in wish.wish_of(estimate).rivals}
+    place = list(before)[1]
+    said = Told(frozenset({place}))
+    plain, told = (Search(estimate, np.random.default_rng(3), one).found() for one in ((), (said,)))
+    priors = dict(zip(plain.hypotheses, plain.log_prior, strict=True))
+    shared = [(one, prior) for one, prior in zip(told.hypotheses, told.log_prior, strict=True) if one in priors]
+    assert len(shared) > 20
+    n_places = len(Search(estimate, np.random.default_rng(3)).places)
+    for one, prior in shared:
+        likely = 0.95 if place in one.claims else 0.05 / n_places
+        assert prior == pytest.approx(priors[one] + log(likely))
+    after = {one.claim: one.probability for one in wish.wish_of(estimate, told=[said]).rivals}
+    assert after[place] > 0.5 > before[place]

@@ -107,7 +107,8 @@ class EnvironmentDescription:
     An environment of your own takes part if its class has one as its attribute `description`. All functions are given
     the unwrapped environment: `words` and `map_cell` an observation too, `end_words` one with which an episode ended
     (None: as any other), `features` says what an observation consists of, `pose` puts the environment where that
-    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. Where a
+    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. `rules` are
+    sentences that people are told before they are asked: what is left to chance, and what ends an episode. Where a
     wrapper changes the observations nothing is known of them, unless the functions understand wrapped ones too.
     """
 
@@ -120,3 +121,4 @@ class EnvironmentDescription:
     understands_wrappers: bool = False
     end_words: Callable[[Any, Any], str | None] = lambda env, observation: None
     features: Callable[[Any, Any], Features] = lambda env, observation: entries(observation)
+    rules: Callable[[Any], tuple[str, ...]] = lambda env: ()

@@ -68,8 +68,8 @@ def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: 
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return Goal(
-            f"The {told} name no goal: no reward of places, or of actions in places, explains the {_number(found)}. "
-            f"The recovered reward {repeats if found.answers else 'means nothing'}.",
+            f"The {told} name no goal: of the {_number(found)} too little speaks for any reward of places, "
+            f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:

@@ -28,7 +28,7 @@ from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Wish
+from aceirl.rewards.hypotheses import Told, Wish, wish_of
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,10 @@ class Turn:
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
         return self.belief.wish
+
+    def wish_told(self, told: Sequence[Told]) -> Wish:
+        """The same with what the expert said of the wish itself, which the turn does not keep."""
+        return wish_of(self.belief.estimate, told=told)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

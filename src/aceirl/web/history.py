@@ -16,16 +16,21 @@ from aceirl.data.dataset import Trajectory
 from aceirl.data.preferences import Preference
 from aceirl.envs.description import Features
 from aceirl.errors import InputError
+from aceirl.explain.wish import Statement
 from aceirl.learner.engine import Recorded
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.runs.files import Event
+from aceirl.web.early import LEAST_SHARE, MOST_SHARE
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
-SAID = ("answer", "skip", "correct", "review", "prefer")
+SAID = ("answer", "skip", "correct", "review", "prefer", "verdict")
 USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode")
 
 Mode = Literal["ask", "play", "compare"]
 """How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
+
+Verdict = Literal["yes", "nearly", "no"]
+"""What a person says of the wish that is read from their answers."""
 
 EpisodeMode = Literal["asked", "shown", "alone"]
 """How the actions of an episode are chosen: by the person's answers, by guesses shown afterwards, or without them."""
@@ -61,8 +66,8 @@ class Accuracy:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            if not 0 < value < 1:
-                raise InputError(f"{name} must be between 0 and 1, got {value!r}")
+            if not LEAST_SHARE <= value <= MOST_SHARE:
+                raise InputError(f"{name} must be between {LEAST_SHARE} and {MOST_SHARE}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -202,8 +207,8 @@ class History:
     at which its standing answer came to stand *for good*: what was won with the help of another one does not count.
 
     `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
-    `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` what of it can be
-    taken back, and `reopened` is what was taken back just now. `first_said` has by state the event that speaks of it
+    `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
+    be taken back, and `reopened` what was taken back just now. `first_said` has by state the event that speaks of it
     first, or that put it right, and `given` by state and action the last event that says so.
     """
 
@@ -219,6 +224,7 @@ class History:
         self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
         self.rules: list[Rule] = []
         self.compared: list[Event] = []
+        self.verdicts: list[Event] = []
         self.trajectories: list[LoggedTrajectory] = []
         self.names: list[str] = []
         self.met: Counter[int] = Counter()
@@ -226,7 +232,8 @@ class History:
         self._last_met: deque[set[int]] = deque()
         self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
-        self.said = self.turn = self.times_begun = 0
+        self.turn = self.times_begun = 0
+        self.said: list[Event] = []
         self.reopened: Event | None = None
         self.last_event: Event | None = None
         self.given: dict[tuple[int, int], Event] = {}
@@ -332,6 +339,22 @@ class History:
                 found.append(Preference(better, other, equal=event["better"] is None))
         return found
 
+    @property
+    def told(self) -> list[Statement]:
+        """What the person said of their wish: all that they denied, and what they affirmed last."""
+        denied: list[Statement] = []
+        affirmed: list[Statement] = []
+        for event in self.verdicts:
+            named = frozenset((str(what), int(where)) for what, where in event["named"])
+            if event["chosen"] is not None:
+                what, where = event["chosen"]
+                affirmed = [Statement(frozenset({(str(what), int(where))}))]
+            elif event["verdict"] == "yes" and named:
+                affirmed = [Statement(named)]
+            if event["verdict"] == "no" and named:
+                denied.append(Statement(named, right=False))
+        return [one for one in denied if all(one.claims != other.claims for other in affirmed)] + affirmed
+
     def fits(self, shape: tuple[int, int, int]) -> bool:
         """Whether all steps, states and actions are those of an environment of `shape` `(H, S, A)`."""
         walks, said = self.trajectories, self.votes
@@ -346,7 +369,8 @@ class History:
     def apply(self, event: Event) -> bool:
         """Take in one event that counts; whether it changed an answer that stood before."""
         kind, changed = event["event"], False
-        self.said += kind in SAID
+        if kind in SAID:
+            self.said.append(event)
         if kind != "spent":
             self.last_event = event
         if kind in USER_ACTIONS:
@@ -370,6 +394,10 @@ class History:
                 unknown = bool(event.get("unknown"))
                 self.compared.append(event)
                 self.answers, self.skips = self.answers + (not unknown), self.skips + unknown
+            case "verdict":
+                if event["verdict"] not in get_args(Verdict):
+                    raise ValueError(event)
+                self.verdicts.append(event)
             case "walk":
                 self._walk_on(event)
             case "mode":
@@ -387,10 +415,10 @@ class History:
                 self.finished, self.episodes_since_user_action = False, 0
             case "undo":
                 took = event["took"]
-                self.reopened = None if took["event"] == "correct" else took
+                self.reopened = None if took["event"] in ("correct", "verdict") else took
                 # What was taken back may have made the evidence start anew.
                 self.spent += took["event"] == "correct" or (took["event"] == "answer" and "guess" not in took)
-                if event["walked"]:
+                if event["walked"] and took["event"] != "verdict":
                     self._gather_anew()
                     for state, _ in _spoken_about(took):
                         self.votes.get(state, Votes()).since = (len(self.trajectories) - 1, 0)
@@ -424,8 +452,8 @@ class History:
         if "scope" in event:
             (number,) = _numbers(event["turn"])
             self.rules.append(Rule(number, Scope.read(event["scope"]), action))
-            for other in _numbers(*event["also"]):
-                self._fill(step, other, action, declared=True)
+        for other in _numbers(*event.get("also", ())):
+            self._fill(step, other, action, declared=True)
         return changed
 
     def _fill(self, step: int, state: int, action: int, *, declared: bool = False) -> None:

@@ -46,6 +46,29 @@ class Claim:
     where: int = -1
 
 
+HONEST = 0.95
+"""How often somebody who says what they want, or do not want, says what is so."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the expert said of the wish itself: that all these `claims` hold together or, if not `right`, do not."""
+
+    claims: frozenset[Claim]
+    right: bool = True
+
+    def log_likelihood(self, hypothesis: Hypothesis, n_places: int) -> float:
+        """How likely that is to be said by somebody with such a wish. Whoever errs names any place."""
+        holds = self.claims <= hypothesis.claims
+        if self.right:
+            return log(HONEST) if holds else log((1 - HONEST) / n_places)
+        return log(1 - HONEST) if holds else log(HONEST)
+
+    def log_likelihood_of_habit(self, n_places: int) -> float:
+        """The same of somebody without a wish, who names any place by error, and denies any wish."""
+        return log((1 - HONEST) / n_places) if self.right else log(HONEST)
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """A wish: what `places` and `actions` pay, as pairs; `later` instead of `places` from the step `change` on, if any.
@@ -116,12 +139,12 @@ class Judged:
 class Search:
     """The search for hypotheses that predict the comparable answers of an estimate."""
 
-    def __init__(self, estimate: Estimate, rng: np.random.Generator) -> None:
+    def __init__(self, estimate: Estimate, rng: np.random.Generator, told: Sequence[Told] = ()) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng)
-        self.places = _candidates(estimate)
+        self.places, self.told = _candidates(estimate), tuple(told)
         self._screened: dict[Hypothesis, float] = {}
 
     def found(self) -> Judged:
@@ -161,8 +184,12 @@ class Search:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
         sizes = len(self.places), self.shape[2]
-        prior = np.array([one.log_prior(*sizes) for one in hypotheses])
+        # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
+        prior = np.array([one.log_prior(*sizes) + self._said(one) for one in hypotheses])
         return Judged(tuple(hypotheses), prior, likelihood, unexplained)
+
+    def _said(self, hypothesis: Hypothesis) -> float:
+        return sum(said.log_likelihood(hypothesis, len(self.places)) for said in self.told)
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Nothing in particular, one place wanted or avoided, one action paid or not, to be done soon."""

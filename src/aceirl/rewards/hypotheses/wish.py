@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Literal
@@ -15,7 +15,7 @@ from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, paid
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, paid
 
 Kind = Literal["bold", "set", "open"]
 
@@ -24,6 +24,9 @@ SURE = 0.95
 
 MOST_CLAIMS = 4
 """A set of more claims than this says too little."""
+
+MOST_RIVALS = 5
+"""How many places are named that the expert may choose from."""
 
 ENOUGH = log(20)
 """How many nats better than the best habit wishes must predict the answers: an expert who has a habit gets that far by
@@ -56,6 +59,7 @@ class Wish:
     many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
     something else that was tried, and preferences between episodes; the best hypothesis leaves about so many
     `unexplained`. What is said holds with the `probability`; the `likeliest` hypotheses come with theirs, best first.
+    `rivals` are the places that may be wanted or avoided, the most probable first, whether named or not.
     """
 
     kind: Kind
@@ -66,6 +70,7 @@ class Wish:
     unexplained: float
     probability: float
     likeliest: tuple[tuple[Hypothesis, float], ...]
+    rivals: tuple[Named, ...] = ()
 
     @property
     def missing(self) -> float | None:
@@ -87,14 +92,18 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
-    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn."""
-    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+def wish_of(estimate: Estimate, seed: int = 0, told: Sequence[Told] = ()) -> Wish:
+    """What the answers of an estimate tell, with what the expert `told` of the wish itself.
+
+    The `seed` decides which dynamics are drawn.
+    """
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), told)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
+    guessed += sum(said.log_likelihood_of_habit(len(search.places)) for said in told)
     answers = search.answers.number + len(estimate.preferences)
-    if not answers:
+    if not answers and not told:
         return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found()
     evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
@@ -104,8 +113,19 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
-    likeliest = tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST])
-    return Wish(kind, named, evidence, habit, answers, float(found.unexplained[best]), probability, likeliest)
+    claims = _probabilities([one.claims for one in found.hypotheses], weights)
+    rivals = sorted((one for one in claims if one.what in ("wants", "avoids")), key=lambda one: (-claims[one], one))
+    return Wish(
+        kind,
+        named,
+        evidence,
+        habit,
+        answers,
+        float(found.unexplained[best]),
+        probability,
+        tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
+        tuple(Named(one, claims[one]) for one in rivals[:MOST_RIVALS]),
+    )
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
