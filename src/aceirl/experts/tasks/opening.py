@@ -37,6 +37,7 @@ def open_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     stochastic_expert: bool = False,
     otherwise: Expert | None = None,
     seed: int = 0,
@@ -44,9 +45,9 @@ def open_task(
     """An environment to act in and an expert to ask.
 
     `given` is a `Source`, which names all of it, or an environment in any form that `ActiveIRL.fit` takes, with an
-    expert in any of its forms. `horizon` and `discretise` are for Gymnasium environments, `stochastic_expert` for
-    functions and models. `otherwise` is asked if no expert is given and the environment has none of its own. Of a
-    source one environment is opened, whatever `num_envs` is.
+    expert in any of its forms. `horizon`, `discretise` and `fields` are for Gymnasium environments,
+    `stochastic_expert` for functions and models. `otherwise` is asked if no expert is given and the environment has
+    none of its own. Of a source one environment is opened, whatever `num_envs` is.
     """
     if isinstance(given, Source):
         world = open_world(given)
@@ -55,7 +56,7 @@ def open_task(
         except Exception:
             world.close()
             raise
-    world = _world(given, horizon, discretise, seed)
+    world = _world(given, horizon, discretise, seed, fields)
     asked = otherwise if expert is None and not isinstance(world, OwnWorld) else expert
     if isinstance(asked, str) and asked == "optimal" and isinstance(world, GymWorld):
         task = optimal_task(world)
@@ -112,7 +113,9 @@ def layout(source: Source, met: tuple[str, ...]) -> Layout:
     return found
 
 
-def _world(given: Any, horizon: int | None, discretise: Callable[[Any], Any] | None, seed: int) -> World:
+def _world(
+    given: Any, horizon: int | None, discretise: Callable[[Any], Any] | None, seed: int, fields: Any = None
+) -> World:
     """What is known of an environment in any of the `KINDS`."""
     if discretise is not None and not callable(discretise):
         raise InputError(
@@ -128,9 +131,11 @@ def _world(given: Any, horizon: int | None, discretise: Callable[[Any], Any] | N
         from aceirl.envs.gymnasium import GymEnvironment
         from aceirl.envs.vector import GymVectorEnvironment
 
-        made = GymVectorEnvironment if is_vector(given) else GymEnvironment
-        return GymWorld.of(given, made(given, horizon=horizon, discretise=discretise))
-    for name, value in (("horizon", horizon), ("discretise", discretise)):
+        if is_vector(given):
+            vector = GymVectorEnvironment(given, horizon=horizon, discretise=discretise, fields=fields)
+            return GymWorld.of(given, vector)
+        return GymWorld.of(given, GymEnvironment(given, horizon=horizon, discretise=discretise, fields=fields))
+    for name, value in (("horizon", horizon), ("discretise", discretise), ("fields", fields)):
         if value is not None:
             raise InputError(f"{name} is for Gymnasium environments; this one has its own")
     if isinstance(given, Problem):
@@ -184,6 +189,7 @@ def recorded_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     seed: int = 0,
 ) -> Task:
     """The environment of a recording, as `recorded_source` and `open_task` find it, and nobody to ask."""
@@ -191,7 +197,7 @@ def recorded_task(
         given = Source(given or "", {}, seed, horizon=horizon)
     if isinstance(given, Source):
         source = recorded_source(recording, given)
-        if discretise is None:
+        if discretise is None and fields is None:
             world = open_world(source, recording.longest)
             timed = source if source.ours else replace(source, horizon=world.environment.horizon)
             # Nothing is promised in units of what the environment pays.
@@ -199,7 +205,7 @@ def recorded_task(
         given, horizon = gym_env(source), source.horizon
     if hasattr(given, "action_space") and not hasattr(given, "action_number"):
         horizon = horizon or recording.longest
-    task = open_task(given, RecordedExpert(), horizon=horizon, discretise=discretise, seed=seed)
+    task = open_task(given, RecordedExpert(), horizon=horizon, discretise=discretise, fields=fields, seed=seed)
     return replace(task, regret=None)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aceirl.envs import Layout, Problem
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
+from aceirl.models.fields import Fields
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import NumberedEnvironment
@@ -73,7 +74,8 @@ class OwnWorld(World):
     def of(cls, problem: Problem) -> OwnWorld:
         """The problem, to be played."""
         mdp = problem.mdp
-        return cls(Simulator(mdp), stationary_dynamics=mdp.stationary, layout=problem.layout, problem=problem)
+        played = Simulator(mdp, fields=Fields(problem.layout.features, {}))
+        return cls(played, stationary_dynamics=mdp.stationary, layout=problem.layout, problem=problem)
 
     def table(self) -> tuple[MDP, tuple[str, ...]]:
         """The problem's own dynamics."""
