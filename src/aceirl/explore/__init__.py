@@ -13,6 +13,7 @@ from aceirl.explore.guided import Guided
 from aceirl.explore.probe import Probe
 from aceirl.explore.random import Random
 from aceirl.explore.rf_ucrl import RfUcrl
+from aceirl.explore.sparing import Sparing
 from aceirl.explore.travel import Travel
 from aceirl.explore.uniform import Uniform
 from aceirl.irl.belief import Belief, Plan
@@ -41,6 +42,7 @@ STRATEGIES: dict[str, type[ListedStrategy]] = {
     "probe": Probe,
     "random": Random,
     "rf-ucrl": RfUcrl,
+    "sparing": Sparing,
     "travel": Travel,
     "uniform": Uniform,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -96,14 +97,18 @@ class FieldTable:
         """The names of the fields."""
         return tuple(one.name for one in self.fields)
 
-    @property
+    @cached_property
     def known(self) -> BoolArray:
         """`[S]`: the states that have all fields."""
         return np.asarray(~np.isnan(self.values).any(axis=1))
 
     def distinct(self, field: int) -> FloatArray:
         """The values of a field that were met, in order."""
-        return np.unique(self.values[self.known, field])
+        return self._distinct[field]
+
+    @cached_property
+    def _distinct(self) -> tuple[FloatArray, ...]:
+        return tuple(np.unique(column) for column in self.values[self.known].T)
 
     @property
     def coordinates(self) -> tuple[int, int] | None:
