@@ -7,7 +7,8 @@ from typing import Any
 
 from gymnasium import spaces
 
-from aceirl.envs.described import features
+from aceirl.envs.described import description, features
+from aceirl.envs.description import EnvironmentDescription
 from aceirl.models.fields.table import ALONE, Entry, Fields, Given, Kind
 
 
@@ -27,7 +28,8 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
 
     if said is not None:
         return Fields.given(said, read)
-    return Fields(read, _kinds(env.observation_space))
+    documented = description(env).features is not EnvironmentDescription().features
+    return Fields(read, _kinds(env.observation_space), speaks=not documented)
 
 
 def _kinds(space: Any) -> dict[str, Kind]:

@@ -14,8 +14,11 @@ from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, Successors
 from aceirl.protocols import ExactPlanning
 
-AHEAD = 60
-"""So many steps ahead is looked for what was tried too little."""
+SHARES = (0.95, 0.8, 0.6, 0.4, 0.25, 0.1, 0.0)
+"""How good, as a share of the best question, one may be that is asked."""
+
+AHEAD, NEARER = 60, 0.95
+"""So many steps ahead is looked for what was tried too little, and what is a step nearer counts so much more."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,22 @@ class Sparing:
     expected to meet less than `news` of them, or `look` steps or so many `episodes` are over. From then on it asks one
     question an episode. It knows the members of a prediction (see `aceirl.irl.prediction`): plans for the likeliest
     wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer is expected
-    to settle more than any question that can still be reached. What is settled in a state is weighed by how often the
-    predicted policy, and those of the likeliest `members`, are there. Once nothing is left to settle, what the policy
-    relies on most is asked.
+    to settle more than any question that can still be reached; a much better one that comes along in one of `patience`
+    episodes is waited for. What is settled in a state is weighed by how often the predicted policy, and those of the
+    likeliest `members`, are there, as a square root: what is rare is many things together. Once nothing is left to
+    settle, what the policy relies on most is asked.
 
     The expert must be deterministic and must not look at the step.
     """
 
-    look: int = 10_000
+    look: int = 25_000
     episodes: int = 1_000
     tries: int = 1
     random_tries: int = 20
     news: float = 0.1
     wander: float = 0.3
-    checking: float = 0.02
+    patience: int = 20
+    checking: float = 0.005
     members: int = 8
 
     access: ClassVar = "episodes"
@@ -59,11 +64,24 @@ class Sparing:
         policy, news = self._looking(belief)
         if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
             return Plan(policy=policy, ask=False)
-        value = self._values(belief)
-        mdp = belief.estimate.mdp
-        ask, go = _stopping(*mdp.transitions.rows, mdp.n_actions, value, mdp.horizon)
+        value, mdp = self._values(belief), belief.estimate.mdp
+        ask, go = self._question(belief, value)
         there = np.eye(mdp.n_actions)[np.maximum(go, 0)]
         return Plan(policy=np.where((go >= 0)[:, :, None], there, policy), ask=ask, questions=1)
+
+    def _question(self, belief: Belief, value: FloatArray) -> tuple[BoolArray, IntArray]:
+        """`(ask [H, S], go [H, S])`: the questions worth waiting for, by what an answer in each state is worth.
+
+        An episode is asked nothing if a much better question comes along in one of `patience` episodes.
+        """
+        mdp = belief.estimate.mdp
+        for share in SHARES:
+            worthy = value >= share * value.max()
+            _, _, met = _stopping(*mdp.transitions.rows, mdp.n_actions, worthy.astype(np.float64), mdp.horizon)
+            if float(mdp.initial @ met) >= 1 / self.patience:
+                break
+        ask, go, _ = _stopping(*mdp.transitions.rows, mdp.n_actions, np.where(worthy, value, 0.0), mdp.horizon)
+        return ask, go
 
     def _looking(self, belief: Belief) -> tuple[FloatArray, float]:
         """How to look around, and how many rows that were tried too little an episode is expected to meet."""
@@ -74,7 +92,7 @@ class Sparing:
         varied = np.diff(rows.indptr).reshape(shape[1:]) > 1
         missing = np.maximum(0.0, 1 - tried / np.where(varied, self.random_tries, self.tries))
         missing[estimate.terminal_states] = 0.0
-        q, v = look_ahead(*rows.rows, missing, min(shape[0], AHEAD))
+        q, v = look_ahead(*rows.rows, missing, min(shape[0], AHEAD), NEARER)
         best = q >= q.max(axis=1, keepdims=True) - 1e-9
         rarest = tried == tried.min(axis=1, keepdims=True)
         greedy, anything = (those / those.sum(axis=1, keepdims=True) for those in (best, rarest))
@@ -94,9 +112,10 @@ class Sparing:
         for member in order[prediction.weights[order] > 1e-3]:
             accepted = prediction.accepted[member] / prediction.accepted[member].sum(axis=1, keepdims=True)
             mass += prediction.weights[member] * self._mass(belief, np.broadcast_to(accepted, mdp.shape).copy())
-        weight = np.where(estimate.answered[0], 0.0, mass / 2)
+        weight = np.where(estimate.answered[0], 0.0, np.sqrt(mass))
+        weight /= max(1e-12, weight.sum())
         settles = prediction.settled(weight, open_states)
-        return np.asarray(settles + open_states * (self.checking * weight + 1e-9))
+        return np.asarray(settles + open_states * (self.checking * weight + 1e-12))
 
     def _mass(self, belief: Belief, policy: FloatArray) -> FloatArray:
         """`[S]`: the share of the steps that a policy spends in each state."""
@@ -113,8 +132,9 @@ def _stopping(
     n_actions: int,
     value: FloatArray,
     horizon: int,
-) -> tuple[BoolArray, IntArray]:
-    """`(stop [H, S], go [H, S])`: where to stop for the `value [S]` of a state, and the action to a better one.
+) -> tuple[BoolArray, IntArray, FloatArray]:
+    """`(stop [H, S], go [H, S], worth [S])`: where to stop for the `value [S]` of a state, the action to a better one,
+    and what the first step is worth.
 
     Optimal stopping by backward induction; -1 where no action leads to anything.
     """
@@ -133,4 +153,4 @@ def _stopping(
             stop[h, s] = value[s] > 0 and value[s] >= best * (1 - 1e-9)
             now[s] = max(value[s], best)
         after, now = now, after
-    return stop, go
+    return stop, go, after

@@ -142,7 +142,7 @@ def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, F
         table = np.where(ends, 0.0, places)[:, None] + arrived + rewards.action[i] - rewards.step_cost[i]
         table[ends] = 0.0
         table[~known & known.any(axis=1, keepdims=True)] = NEVER
-        q = np.where(known, look_ahead(*rows.rows, table, mdp.horizon)[0], -np.inf)
+        q = np.where(known, look_ahead(*rows.rows, table, mdp.horizon, 1.0)[0], -np.inf)
         acting = known.any(axis=1) & ~ends
         best = np.where(acting, q.max(axis=1, initial=-np.inf), 0.0)
         size = max(1e-12, float(best[acting].max(initial=0.0) - q[acting][known[acting]].min(initial=0.0)))

@@ -198,7 +198,10 @@ class Turn:
     @cached_property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return wish_of(self.belief.estimate, self.settings.seed)
+        fields = self.belief.table.fields
+        return wish_of(
+            self.belief.estimate, self.settings.seed, fields if fields is not None and fields.speaks else None
+        )
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

@@ -74,7 +74,7 @@ class OwnWorld(World):
     def of(cls, problem: Problem) -> OwnWorld:
         """The problem, to be played."""
         mdp = problem.mdp
-        played = Simulator(mdp, fields=Fields(problem.layout.features, {}))
+        played = Simulator(mdp, fields=Fields(problem.layout.features, {}, speaks=False))
         return cls(played, stationary_dynamics=mdp.stationary, layout=problem.layout, problem=problem)
 
     def table(self) -> tuple[MDP, tuple[str, ...]]:

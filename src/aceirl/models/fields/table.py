@@ -91,6 +91,7 @@ class FieldTable:
     fields: tuple[Field, ...]
     values: FloatArray
     ends: BoolArray
+    speaks: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,6 +135,8 @@ class Fields:
     kinds: Mapping[str, Kind]
     required: tuple[str, ...] = ()
     """Names that a person gave: an observation without one of them is an error."""
+    speaks: bool = True
+    """Whether wishes are sought, and said, in these fields; not where each state has words of its own."""
     _read_before: dict[int, tuple[Any, Record]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -175,7 +178,7 @@ class Fields:
         values = np.array(columns, dtype=np.float64).reshape(len(columns), len(records)).T
         over = np.zeros(len(records), dtype=np.bool_)
         over[sorted(ends)] = True
-        return FieldTable(tuple(found), np.ascontiguousarray(values), over)
+        return FieldTable(tuple(found), np.ascontiguousarray(values), over, self.speaks)
 
     def _record(self, state: int, observation: Any) -> Record:
         """The record of a state's observation, read once; states may be numbered anew."""

@@ -330,9 +330,10 @@ def argmax_with_ties(q: FloatArray, allowed: BoolArray, draws: FloatArray, round
 
 @compiled
 def look_ahead(
-    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray, steps: int
-) -> tuple[FloatArray, FloatArray]:
-    """`(Q [S, A], V [S])` of the best policy over so many steps of a stationary process that pays `reward [S, A]`.
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray, steps: int,
+    discount: float,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """`(Q [S, A], V [S])` of the best policy over so many steps of a process that pays `reward [S, A]`, discounted.
 
     The plain backward induction without the tables of all steps; after an unknown row nothing is paid.
     """
@@ -341,10 +342,10 @@ def look_ahead(
     for h in range(steps - 1, -1, -1):
         for s in range(n_states):
             for a in range(n_actions):
-                row, total = h * stride + s * n_actions + a, reward[s, a]
+                row, total = h * stride + s * n_actions + a, 0.0
                 for k in range(indptr[row], indptr[row + 1]):
                     total += probabilities[k] * after[successors[k]]
-                q[s, a] = total
+                q[s, a] = reward[s, a] + discount * total
             v[s] = q[s].max()
         v, after = after, v
     return q, after

@@ -133,19 +133,20 @@ class Grammar:
     def _listed(self) -> Iterator[Predicate]:
         over = self.met & self.table.ends
         numbers = range(len(self.table.fields))
-        for ends, where in ((False, self.met), (True, over)):
-            if ends and over.sum() < 2:
-                continue
-            if ends:
-                yield self._made((), True)
+        both = ((True, over), (False, self.met)) if over.sum() > 1 else ((False, self.met),)
+        if over.sum() > 1:
+            yield self._made((), True)
+        for ends, where in both:
             for k in numbers:
                 yield from (self._made((one,), ends) for one in self._values(k, where))
+        for ends, where in both:
+            for k in numbers:
+                yield from (self._made((one,), ends) for one in self._ranges(k, where))
+        for ends, where in both:
             for first, second in combinations(numbers, 2):
                 pairs = [(a, b) for a in self._values(first, where) for b in self._values(second, where)]
                 if len(pairs) <= self.most_pairs:
                     yield from (self._made(pair, ends) for pair in pairs)
-            for k in numbers:
-                yield from (self._made((one,), ends) for one in self._ranges(k, where))
 
     def _distinct(self, predicates: Iterator[Predicate], seen: dict[bytes, None]) -> Iterator[Predicate]:
         """The first of those that hold in the same states; none that hold in one state, in all, or nowhere."""

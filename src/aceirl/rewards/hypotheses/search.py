@@ -31,6 +31,9 @@ HOPELESS = 8.0
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
 
+LEAST_PREDICATES, MOST_WORK = 80, 60_000_000
+"""So many predicates over fields are tried alone, or as many as so many rows, over all steps, allow."""
+
 BEST_PREDICATES = 12
 """So many predicates over fields, and of ends as many more, are composed with others."""
 
@@ -45,12 +48,13 @@ CHANGES = (0.35, 0.5, 0.65)
 class Claim:
     """A thing that may be said of a wish: `what` is "wants", "avoids", "action", "step", "hurry" or "features".
 
-    `where` is the place or the action it is about, the step of a change, or -1; of "features", what is said of which
-    fields, without the ends of a range.
+    `where` is the place or the action it is about, the step of a change, or -1. Of "features", `fields` says which have
+    which value, and which of them a range, without its ends.
     """
 
     what: str
-    where: int | str = -1
+    where: int = -1
+    fields: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Hypothesis:
         anything = bool(wanted) or any(worth > 0 for _, worth in self.features)
         said = wanted if anything else {Claim("avoids", place) for place, _ in places}
         said |= {
-            Claim("features", claimed(one, worth))
+            Claim("features", fields=claimed(one, worth))
             for one, worth in self.features
             if worth > 0 or one.ends or not anything
         }
@@ -217,7 +221,7 @@ class Search:
             yield Hypothesis(step_cost=0.1)
             for place in self.places:
                 yield Hypothesis(((place, 1.0),), step_cost=0.02)
-        for one in () if self.grammar is None else self.grammar.simple:
+        for one in () if self.grammar is None else self.grammar.simple[: self._most_predicates]:
             yield Hypothesis(features=((one, 1.0),))
             yield Hypothesis(features=((one, -1.0),))
             if len(self.terminal):
@@ -254,6 +258,12 @@ class Search:
                 yield replace(base, actions=((action, worth),))
         if len(known) > 1 and base.decay == 1:
             yield from (replace(base, decay=decay) for decay in (0.9, 0.75))
+
+    @property
+    def _most_predicates(self) -> int:
+        """How many are tried alone: more where that is less work."""
+        horizon = len(self.answers.first) - 1
+        return max(LEAST_PREDICATES, MOST_WORK // (horizon * self.shape[1] * self.shape[2]))
 
     def _with_fields(self, base: Hypothesis) -> Iterator[Hypothesis]:
         """The same with one more predicate, of those that have proved best, or one that it has made narrower."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search
+from aceirl.rewards.hypotheses.predicates import Condition, Predicate
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, claimed
 
 Kind = Literal["bold", "set", "open"]
 
@@ -38,10 +40,14 @@ did not matter to the answers of several."""
 
 @dataclass(frozen=True)
 class Named:
-    """A claim and how probable it is."""
+    """A claim and how probable it is. Of fields: which predicate is likeliest, how wide its ranges may be, and both in
+    words, "stock from 5 to 8"."""
 
     claim: Claim
     probability: float
+    predicate: Predicate | None = None
+    widest: Predicate | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,12 @@ class Wish:
     best: Hypothesis
 
 
-def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
-    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn."""
-    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None) -> Wish:
+    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn.
+
+    With the `fields` of the states it may be a wish about those.
+    """
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
@@ -78,7 +87,37 @@ def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
     kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named = _said([one.claims for one in found.hypotheses], weights)
+    if fields is not None:
+        named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     return Wish(kind, named, evidence, habit, answers, int(found.unexplained[best]), found.hypotheses[best])
+
+
+def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, fields: FieldTable) -> Named:
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
+    if named.claim.what != "features":
+        return named
+    mass: dict[Predicate, float] = defaultdict(float)
+    for one, weight in zip(hypotheses, weights, strict=True):
+        for predicate, worth in one.features:
+            if claimed(predicate, worth) == named.claim.fields:
+                mass[predicate] += float(weight)
+    order = sorted(mass, key=lambda one: -mass[one])
+    enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
+    credible = order[: int(enough)]
+    likeliest = order[0]
+    conditions = tuple(
+        Condition(
+            one.field,
+            min(other.conditions[k].low for other in credible),
+            max(other.conditions[k].high for other in credible),
+        )
+        for k, one in enumerate(likeliest.conditions)
+    )
+    widest = Predicate(conditions, likeliest.ends)
+    words = likeliest.words(fields)
+    if widest != likeliest:
+        words += f" (perhaps {widest.words(fields)})"
+    return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
