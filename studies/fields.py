@@ -45,7 +45,7 @@ PLANS = {
 }
 
 
-class Warehouse(gymnasium.Env[Seen, int]):
+class Warehouse(gymnasium.Env[Any, Any]):
     """Fetch the item and bring it to the drop-off, before the battery is empty; the charger fills it.
 
     The item is picked up where it lies. An episode ends with the delivery, which pays 1, with an empty battery and, in
@@ -151,6 +151,31 @@ def returned(plan: Plan, policy: Any, episodes: int = 100, horizon: int = 60) ->
     return total / episodes, delivered / episodes
 
 
+class KeyDoor(gymnasium.Env[Any, Any]):
+    """A house of 7 by 7 fields: a wall, a door in it, and the key in a corner; as in docs/python.md."""
+
+    observation_space = spaces.Dict({"x": spaces.Discrete(7), "y": spaces.Discrete(7), "key": spaces.Discrete(2)})
+    action_space, max_return = spaces.Discrete(4), 1.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """In a corner, without the key."""
+        self.at = {"x": 0, "y": 0, "key": 0}
+        return dict(self.at), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """To the next field, unless there is a wall or the door is shut."""
+        x, y = self.at["x"] + (1, -1, 0, 0)[action], self.at["y"] + (0, 0, 1, -1)[action]
+        if x in range(7) and y in range(7) and (x != 3 or (y == 3 and self.at["key"])):
+            self.at = {"x": x, "y": y, "key": int(self.at["key"] or (x, y) == (0, 6))}
+        return dict(self.at), float((x, y) == (6, 6)), (x, y) == (6, 6), False, {}
+
+
+def key_expert(seen: Any) -> int:
+    """To the key, through the door, to the far corner."""
+    to = (0, 6) if not seen["key"] else (6, 3 if seen["x"] < 4 else 6)
+    return (2 if to[1] > seen["y"] else 3) if to[1] != seen["y"] else (0 if to[0] > seen["x"] else 1)
+
+
 STOCKS, ORDERS = 31, 10
 
 
@@ -165,15 +190,13 @@ def inventory(wanted: tuple[int, int], demand: float, horizon: int = 20) -> tupl
         for order in range(ORDERS)
         for used, chance in enumerate(chances)
     ]
-    mdp = from_moves(
-        moves, n_states=STOCKS, n_actions=ORDERS, horizon=horizon, initial=np.full(STOCKS, 1 / STOCKS)
-    )
+    mdp = from_moves(moves, n_states=STOCKS, n_actions=ORDERS, horizon=horizon, initial=np.full(STOCKS, 1 / STOCKS))
     reward = np.zeros(mdp.shape)
     reward[:, wanted[0] : wanted[1] + 1] = 1.0
     return mdp, reward
 
 
-class Inventory(gymnasium.Env[int, int]):
+class Inventory(gymnasium.Env[Any, Any]):
     """The stock of one article, as a number; how it is paid, only the expert knows."""
 
     observation_space, action_space = spaces.Discrete(STOCKS), spaces.Discrete(ORDERS)

@@ -64,10 +64,20 @@ class Sparing:
         policy, news = self._looking(belief)
         if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
             return Plan(policy=policy, ask=False)
-        value, mdp = self._values(belief), belief.estimate.mdp
+        value, mdp = self._remembered(belief), belief.estimate.mdp
         ask, go = self._question(belief, value)
         there = np.eye(mdp.n_actions)[np.maximum(go, 0)]
-        return Plan(policy=np.where((go >= 0)[:, :, None], there, policy), ask=ask, questions=1)
+        return Plan(
+            policy=np.where((go >= 0)[:, :, None], there, policy), ask=ask, questions=1, memory=_noted(belief, value)
+        )
+
+    def _remembered(self, belief: Belief) -> FloatArray:
+        """`[S]`: what questions are worth; as it was, if nothing was answered and no state met since."""
+        before = belief.memory.get("worth")
+        answers = belief.estimate.counts.questions
+        if before is not None and len(before) == belief.shape[1] and belief.memory["answers"][0] == answers:
+            return np.asarray(before)
+        return self._values(belief)
 
     def _question(self, belief: Belief, value: FloatArray) -> tuple[BoolArray, IntArray]:
         """`(ask [H, S], go [H, S])`: the questions worth waiting for, by what an answer in each state is worth.
@@ -121,6 +131,10 @@ class Sparing:
         """`[S]`: the share of the steps that a policy spends in each state."""
         mdp = belief.estimate.mdp
         return np.asarray(occupancy(mdp, policy).sum(axis=(0, 2)) / mdp.horizon)
+
+
+def _noted(belief: Belief, value: FloatArray) -> dict[str, FloatArray]:
+    return {"worth": value, "answers": np.array([float(belief.estimate.counts.questions)])}
 
 
 @compiled

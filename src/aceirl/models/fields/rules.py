@@ -8,7 +8,7 @@ middle, is what people read. Predictions say where to ask; they are never eviden
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
 TREES = 48
 LEFT_OUT = 0.2
@@ -94,7 +94,7 @@ class Rule:
     answers: int
     against: int
 
-    def words(self, table: FieldTable, names: Sequence[str]) -> str:
+    def words(self, table: FieldTable, names: Sequence[str] = ()) -> str:
         """The rule as people read it."""
         said = names[self.action] if len(names) else f"action {self.action}"
         where = [_range(table, *one) for one in self.conditions]
@@ -102,16 +102,51 @@ class Rule:
 
 
 def rules(table: FieldTable, states: IntArray, actions: IntArray) -> tuple[Rule, ...]:
-    """The readable rules behind answers: one tree that cuts in the middle, a rule for each of its leaves.
+    """The readable rules behind the `actions [n]` that were answered in `states [n]`, those of most answers first.
 
-    Neighbouring leaves that say the same, on both sides of one cut, are one rule.
+    Each begins as a leaf of one tree that cuts in the middle, and loses the conditions that no answer needs. Of these
+    rules, as few are kept as say all answers.
     """
     inside = table.known[states]
     states, actions = states[inside], actions[inside]
     if not len(states):
         return ()
+    values = table.values[states]
     bounds = np.array([[table.distinct(k)[0], table.distinct(k)[-1]] for k in range(len(table.fields))])
-    return tuple(_leaves(table, table.values[states], actions, bounds))
+    wide = [_widened(rule, values, actions) for rule in _leaves(table, values, actions, bounds)]
+    kept: list[Rule] = []
+    said = np.zeros(len(states), dtype=np.bool_)
+    while not said.all():
+        news = [int((_holding(rule, values) & (actions == rule.action) & ~said).sum()) for rule in wide]
+        best = int(np.argmax(news))
+        if not news[best]:
+            break
+        kept.append(wide[best])
+        said |= _holding(wide[best], values) & (actions == wide[best].action)
+    return tuple(sorted(kept, key=lambda rule: (-rule.answers, rule.conditions)))
+
+
+def _holding(rule: Rule, values: FloatArray) -> BoolArray:
+    """`[n]`: where all conditions of a rule hold."""
+    inside = np.ones(len(values), dtype=np.bool_)
+    for k, low, high in rule.conditions:
+        inside &= (values[:, k] >= low) & (values[:, k] <= high)
+    return inside
+
+
+def _widened(rule: Rule, values: FloatArray, actions: IntArray) -> Rule:
+    """The rule without conditions that no answer needs; each time the one is left out that lets most answers in."""
+    while True:
+        wider = []
+        for one in rule.conditions:
+            other = replace(rule, conditions=tuple(c for c in rule.conditions if c != one))
+            there = actions[_holding(other, values)]
+            right = int((there == rule.action).sum())
+            if len(there) - right <= rule.against:
+                wider.append(replace(other, answers=right, against=len(there) - right))
+        if not wider:
+            return rule
+        rule = max(wider, key=lambda other: other.answers)
 
 
 def _leaves(table: FieldTable, values: FloatArray, actions: IntArray, bounds: FloatArray) -> Iterator[Rule]:
