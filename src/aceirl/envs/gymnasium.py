@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -11,8 +12,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from aceirl.envs.fields import fields_of
 from aceirl.envs.pay import PaySeen
 from aceirl.errors import InputError, cause, shown
+from aceirl.models.fields.table import Fields, Given
 from aceirl.models.tabular.encoder import Discretise, StateIndex, read
 from aceirl.models.tabular.mdp import check_horizon
 from aceirl.protocols import Seen
@@ -127,15 +130,25 @@ class GymEnvironment(GymAdapter):
     """A Gymnasium environment with discrete actions.
 
     `horizon` is by default the environment's own limit of steps, and an environment that truncates earlier is an error.
-    Every episode is seeded from the generator that `reset` is given.
+    Every episode is seeded from the generator that `reset` is given. `fields` say what observations consist of.
     """
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        horizon: int | None = None,
+        discretise: Discretise | None = None,
+        fields: Given | None = None,
     ) -> None:
         super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
-        self._env = env
+        self._env, self._given_fields = env, fields
         self._ended: Seen | None = None
+
+    @cached_property
+    def fields(self) -> Fields:
+        """What observations consist of; the environment is asked for it by those who want to know."""
+        return fields_of(self._env, self._given_fields)
 
     def reset(self, rng: np.random.Generator) -> Any:
         """Begin an episode and return its observation."""

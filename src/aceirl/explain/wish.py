@@ -27,9 +27,10 @@ class SaidWish:
     """What is said of the expert's wish, and what it rests on.
 
     A "bold" `kind` says all that is `named`, a "set" one of it, and an "open" one nothing. Each that is named says
-    `what` ("wants", "avoids", "action", "step" or "hurry"), `where` (the number of the state, action or step; None for
-    "hurry"), its `name` and its `probability`. `evidence` is by how many nats wishes predict the answers better than
-    the best habit. `rivals` are the likeliest places that may be wanted or avoided, whether or not they are named.
+    `what` ("wants", "avoids", "action", "step", "hurry" or "features"), `where` (the number of the state, action or
+    step; of features the condition, as "stock from 5 to 8"; None for "hurry"), its `name` and its `probability`.
+    `evidence` is by how many nats wishes predict the answers better than the best habit. `rivals` are the likeliest
+    places that may be wanted or avoided, whether or not they are named.
     """
 
     kind: Kind
@@ -86,6 +87,8 @@ def _is_paid(wish: Wish, found: Explanation | None) -> bool:
     claims = {one.claim for one in wish.named}
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
+    if any(one.what == "features" for one in claims):
+        return True  # it is a reward of its own, of fields and not of places
     others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
     if others or found.repeats_answers:
         return others
@@ -135,6 +138,7 @@ class _Words:
         wanted = [one.where for one in claims if one.what == "wants"]
         parts = [f"to {self._being(wanted)}"] if wanted else []
         parts += [f"to {self._wish(one)}" for one in claims if one.what in ("avoids", "action")]
+        parts += [f"to {self._of_fields(one)}" for one in wish.named if one.claim.what == "features"]
         said = f"{self._somebody} {self.wants} {' and '.join(parts)}" if parts else ""
         soon = any(one.what == "hurry" for one in claims)
         if soon and not said:
@@ -154,7 +158,11 @@ class _Words:
         """One of what is named, which is sure together."""
         wants = [one.claim.where for one in wish.named if one.claim.what == "wants"]
         options = [f"to {self._being(wants, 'or')}"] if wants else []
-        options += [f"to {self._wish(one.claim)}" for one in wish.named if one.claim.what != "wants"]
+        options += [
+            f"to {self._of_fields(one) if one.words else self._wish(one.claim)}"
+            for one in wish.named
+            if one.claim.what != "wants"
+        ]
         wants_one = f"{self._somebody} {self.wants} {', or '.join(options)}"
         return f"{wants_one}: which, the {self._told} do not tell."
 
@@ -196,6 +204,18 @@ class _Words:
             case "hurry":
                 return "be done soon"
         return f"have something else from {self.name(claim)} on"
+
+    @staticmethod
+    def _of_fields(named: Named) -> str:
+        """A wish about fields: to keep one in a range, to end in some way, to be where something holds, or not to."""
+        assert named.predicate is not None
+        avoided = named.claim.fields.startswith("avoids")
+        if avoided:
+            return f"avoid {named.words}"
+        if named.predicate.ends:
+            return f"reach {named.words}"
+        alone = len(named.predicate.conditions) == 1 and named.predicate.ranged
+        return f"keep {named.words}" if alone else f"be where {named.words}"
 
     def _being(self, places: Sequence[int], last: str = "and") -> str:
         ends = set(self.turn.belief.estimate.terminal_states.tolist())

@@ -53,7 +53,7 @@ class Telling:
         before = belief.memory.get("worth")
         if before is not None and not is_due(belief.iteration, self.growth):
             return np.concatenate((before, np.ones(belief.shape[1] - len(before))))
-        there = contested(belief.estimate, belief.wish)
+        there = contested(belief.estimate, belief.wish, belief.telling_fields)
         return np.asarray(self.floor + (1 - self.floor) * there / there.max() if there.any() else np.ones(len(there)))
 
 

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from aceirl.errors import InputError
+from aceirl.irl.prediction import Prediction, predicted
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
 from aceirl.models.tabular.counts import Estimate, ExpertKind
@@ -33,7 +35,8 @@ class Plan:
     by default it is followed there if it is followed anywhere. To follow the expert wherever it says something needs no
     table: `follow` is then 1, and without a policy any action is taken where it says nothing. A plan for a generative
     model has an `allocation [H, S, A]` of samples and needs none of these. A `first_action` is taken at the first step
-    of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false. `memory`
+    of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false, or only
+    where `ask [H, S]` is true, and at most so many `questions` in all episodes of the plan together. `memory`
     are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say of the
     plan's quality.
     """
@@ -43,7 +46,8 @@ class Plan:
     follow_new: float | None = None
     first_action: int | None = None
     allocation: IntArray | None = None
-    ask: bool = True
+    ask: bool | BoolArray = True
+    questions: int | None = None
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
 
@@ -318,6 +322,11 @@ class Belief:
         """The last `ε_k`, the bound that defines the set of plausible policies."""
         return self.inference.accuracy
 
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What the expert would answer where it was not asked: a guess to steer by."""
+        return predicted(self.estimate, self.table.fields)
+
     @property
     def known_actions(self) -> IntArray | None:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if stochastic or without a table."""
@@ -352,7 +361,13 @@ class Belief:
     @cached_property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return wish_of(self.estimate)
+        return wish_of(self.estimate, fields=self.telling_fields)
+
+    @property
+    def telling_fields(self) -> FieldTable | None:
+        """The fields of the states, if a wish may be said in their terms."""
+        fields = self.table.fields
+        return fields if fields is not None and fields.speaks else None
 
     def certified_value(self, kind: str) -> float:
         """What the certificate of that kind says, in units of reward summed over an episode."""

@@ -418,7 +418,7 @@ def _recovered(estimate: Estimate, design: DesignMatrix, explanation: Explanatio
 def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float) -> Recovered | None:
     """The reward of what the likeliest hypothesis pays for places; None if it pays for more than that."""
     best = wish.best
-    if best.actions or best.later or best.decay < 1 or not best.places:
+    if best.features or best.actions or best.later or best.decay < 1 or not best.places:
         return None
     design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
     fit, theta, worth = (

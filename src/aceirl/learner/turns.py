@@ -140,6 +140,9 @@ class Turn:
         imputed = self.belief.imputed_actions if self.belief.frozen_imputation is not None else None
         if imputed is not None and imputed.min() >= 0:
             return imputed.copy()
+        known = self.belief.known_actions
+        if getattr(self.settings.strategy, "predicts", False) and known is not None:
+            return np.where(known < 0, self.belief.prediction.actions, known)
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams(self.settings.seed, max(0, self.iteration - 1)).ties
@@ -199,7 +202,7 @@ class Turn:
 
     def wish_told(self, told: Sequence[Told]) -> Wish:
         """The same with what the expert said of the wish itself, which the turn does not keep."""
-        return wish_of(self.belief.estimate, told=told)
+        return wish_of(self.belief.estimate, told=told, fields=self.belief.telling_fields)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

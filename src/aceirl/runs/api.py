@@ -74,6 +74,7 @@ class ActiveIRL:
         *,
         horizon: int | None = None,
         discretise: Callable[[Any], Any] | None = None,
+        fields: Any = None,
         stochastic_expert: bool = False,
         demonstrations: Any = None,
         regret: Callable[[IntArray], float] | None = None,
@@ -88,7 +89,10 @@ class ActiveIRL:
         `expert` a function of an observation, a model with `predict`, an array of actions, recorded demonstrations or
         trajectories, or an object with `answer(question)`. Problems have one of their own. Episodes of a Gymnasium
         environment have the `horizon` of its time limit unless you say otherwise, and `discretise` cuts continuous
-        observations, as `Bins` does. A function or model that draws its actions is a `stochastic_expert`.
+        observations, as `Bins` does. `fields` names what its observations consist of: names in their order, a kind
+        (categorical, ordered or circular) or a function for each name, or one function that returns all; by default
+        the parts of the observation, or the attribute `fields` of the environment. A function or model that draws its
+        actions is a `stochastic_expert`.
 
         `demonstrations` are a recording to begin with, in any form that `infer` takes. Without an expert, it is all
         that is known of one. Budgets are for what comes after it, and nothing was wagered on it.
@@ -111,6 +115,7 @@ class ActiveIRL:
             expert,
             horizon=horizon,
             discretise=discretise,
+            fields=fields,
             stochastic_expert=stochastic_expert,
             otherwise=None if demonstrations is None else RecordedExpert(),
             seed=seed,
@@ -148,6 +153,7 @@ class ActiveIRL:
         *,
         horizon: int | None = None,
         discretise: Callable[[Any], Any] | None = None,
+        fields: Any = None,
         stochastic_expert: bool | None = None,
         stationary_expert: bool | None = None,
         out: str | Path | None = None,
@@ -170,8 +176,9 @@ class ActiveIRL:
         check_arguments(self.infer, unknown)
         recording = read_recording(data)
         said, seed = self.settings.model_fields_set, self.settings.seed
+        options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "fields": fields}
         discount = self.settings.discount if "discount" in said else None
-        task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=seed, discount=discount)
+        task = recorded_task(recording, env, **options, seed=seed, discount=discount)
         shown = numbered(recording, task)
         task = with_expert(task, shown, stochastic=stochastic_expert, stationary=stationary_expert)
         settings = settings_for(task, after_recording(self.settings, shown))

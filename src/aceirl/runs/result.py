@@ -28,6 +28,7 @@ from aceirl.learner.named import Unavailable
 from aceirl.learner.recorded import RECORDED, Demonstrations, going_on
 from aceirl.learner.transfer import KnownProcess, Transfer, named_process, process_of_env, transfer
 from aceirl.learner.turns import last_measured
+from aceirl.models.fields.rules import rules
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, FeatureReward
 from aceirl.runs.driving import Callback, check_arguments, check_callback, driven
@@ -62,6 +63,21 @@ class Result(Learned):
         """The one that was asked for, whether it holds or not."""
         asked = self.turn.settings.certify
         return None if asked is None else self.turn.certificate(asked.name)
+
+    def rules(self) -> list[str]:
+        """The expert's answers as rules over fields, those of most answers first: "stick if your hand is at least 17".
+
+        They repeat what was said, and are a guess about what was not; none if nothing is known of the fields.
+        """
+        table, said = self.turn.belief.table.fields, self.turn.counts.answers.sum(axis=0)
+        if table is None:
+            return []
+        states = np.flatnonzero(said.any(axis=1))
+        found = rules(table, states, said[states].argmax(axis=1))
+        return [
+            f"{rule.words(table, self.actions)} ({rule.answers:,} of {rule.answers + rule.against:,} answers)"
+            for rule in found
+        ]
 
     @property
     def stopped(self) -> str:

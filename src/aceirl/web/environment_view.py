@@ -67,15 +67,8 @@ class BuiltinView:
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
     def features(self, state: int) -> Features:
-        """What a state consists of, by name: corridor and cell, or what the layout's coordinates say."""
-        if self.shape == "arms":
-            _, corridor, *cell = self.name(state).replace(",", "").split()
-            return {"corridor": corridor, "cell": int(cell[-1])} if cell else {"corridor": "the middle", "cell": 0}
-        x, y = (1 + round(value) for value in self.layout.positions[state].tolist())
-        if self.shape == "grid":
-            return {"column": x, "row": y}
-        alone = (self.layout.positions[:, 1] == self.layout.positions[0, 1]).all()
-        return {"place": x} if self.shape == "chain" and alone else {}
+        """What a state consists of, by name."""
+        return self.layout.features(state)
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """An observation and an action as demonstrations have them: the name on the drawing is an observation."""

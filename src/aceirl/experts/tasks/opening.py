@@ -38,6 +38,7 @@ def open_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     stochastic_expert: bool = False,
     otherwise: Expert | None = None,
     seed: int = 0,
@@ -46,10 +47,10 @@ def open_task(
     """An environment to act in and an expert to ask.
 
     `given` is a `Source`, which names all of it, or an environment in any form that `ActiveIRL.fit` takes, with an
-    expert in any of its forms. `horizon` and `discretise` are for Gymnasium environments, `stochastic_expert` for
-    functions and models. `otherwise` is asked if no expert is given and the environment has none of its own. Returns
-    are discounted by `discount` a step, or as the problem says. Of a source one environment is opened, whatever
-    `num_envs` is.
+    expert in any of its forms. `horizon`, `discretise` and `fields` are for Gymnasium environments,
+    `stochastic_expert` for functions and models. `otherwise` is asked if no expert is given and the environment has
+    none of its own. Returns are discounted by `discount` a step, or as the problem says. Of a source one environment is
+    opened, whatever `num_envs` is.
     """
     if isinstance(given, Source):
         world = open_world(given)
@@ -58,7 +59,7 @@ def open_task(
         except Exception:
             world.close()
             raise
-    world = _world(given, horizon, discretise, seed, discount)
+    world = _world(given, horizon, discretise, seed, discount, fields)
     asked = otherwise if expert is None and not isinstance(world, OwnWorld) else expert
     if isinstance(asked, str) and asked == "optimal" and isinstance(world, GymWorld):
         task = optimal_task(world)
@@ -129,7 +130,12 @@ def _effective(env: Any, discount: float) -> int | None:
 
 
 def _world(
-    given: Any, horizon: int | None, discretise: Callable[[Any], Any] | None, seed: int, discount: float | None
+    given: Any,
+    horizon: int | None,
+    discretise: Callable[[Any], Any] | None,
+    seed: int,
+    discount: float | None,
+    fields: Any = None,
 ) -> World:
     """What is known of an environment in any of the `KINDS`."""
     if discretise is not None and not callable(discretise):
@@ -152,8 +158,8 @@ def _world(
         made = GymVectorEnvironment if is_vector(given) else GymEnvironment
         factor = 1.0 if discount is None else discount
         steps = horizon or _effective(given, factor)
-        return GymWorld.of(given, made(given, horizon=steps, discretise=discretise), factor)
-    for name, value in (("horizon", horizon), ("discretise", discretise)):
+        return GymWorld.of(given, made(given, horizon=steps, discretise=discretise, fields=fields), factor)
+    for name, value in (("horizon", horizon), ("discretise", discretise), ("fields", fields)):
         if value is not None:
             raise InputError(f"{name} is for Gymnasium environments; this one has its own")
     if isinstance(given, Problem):
@@ -209,6 +215,7 @@ def recorded_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     seed: int = 0,
     discount: float | None = None,
 ) -> Task:
@@ -217,7 +224,7 @@ def recorded_task(
         given = Source(given or "", {}, seed, horizon=horizon)
     if isinstance(given, Source):
         source = recorded_source(recording, given if discount is None else replace(given, discount=discount))
-        if discretise is None:
+        if discretise is None and fields is None:
             world = open_world(source, recording.longest)
             timed = source if source.ours else replace(source, horizon=world.environment.horizon)
             # Nothing is promised in units of what the environment pays.
@@ -225,7 +232,15 @@ def recorded_task(
         given, horizon = gym_env(source), source.horizon
     if hasattr(given, "action_space") and not hasattr(given, "action_number"):
         horizon = horizon or recording.longest
-    task = open_task(given, RecordedExpert(), horizon=horizon, discretise=discretise, seed=seed, discount=discount)
+    task = open_task(
+        given,
+        RecordedExpert(),
+        horizon=horizon,
+        discretise=discretise,
+        fields=fields,
+        seed=seed,
+        discount=discount,
+    )
     return replace(task, regret=None)
 
 

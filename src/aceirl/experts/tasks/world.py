@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aceirl.envs import Layout, Problem
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
+from aceirl.models.fields import Fields
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import NumberedEnvironment
@@ -74,7 +75,8 @@ class OwnWorld(World):
     def of(cls, problem: Problem) -> OwnWorld:
         """The problem, to be played."""
         mdp, layout = problem.mdp, problem.layout
-        return cls(Simulator(mdp), 1.0, None, mdp.stationary, layout, mdp.discount, problem=problem)
+        played = Simulator(mdp, fields=Fields(layout.features, {}, speaks=False))
+        return cls(played, 1.0, None, mdp.stationary, layout, mdp.discount, problem=problem)
 
     def table(self) -> tuple[MDP, tuple[str, ...]]:
         """The problem's own dynamics."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.data.dataset import Dataset, Totals
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, error_bound
 from aceirl.models.tabular.confidence import Family, Radii
 from aceirl.models.tabular.counts import Counts, Estimate
@@ -55,6 +56,11 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
     @cached_property
     def _at(self) -> dict[float, TabularModel]:
         return {}
+
+    @cached_property
+    def fields(self) -> FieldTable | None:
+        """The fields of all states; None if nothing is known of what observations consist of."""
+        return None if self.access is None else self.access.field_table
 
     @property
     def counts(self) -> Counts:

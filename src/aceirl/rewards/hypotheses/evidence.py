@@ -18,7 +18,7 @@ import numpy as np
 from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
@@ -108,6 +108,12 @@ class DrawnDynamics:
         totals = np.add.reduceat(weights, indptr[rows], axis=1) if len(rows) else weights
         probabilities = weights / np.repeat(totals, sizes[rows], axis=1)
         return cls(indptr, successors, np.ascontiguousarray(probabilities), 0 if steps == 1 else n_states * n_actions)
+
+    @classmethod
+    def estimated(cls, mdp: MDP) -> DrawnDynamics:
+        """The dynamics as they are estimated, as if they were the only ones possible: one draw."""
+        rows = mdp.transitions
+        return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride)
 
 
 @dataclass(frozen=True, eq=False)

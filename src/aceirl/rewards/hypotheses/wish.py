@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, paid
+from aceirl.rewards.hypotheses.predicates import Condition, Grammar, Predicate
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, claimed, met_states, paid
 
 Kind = Literal["bold", "set", "open"]
 
@@ -45,10 +47,14 @@ LIKELIEST = 12
 
 @dataclass(frozen=True)
 class Named:
-    """A claim and how probable it is."""
+    """A claim and how probable it is. Of fields: which predicate is likeliest, how wide its ranges may be, and both in
+    words, "stock from 5 to 8"."""
 
     claim: Claim
     probability: float
+    predicate: Predicate | None = None
+    widest: Predicate | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,12 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(estimate: Estimate, seed: int = 0, told: Sequence[Told] = ()) -> Wish:
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, told: Sequence[Told] = ()) -> Wish:
     """What the answers of an estimate tell, with what the expert `told` of the wish itself.
 
-    The `seed` decides which dynamics are drawn.
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    search = Search(estimate, np.random.default_rng([seed, 0x77]), told)
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, told=told)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
@@ -113,6 +119,8 @@ def wish_of(estimate: Estimate, seed: int = 0, told: Sequence[Told] = ()) -> Wis
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
+    if fields is not None:
+        named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     claims = _probabilities([one.claims for one in found.hypotheses], weights)
     rivals = sorted((one for one in claims if one.what in ("wants", "avoids")), key=lambda one: (-claims[one], one))
     return Wish(
@@ -126,6 +134,34 @@ def wish_of(estimate: Estimate, seed: int = 0, told: Sequence[Told] = ()) -> Wis
         tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
         tuple(Named(one, claims[one]) for one in rivals[:MOST_RIVALS]),
     )
+
+
+def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, fields: FieldTable) -> Named:
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
+    if named.claim.what != "features":
+        return named
+    mass: dict[Predicate, float] = defaultdict(float)
+    for one, weight in zip(hypotheses, weights, strict=True):
+        for predicate, worth in one.features:
+            if claimed(predicate, worth) == named.claim.fields:
+                mass[predicate] += float(weight)
+    order = sorted(mass, key=lambda one: -mass[one])
+    enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
+    credible = order[: int(enough)]
+    likeliest = order[0]
+    conditions = tuple(
+        Condition(
+            one.field,
+            min(other.conditions[k].low for other in credible),
+            max(other.conditions[k].high for other in credible),
+        )
+        for k, one in enumerate(likeliest.conditions)
+    )
+    widest = Predicate(conditions, likeliest.ends)
+    words = likeliest.words(fields)
+    if widest != likeliest:
+        words += f" (perhaps {widest.words(fields)})"
+    return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
@@ -168,16 +204,17 @@ def _probabilities(claims: Iterable[frozenset[Claim]], weights: Iterable[float])
     return dict(found)
 
 
-def contested(estimate: Estimate, wish: Wish) -> FloatArray:
+def contested(estimate: Estimate, wish: Wish, fields: FieldTable | None = None) -> FloatArray:
     """`[S]`, from 0 to 1: how much the likeliest hypotheses differ in what they would do in each state.
 
     In the estimated process, any of the best actions as likely as another: by how much, in total variation, they differ
     from their mean, averaged over hypotheses and steps.
     """
+    grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
     mdp, weights = estimate.mdp, np.array([weight for _, weight in wish.likeliest])
     would = np.empty((len(weights), *mdp.shape))
     for i, (hypothesis, _) in enumerate(wish.likeliest):
-        q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states))[0]
+        q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states, grammar))[0]
         best = q >= q.max(axis=2, keepdims=True) - 1e-9
         would[i] = best / best.sum(axis=2, keepdims=True)
     weights /= max(weights.sum(), np.finfo(float).tiny)
