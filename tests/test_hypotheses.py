@@ -466,7 +466,7 @@ def test_what_is_told_counts_as_bayes_has_it() -> None:
     before = {one.claim: one.probability for one in wish.wish_of(estimate).rivals}
     place = list(before)[1]
     said = Told(frozenset({place}))
-    plain, told = (Search(estimate, np.random.default_rng(3), one).found() for one in ((), (said,)))
+    plain, told = (Search(estimate, np.random.default_rng(3), told=one).found() for one in ((), (said,)))
     priors = dict(zip(plain.hypotheses, plain.log_prior, strict=True))
     shared = [(one, prior) for one, prior in zip(told.hypotheses, told.log_prior, strict=True) if one in priors]
     assert len(shared) > 20

@@ -7,7 +7,8 @@ import pytest
 
 from aceirl import ActiveIRL
 from aceirl.certificates import Goal, GoalCertificate
-from aceirl.explore.telling import Telling, is_due
+from aceirl.explore.telling import Telling
+from aceirl.irl.belief import is_due
 from aceirl.irl.sparse_likelihood import reward_of_wish
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.dynamic_programming import optimal_values

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from aceirl.certificates.base import Certificate, CertificateKind, refutation, taken_for_granted
-from aceirl.explore.telling import is_due
-from aceirl.irl.belief import Belief
+from aceirl.irl.belief import Belief, is_due
 from aceirl.protocols import ExactPlanning
 
 PROMISE = "what is said of the expert's wish is true"

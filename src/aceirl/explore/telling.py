@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from aceirl.explore.probe import Probe
-from aceirl.irl.belief import Belief, Plan
+from aceirl.irl.belief import Belief, Plan, is_due
 from aceirl.models.tabular.dynamic_programming import greedy_actions
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import ExactPlanning
@@ -55,11 +55,3 @@ class Telling:
             return np.concatenate((before, np.ones(belief.shape[1] - len(before))))
         there = contested(belief.estimate, belief.wish, belief.telling_fields)
         return np.asarray(self.floor + (1 - self.floor) * there / there.max() if there.any() else np.ones(len(there)))
-
-
-def is_due(iteration: int, growth: float) -> bool:
-    """Whether something is done again that is done whenever the iterations have grown by a share."""
-    if iteration < 2:
-        return True
-    done, now = (int(np.log(number) / np.log1p(growth) + 1e-9) for number in (iteration - 1, iteration))
-    return now > done

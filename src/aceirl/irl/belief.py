@@ -384,6 +384,14 @@ class Belief:
         return self.target.reached(self.certified_value(kind))
 
 
+def is_due(iteration: int, growth: float) -> bool:
+    """Whether something is done again that is done whenever the iterations have grown by a share."""
+    if iteration < 2:
+        return True
+    done, now = (int(np.log(number) / np.log1p(growth) + 1e-9) for number in (iteration - 1, iteration))
+    return now > done
+
+
 @shared
 def uniform_policy(shape: tuple[int, ...]) -> FloatArray:
     """`[H, S, A]`: every action as likely as any other; read-only."""
