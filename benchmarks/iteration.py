@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import _frame as frame
-import gymnasium
-from gymnasium import spaces
 
 import aceirl.learner.engine
 import aceirl.learner.loop
@@ -38,6 +36,7 @@ from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import Counts, Estimate
 from aceirl.models.tabular.model import TabularModel
 from aceirl.runs import Run
+from studies.fields import KeyDoor, key_expert
 
 PARTS = (
     "exploring",
@@ -49,31 +48,6 @@ PARTS = (
     "policy, regret",
     "saving",
 )
-
-
-class KeyDoor(gymnasium.Env[Any, Any]):
-    """A house of 7 by 7 fields: a wall, a door in it, and the key in a corner; as in docs/python.md."""
-
-    observation_space = spaces.Dict({"x": spaces.Discrete(7), "y": spaces.Discrete(7), "key": spaces.Discrete(2)})
-    action_space, max_return = spaces.Discrete(4), 1.0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """In a corner, without the key."""
-        self.at = {"x": 0, "y": 0, "key": 0}
-        return dict(self.at), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """To the next field, unless there is a wall or the door is shut."""
-        x, y = self.at["x"] + (1, -1, 0, 0)[action], self.at["y"] + (0, 0, 1, -1)[action]
-        if x in range(7) and y in range(7) and (x != 3 or (y == 3 and self.at["key"])):
-            self.at = {"x": x, "y": y, "key": int(self.at["key"] or (x, y) == (0, 6))}
-        return dict(self.at), float((x, y) == (6, 6)), (x, y) == (6, 6), False, {}
-
-
-def key_expert(seen: Any) -> int:
-    """To the key, through the door, to the far corner."""
-    to = (0, 6) if not seen["key"] else (6, 3 if seen["x"] < 4 else 6)
-    return (2 if to[1] > seen["y"] else 3) if to[1] != seen["y"] else (0 if to[0] > seen["x"] else 1)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 import _frame as frame
 import numpy as np
 
+from aceirl import ActiveIRL
 from aceirl.irl.structural import CHANCE, COPYING, HABIT, RecordedChoices, StructuralModel, habits
 from aceirl.models.tabular.mdp import FloatArray, Transitions
 from aceirl.models.tabular.panels import given_dynamics
@@ -76,10 +77,16 @@ def features(transitions: Transitions) -> dict[str, FloatArray]:
     return {name: values.astype(np.float64) for name, values in found.items()}
 
 
+def trajectories_of(folder: Path, group: str) -> list[dict[str, Any]]:
+    """The nodes and actions of each trajectory."""
+    with (folder / f"water_{group}_mice_trajs.pickle").open("rb") as file:
+        found: list[dict[str, Any]] = OnlyNumbers(file).load()
+    return found
+
+
 def recorded(folder: Path, group: str) -> tuple[RecordedChoices, FloatArray, FloatArray]:
     """The choices of a group, and the weights `[I]` of the trajectories to learn from and of those left out."""
-    with (folder / f"water_{group}_mice_trajs.pickle").open("rb") as file:
-        trajectories = OnlyNumbers(file).load()
+    trajectories = trajectories_of(folder, group)
     parts = []
     for number_, one in enumerate(trajectories):
         action = np.asarray(one["actions"], dtype=np.int64)
@@ -94,6 +101,25 @@ def recorded(folder: Path, group: str) -> tuple[RecordedChoices, FloatArray, Flo
         weights.append(weight)
     choices = RecordedChoices(individual, state, action, np.ones(len(action)), len(trajectories))
     return choices, weights[0], weights[1]
+
+
+def wish(folder: Path, group: str) -> tuple[str, float, str, str]:
+    """What is said of the wish of a group, from a map of 127 places and nothing else; and what it rests on.
+
+    That are the nats by which wishes predict the choices better than the best habit, the share of choices that the best
+    wish leaves unexplained, and that wish, which is not claimed unless it is the sentence.
+    """
+    pairs = [zip(one["states"], one["actions"], strict=False) for one in trajectories_of(folder, group)]
+    found = ActiveIRL().infer([[(int(node), int(action)) for node, action in episode] for episode in pairs])
+    told = found.turn.wish
+    nodes = {number_: name.removeprefix("the observation ") for number_, name in enumerate(found.names)}
+    words = {str(WATER): "the water port", "0": "home"}
+    first, later = (
+        " and ".join(words.get(nodes[place], f"node {nodes[place]}") for place, worth in places if worth > 0)
+        for places in (told.best.places, told.best.later)
+    )
+    best = first + (f", from step {told.best.change} on {later}" if told.best.change is not None else "")
+    return found.wish.sentence, told.evidence, f"{told.unexplained / told.answers:.1%}", best
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
@@ -115,6 +141,18 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
             shown = f"{one.parameters[k]:.1f} ({low:.1f} to {high:.1f})"
             cells.append("never chosen" if one.unbounded[k] else shown)
         table.add(name, *cells)
+    said = report.table(
+        "labyrinth-wish",
+        frame.Column("mice"),
+        frame.number("nats beyond the best habit", "{:.0f}"),
+        frame.number("unexplained", "{}"),
+        frame.Column("best wish"),
+        frame.Column("what is said"),
+        page=page,
+    )
+    for words, name in groups.items():
+        sentence, *rest = wish(options.data, name)
+        said.add(words, *rest, sentence)
     bits = report.table(
         "labyrinth-bits",
         frame.Column("left out, bits per decision"),

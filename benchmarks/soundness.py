@@ -1,10 +1,12 @@
 """How often a certificate's promise is broken: the study of `studies/soundness.py`, as tables.
 
-    python benchmarks/soundness.py [--runs N] [--workers N] [--keep FOLDER] [--cases WORD ...]
+    python benchmarks/soundness.py [--runs N] [--workers N] [--keep FOLDER] [--only cases | restarts] [--cases WORD ...]
 
-The first table has every promise of every case as it is done, the others the worst of them: by promise over all cases,
-and by case over all ways to come by a promise. The exit status is 1 if a promise is broken too often. All cases take
-more than an hour of processor time: with `--keep`, a study that was stopped goes on after its last finished case.
+Of the `cases`, the first table has every promise as it is done, the others the worst of them: by promise over all
+cases, and by case over all ways to come by a promise. `restarts` are all ways to make evidence start anew
+(`studies/restarts.py`). The exit status is 1 if a promise is broken too often. All cases take more than an hour of
+processor time, and the restarts half an hour: with `--keep`, a study that was stopped goes on after its last finished
+case.
 """
 
 from __future__ import annotations
@@ -20,12 +22,43 @@ import _frame as frame
 
 from aceirl.runs.files import replace
 from studies.observed import HIDDEN, hidden_run
+from studies.restarts import RESTARTS, WORDS
 from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies
 
 ALL_RUNS: dict[str, Callable[[int], Outcome]] = {**RUNS, **{name: partial(hidden_run, name) for name in HIDDEN}}
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> int:
+    """Whether all promises are kept as often as they say."""
+    parts = {"cases": cases, "restarts": restarts}
+    found = [tally for name, part in parts.items() if options.only in (None, name) for tally in part(options, report)]
+    return 0 if all(tally.passes for tally in found) else 1
+
+
+def restarts(options: argparse.Namespace, report: frame.Report) -> list[Tally]:
+    """Every way to make the evidence start anew, after each surprise."""
+    table = report.table(
+        "soundness-restarts",
+        frame.Column("after each surprise"),
+        frame.Column("δ"),
+        frame.number("runs"),
+        frame.number("promised"),
+        frame.number("broken"),
+        frame.number("share", percent),
+        frame.number("p-value", "{:.2g}"),
+        frame.Column("", verdict),
+        page="certificates.md",
+    )
+    found = []
+    for name, run in RESTARTS.items():
+        for tally in tallies_of(name, run, options):
+            found.append(tally)
+            counted = tally.runs, tally.made, tally.broken, tally.share, tally.p_value, tally.passes
+            table.add(WORDS[name], tally.promise.delta, *counted)
+    return found
+
+
+def cases(options: argparse.Namespace, report: frame.Report) -> list[Tally]:
     """All promises of all cases."""
     table = report.table(
         "soundness-all",
@@ -43,24 +76,24 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
     words = options.cases or [""]
     chosen = [name for name in ALL_RUNS if any(word in name for word in words)]
     found = []
-    for tally in (tally for name in chosen for tally in tallies_of(name, options)):
+    for tally in (tally for name in chosen for tally in tallies_of(name, ALL_RUNS[name], options)):
         found.append(tally)
         kind, where, delta = tally.promise
         counted = tally.runs, tally.made, tally.broken, tally.share, tally.p_value, tally.passes
         table.add(tally.case, kind, where, delta, *counted)
     by_promise(found, report)
     by_case(found, report)
-    return 0 if all(tally.passes for tally in found) else 1
+    return found
 
 
-def tallies_of(name: str, options: argparse.Namespace) -> Iterator[Tally]:
+def tallies_of(name: str, run: Callable[[int], Outcome], options: argparse.Namespace) -> Iterator[Tally]:
     """The promises of a case: those that were kept, or counted now and kept."""
     kept: Path | None = options.keep and options.keep / f"{name}, {options.runs} runs.json"
     if kept and kept.exists():
         for case, promise, *counts in json.loads(kept.read_text(encoding="utf-8")):
             yield Tally(case, Promise(*promise), *counts)
         return
-    found = list(tallies({name: ALL_RUNS[name]}, options.runs, options.workers))
+    found = list(tallies({name: run}, options.runs, options.workers))
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         replace(kept, json.dumps([astuple(tally) for tally in found]).encode())
@@ -136,5 +169,6 @@ if __name__ == "__main__":
         frame.argument("--runs", type=int, default=2000, help="of each case"),
         frame.argument("--workers", type=int, default=2, help="processes"),
         frame.argument("--keep", type=Path, metavar="FOLDER", help="keep the counts of finished cases here"),
+        frame.argument("--only", choices=("cases", "restarts"), help="only these"),
         frame.argument("--cases", part=True, nargs="+", metavar="WORD", help="only cases with one of the words"),
     )

@@ -1,7 +1,7 @@
 """Structural estimates: published figures, coverage of intervals, how often a sentence is false, and time.
 
-    python benchmarks/structural.py [--only rust coverage sentences sepsis time] [--draws 2000] [--keep FILE.jsonl]
-        [--econirl PYTHON] [--out FILE.json] [--docs]
+    python benchmarks/structural.py [--only rust coverage sentences careers sepsis time] [--draws 2000]
+        [--keep FILE.jsonl] [--econirl PYTHON] [--out FILE.json] [--docs]
 
 `--keep` stores finished draws, and a second run goes on from there. `--econirl` is the interpreter of an environment in
 which econirl is installed: its estimators then take turns with ours on the same file, in one run. Without it that table
@@ -24,6 +24,7 @@ import _frame as frame
 import numpy as np
 
 from aceirl import MDP, ActiveIRL, PolicyExpert, Simulator
+from aceirl.bench.careers import reproduce_careers
 from aceirl.bench.reproductions import RUST_PUBLISHED, SEPSIS_ENDS, reproduce_rust_bus, rust_bus
 from aceirl.data.catalogue import SETS, sepsis_arrays
 from aceirl.data.tables import Panel
@@ -214,6 +215,22 @@ def rust(report: frame.Report) -> None:
         table.add(words[name], figures[name], value)
 
 
+def careers(report: frame.Report) -> None:
+    """What the career decisions say in dollars, beside the published model."""
+    table = report.table(
+        "careers",
+        frame.Column("a year of, or"),
+        frame.number("thousands of dollars (standard error)", "{}"),
+        frame.number("published", "{}"),
+        page="data.md",
+    )
+    figures = reproduce_careers()[1]
+    for name, pair in figures["dollars"].items():
+        if name != "wage":
+            theirs = figures["published"].get(name)
+            table.add(name, "{:.2f} ({:.2f})".format(*pair), theirs and "{:.2f} ({:.2f})".format(*theirs))
+
+
 def sepsis(options: argparse.Namespace, report: frame.Report) -> None:
     """Strategies in ICU-Sepsis as an environment: episodes of 20 steps, the clinicians' average policy to ask."""
     table = report.table(
@@ -222,6 +239,7 @@ def sepsis(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("steps"),
         frame.number("answers"),
         frame.number("patients who survive with the learned policy", "{:.3f}"),
+        frame.Column("what is said of the wish"),
         page="data.md",
     )
     parts, horizon = sepsis_arrays(), 20
@@ -234,11 +252,12 @@ def sepsis(options: argparse.Namespace, report: frame.Report) -> None:
     def survivors(chosen: FloatArray) -> float:
         return float(mdp.initial @ evaluate(mdp, reward, np.ascontiguousarray(chosen))[1][0])
 
-    table.add("the clinicians themselves", None, None, survivors(np.broadcast_to(policy, mdp.shape)))
+    table.add("the clinicians themselves", None, None, survivors(np.broadcast_to(policy, mdp.shape)), "")
     for strategy in options.strategies:
         learner = ActiveIRL(strategy=strategy, max_samples=options.steps, episodes_per_iteration=50, certify="none")
         found = learner.fit(Simulator(mdp), PolicyExpert(policy, mdp.shape, stationary=True))
-        table.add(strategy, found.samples, found.answers, survivors(np.eye(mdp.n_actions)[found.policy]))
+        said = "nothing" if found.wish.kind == "open" else found.wish.sentence
+        table.add(strategy, found.samples, found.answers, survivors(np.eye(mdp.n_actions)[found.policy]), said)
 
 
 THEIRS = """
@@ -320,6 +339,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         coverage(options, report)
     if "sentences" in options.only:
         sentences(options, report)
+    if "careers" in options.only:
+        careers(report)
     if "sepsis" in options.only and SETS["icu-sepsis"].here:
         sepsis(options, report)
     if "time" in options.only and options.econirl is not None:
@@ -327,7 +348,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
 
 
 if __name__ == "__main__":
-    sections = ["rust", "coverage", "sentences", "sepsis", "time"]
+    sections = ["rust", "coverage", "sentences", "careers", "sepsis", "time"]
     frame.start(
         measure,
         __doc__,
@@ -335,7 +356,7 @@ if __name__ == "__main__":
         frame.argument("--draws", type=int, default=2000, help="simulated panels a model"),
         frame.argument("--sentences", type=int, default=300, help="simulated panels for the sentence"),
         frame.argument("--keep", type=Path, help="finished draws are stored here, and taken from here"),
-        frame.argument("--strategies", nargs="+", default=["guided", "advice", "random"], help="in ICU-Sepsis"),
+        frame.argument("--strategies", nargs="+", default=["guided", "ace", "advice", "random"], help="in ICU-Sepsis"),
         frame.argument("--steps", type=int, default=3000, help="in ICU-Sepsis, for each strategy"),
         frame.argument("--econirl", type=Path, help="interpreter of an environment with econirl"),
         frame.argument("--rounds", type=int, default=2, help="turns of the time"),

@@ -65,6 +65,9 @@ class Interviewee:
             return
         assert isinstance(asked, Question)
         action, relations = self._action(asked.state), None
+        said = interview.history.standing(asked.state)
+        if said is not None and self.as_good[self.number(asked.state), said]:
+            action = said
         if self.declare and not asked.again:
             action, relations = self._widest(self.number(asked.state))
         self.spoken.add(self.number(asked.state))

@@ -303,7 +303,7 @@ def belief_of(
     episodes: int = 1,
 ) -> Belief:
     """What is believed outside a run: an estimate, radii for it and a reward, if one was recovered."""
-    target = target or Target(0.1 * known.mdp.horizon, DELTA, 1.0)
+    target = target or Target(0.1 * known.mdp.horizon, DELTA, 1.0, discount=known.discount)
     model = TabularModel(known, family, target.rmax, target.delta)
     inference = Inference.of(recovered or Recovered.nothing(known.mdp.shape), model.bound.value)
     return Belief(model, inference, target, episodes)
@@ -354,6 +354,7 @@ def estimate(case: Case, counts: Counts, delta: float = DELTA) -> Estimate:
         initial=None if case.hidden_start else case.mdp.initial,
         terminal=frozenset(state for state in case.terminal if state < counts.shape[1]),
         possible_states=case.mdp.n_states,
+        discount=case.mdp.discount,
     )
 
 
@@ -405,7 +406,7 @@ def matched_reward(case: Case, known: Estimate, recovered: Recovered) -> tuple[F
     believed = v[:, :, None] - q
     advantage = np.where(case.used, 0.0, believed)
     later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
-    reward = v[:, :, None] - advantage - np.einsum("san,hn->hsa", case.rows, later)
+    reward = v[:, :, None] - advantage - case.mdp.discount * np.einsum("san,hn->hsa", case.rows, later)
     return reward, advantage, believed
 
 
@@ -443,7 +444,7 @@ def _disagreement(
     """
     begins = (case.actions, believed.argmax(axis=2), believed.argmin(axis=2))
     entries = rng.integers(case.actions.size, size=CHANGES)
-    rows = case.rows, known.mdp.transitions.dense()
+    rows = case.mdp.discount * case.rows, known.mdp.backup.dense()
     starts = case.mdp.initial, known.mdp.initial
     actions = np.array(begins[rng.integers(3)], dtype=np.int64)
     return float(_search(*rows, *starts, advantage, believed, slack, entries, actions))

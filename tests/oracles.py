@@ -122,3 +122,15 @@ def best_by_lp(P: FloatArray, known: BoolArray, initial: FloatArray, reward: Flo
     )
     assert answer.status == 0, answer.message
     return -float(answer.fun)
+
+
+def ending(mdp: MDP) -> MDP:
+    """A discounted process as one without a discount: a step goes on with that probability, else to a last state.
+
+    A reward that pays 0 in that state is worth the same in both.
+    """
+    rows = np.zeros((mdp.n_states + 1, mdp.n_actions, mdp.n_states + 1))
+    rows[:-1, :, :-1] = mdp.discount * mdp.transitions.dense()
+    rows[:-1, :, -1] = 1 - mdp.discount
+    rows[-1, :, -1] = 1.0
+    return MDP.from_dense(rows, initial=np.append(mdp.initial, 0.0), horizon=mdp.horizon)

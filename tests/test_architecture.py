@@ -56,7 +56,8 @@ RESERVED: dict[str, set[str]] = {
     "typer": {"cli", "web"},
     "rich": {"cli", "runs", "web"},
     "uvicorn": {"cli", "web"},
-    "gymnasium": {"data", "models", "envs", "experts", "learner"},
+    # The page looks up ids before anything is loaded.
+    "gymnasium": {"data", "models", "envs", "experts", "learner", "web"},
     # Oracles: they check the product from the tests and benchmarks, and are no part of it.
     "clarabel": set(),
     "cvxpy": set(),

@@ -46,6 +46,13 @@ def test_the_published_figures_are_on_the_last_line(monkeypatch: pytest.MonkeyPa
     assert figures["theta_se"] == pytest.approx(0.639, abs=0.001)
 
 
+def test_a_word_without_quotes_is_told_apart_from_a_name() -> None:
+    columns = {"patch": np.array([["rich"], ["poor"]]), "act": np.array([["move", "stay"]])}
+    np.testing.assert_array_equal(evaluate("patch=='rich' and act=='move'", columns), [[1, 0], [0, 0]])
+    with pytest.raises(InputError, match="'move' is a value of act: in a feature it has quotes, act=='move'"):
+        evaluate("act==move", columns)
+
+
 def test_every_set_says_its_licence_and_what_it_does_not_tell(tmp_path: Path) -> None:
     assert set(json.loads(said("data", "list", "--json"))) == set(SETS) == set(reproductions.REPRODUCTIONS)
     for name in SETS:

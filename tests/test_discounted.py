@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import oracles
 import pytest
 from scipy.optimize import linprog
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.discounted import Discounted, as_episodes, check_discount, effective_horizon
+from aceirl.models.tabular.discounted import Discounted, effective_horizon
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values, soft_values
 from aceirl.models.tabular.mdp import MDP, Transitions
 
@@ -82,20 +83,21 @@ def test_a_policy_is_worth_what_its_visits_pay() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])
-def test_a_horizon_without_discount_is_the_sweep_over_steps(scale: float) -> None:
+def test_a_long_horizon_is_none(scale: float) -> None:
+    """The first of many steps of a discounted sweep is the fixed point, of the maximum and of the soft one."""
     transitions, reward = process(2)
-    mdp = MDP(6, transitions, np.full(7, 1 / 7))
-    _, v, _ = Discounted(transitions, 1.0, scale).sweep(reward, 6)
-    table = np.tile(reward, (6, 1, 1))
-    np.testing.assert_allclose(v, (optimal_values if scale == 0 else soft_values)(mdp, table)[1])
+    mdp = MDP(300, transitions, np.full(7, 1 / 7), 0.9)
+    table = np.tile(reward, (300, 1, 1))
+    found = (optimal_values if scale == 0 else soft_values)(mdp, table)[1][0]
+    np.testing.assert_allclose(found, Discounted(transitions, 0.9, scale).solve(reward).v, atol=1e-10)
 
 
 def test_a_long_horizon_is_a_fixed_point_up_to_what_is_left() -> None:
     transitions, reward = process(4)
     discount, bound = 0.9, float(np.abs(reward).max())
     horizon = effective_horizon(discount, bound, 1e-3)
-    problem = Discounted(transitions, discount)
-    gap = np.abs(problem.sweep(reward, horizon)[1][0] - problem.solve(reward).v).max()
+    swept = optimal_values(MDP(horizon, transitions, np.full(7, 1 / 7), discount), np.tile(reward, (horizon, 1, 1)))[1]
+    gap = np.abs(swept[0] - Discounted(transitions, discount).solve(reward).v).max()
     assert gap <= 1e-3
     assert discount ** (horizon - 1) * bound / (1 - discount) > 1e-3, "one step fewer is not enough by the formula"
 
@@ -104,7 +106,7 @@ def test_ending_at_random_is_discounting() -> None:
     transitions, reward = process(6)
     discount, initial = 0.85, np.full(7, 1 / 7)
     horizon = effective_horizon(discount, float(np.abs(reward).max()), 1e-7)
-    mdp = as_episodes(transitions, initial, discount, horizon)
+    mdp = oracles.ending(MDP(horizon, transitions, initial, discount))
     policy = np.random.default_rng(1).dirichlet(np.ones(3), size=7)
     paid = np.broadcast_to(np.vstack([reward, np.zeros(3)]), mdp.shape).copy()
     chosen = np.broadcast_to(np.vstack([policy, np.full(3, 1 / 3)]), mdp.shape).copy()
@@ -134,7 +136,7 @@ def test_a_state_without_actions_is_terminal() -> None:
 def test_what_cannot_be_solved_is_said() -> None:
     transitions, reward = process(0)
     with pytest.raises(InputError, match=r"discount must be a number from 0 to 1, got 1\.2"):
-        check_discount(1.2)
+        Discounted(process(0)[0], 1.2)
     with pytest.raises(InputError, match="same at every step"):
         Discounted(MDP.from_dense(np.full((2, 1, 1, 1), 1.0), initial=0).transitions, 0.9)
     with pytest.raises(InputError, match=r"reward must have shape \[7, 3\], got \[7\]"):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import aceirl
 from aceirl import ActiveIRL, InputError, Result, Run, Turn
-from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager, kept_evidence
+from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager, shows
 from aceirl.cli import app
 
 
@@ -124,7 +124,7 @@ def test_continued_evidence_is_wrong_as_rarely_as_was_said_and_moved_evidence_is
             moved = moved and moved.after(Wager(stake), seen)
             if moved is None and process.certified(DELTA) <= 0.2:
                 memory = {"levels": process.levels, "now": process.now, "peak": process.peak}
-                assert kept_evidence(memory, 0.045) is memory
+                assert shows(memory, 0.045)
                 moved = EProcess(process.levels * (0.045 / 0.2), process.now, process.peak)
         kept_wrong += process.certified(DELTA) < TRUTH
         moved_wrong += moved is not None and moved.certified(DELTA) < TRUTH
@@ -132,12 +132,12 @@ def test_continued_evidence_is_wrong_as_rarely_as_was_said_and_moved_evidence_is
     assert kept_wrong <= allowed < moved_wrong
 
 
-def test_evidence_below_whose_levels_something_is_asked_is_dropped() -> None:
+def test_evidence_shows_what_lies_above_its_lowest_level() -> None:
     process = EProcess.started(0.2)
     memory = {"0.levels": process.levels, "0.now": process.now, "0.peak": process.peak}
-    assert kept_evidence(memory, process.levels[0]) is memory
-    assert kept_evidence(memory, process.levels[0] / 1.01) == {"restarts": 1}, "nothing but that it starts anew"
-    assert kept_evidence({}, 0.1) == {}
+    assert shows(memory, process.levels[0])
+    assert not shows(memory, process.levels[0] / 1.01)
+    assert shows({}, 0.1), "there is nothing to be given up"
 
 
 def test_what_is_missing_is_counted_at_a_level_that_suffices() -> None:

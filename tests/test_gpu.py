@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,13 @@ def problem(rng: np.random.Generator) -> tuple[Separable, FloatArray]:
     ).astype(np.float64)
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.7])
 @pytest.mark.parametrize("stationary", [True, False])
-def test_passes_agree_with_those_of_the_processor(stationary: bool) -> None:
+def test_passes_agree_with_those_of_the_processor(stationary: bool, discount: float) -> None:
     from aceirl.models.tabular import gpu
 
     rng = np.random.default_rng(0)
-    mdp = random_mdp(rng, stationary=stationary, unknown=True)
+    mdp = replace(random_mdp(rng, stationary=stationary, unknown=True), discount=discount)
     reward, policy = rng.normal(size=SHAPE), rng.dirichlet(np.ones(ACTIONS), SHAPE[:2])
     unknown = rng.normal(size=HORIZON)
     for soft, on_processor in ((False, dynamic_programming.optimal_values), (True, dynamic_programming.soft_values)):

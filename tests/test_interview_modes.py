@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from interviews import (
+    DOWN,
     FLAG,
     FOUR_PATHS,
     GRIDWORLD,
@@ -25,13 +26,15 @@ from interviews import (
     work_out,
 )
 
+import aceirl
+from aceirl.certificates.base import DECLARED
 from aceirl.envs import make
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.protocols import Question
 from aceirl.runs import files
 from aceirl.runs.files import Event
-from aceirl.web import dialogue
+from aceirl.web import dialogue, driver
 from aceirl.web.driver import ANSWERS, Interview, StaleError
 from aceirl.web.episode_mode import MOST_GUESSES, RIGHT_GUESSES
 from aceirl.web.history import Accuracy, LoggedTrajectory, Mode, Scope, effective
@@ -121,14 +124,37 @@ def test_an_answer_can_hold_everywhere_like_this(tmp_path: Path) -> None:
     assert interview.history.known() == {0: UP} | dict.fromkeys(range(11, 21), UP)
     assert interview.history.answers == 2, "one answer, however much it says"
     interview.walk_on(10)
-    assert here(interview) not in range(11, 21), "nobody is asked about what was said"
+    assert here(interview) == 19, "one in ten is asked about"
+    answer(interview, UPWARD)
+    assert here(interview) not in range(11, 21), "and no other"
     again = assert_same_when_opened_again(interview)
     assert {row["how"] for row in answers(again)} == {"", "the same: corridor upper"}
 
-    again.undo(again.turn)
+    for _ in range(2):
+        again.undo(again.turn)
     assert again.history.known() == {0: UP}
     assert again.history.reopened
     assert here(again) == 11
+
+
+def test_an_answer_can_hold_in_painted_places_and_is_taken_back_with_them(tmp_path: Path) -> None:
+    interview = begin(tmp_path)
+    interview.answer(interview.turn, UP, also=[11, 12, 13])
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    assert interview.history.rules == []
+    interview.close()
+    interview = begin(tmp_path)
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    state = here(interview)
+    interview.answer(interview.turn, DOWN, also=[12, 14])
+    known = {0: UP, 11: UP, 12: UP, 13: UP, state: DOWN, 14: DOWN}
+    assert interview.history.known() == known, "what was said before stays"
+    interview.undo(interview.turn)
+    assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
+    with pytest.raises(InputError, match="no states to act in"):
+        interview.answer(interview.turn, UP, also=[99])
+    with pytest.raises(InputError, match="either"):
+        interview.answer(interview.turn, UP, {"corridor": "same"}, [15])
 
 
 def test_it_holds_for_situations_that_are_met_later_and_not_for_those_spoken_about_before(tmp_path: Path) -> None:
@@ -159,6 +185,58 @@ def test_it_holds_for_situations_that_are_met_later_and_not_for_those_spoken_abo
     left = [event["event"] for event in effective(logged(tmp_path))]
     assert "applied" not in left, "what followed from it goes with it"
     assert set(again.history.known()) == set(known)
+
+
+def test_one_in_ten_of_the_declared_is_asked_and_a_promise_says_that_it_rests_on_the_others(tmp_path: Path) -> None:
+    interview = begin(tmp_path, BLACKJACK)
+    while interview.view.features(here(interview))["usable ace"] == "yes":
+        answer(interview, lambda state: 1)
+    assert DECLARED not in assumed(interview)
+    interview.answer(interview.turn, 0, {"usable ace": "same"})
+    repeats, checked = interview.history.repeats, []
+    for _ in range(40):
+        interview.walk_on(10)
+        if interview.phase == "done":
+            break
+        asked = interview.asked
+        if isinstance(asked, Question) and asked.again and interview.history.votes[asked.state].declared:
+            checked.append(asked.state)
+            interview.answer(interview.turn, 0)
+        elif isinstance(asked, Question):
+            interview.answer(interview.turn, int(interview.view.features(asked.state)["usable ace"] == "yes"))
+        else:
+            interview.review(interview.turn)
+    declared = [state for state, votes in interview.history.votes.items() if votes.declared]
+    assert len(declared) > 60
+    assert len(set(checked)) == len(checked), "each once"
+    assert 1 <= len(checked) <= 25, "a tenth of some hundred, with a probability of more than 1 - 1e-6"
+    assert interview.history.repeats - repeats <= 4, "how often people err is told by what they said one by one"
+    assert DECLARED in assumed(interview)
+    interview.finish(interview.turn)
+    work_out(interview)
+    shown = aceirl.load(interview.folder).certificate
+    assert shown is not None
+    assert DECLARED in shown.assumptions, "wherever the folder is opened"
+
+
+def test_a_declared_answer_that_is_contradicted_withholds_the_promise(tmp_path: Path) -> None:
+    interview = begin(tmp_path, BLACKJACK)
+    while interview.view.features(here(interview))["usable ace"] == "yes":
+        answer(interview, lambda state: 1)
+    interview.answer(interview.turn, 0, {"usable ace": "same"})
+    while not interview.history.contradictory():
+        interview.walk_on(10)
+        asked = interview.asked
+        assert isinstance(asked, Question)
+        interview.answer(interview.turn, 1)
+    (state,) = interview.history.contradictory()
+    assert interview.history.votes[state].declared
+    assert not interview.certified
+    assert interview.certified_share == 1
+
+
+def assumed(interview: Interview) -> tuple[str, ...]:
+    return interview.engine.last_turn.certificate("policy").assumptions
 
 
 # Episodes that are shown
@@ -348,7 +426,7 @@ def test_comparing_episodes_is_enough_to_find_a_reward_and_too_little_to_be_sure
     assert [interview.view.name(place) for place in turn.explanation.goals] == [FLAG]
     assert turn.wish.best.places == ((turn.explanation.goals[0], 1.0),), "no wish predicts them better"
     sentence = "The comparisons do not tell what you want: too many wishes predict them as well."
-    assert view(interview)["outcome"]["lines"][0] == sentence
+    assert view(interview)["outcome"]["wish"]["why"] == "Too many wishes predict them as well."
     assert not interview.certified
     kept = json.loads((tmp_path / "result.json").read_text())
     assert kept["goal"] == [sentence]
@@ -458,7 +536,13 @@ def test_shorter_and_longer_episodes_keep_the_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "horizon", "said"),
-    [(0.0, 0.1, 100, "epsilon"), (0.1, 1.0, 100, "delta"), (0.1, 0.1, 0, "horizon")],
+    [
+        (0.0, 0.1, 100, "epsilon"),
+        (1e-320, 0.1, 100, "epsilon must be between 0.001 and 0.99"),
+        (0.1, 1.0, 100, "delta"),
+        (0.1, 0.1, 0, "horizon"),
+        (0.1, 0.1, 10**9, "horizon must be a whole number from 1 to 10000"),
+    ],
 )
 def test_an_aim_that_makes_no_sense_is_refused_and_changes_nothing(
     tmp_path: Path, epsilon: float, delta: float, horizon: int, said: str
@@ -469,6 +553,25 @@ def test_an_aim_that_makes_no_sense_is_refused_and_changes_nothing(
         interview.adjust(interview.turn, epsilon, delta, horizon)
     assert (tmp_path / ANSWERS).read_bytes() == content
     assert interview.environment.horizon == 100
+
+
+def test_an_aim_that_cannot_be_taken_in_is_not_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interview = begin(tmp_path, FOUR_PATHS)
+    answer(interview, wants_the_end_of(UP))
+    content, state = (tmp_path / ANSWERS).read_bytes(), here(interview)
+
+    def too_large(source: Source) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "open_view", too_large)
+        with pytest.raises(MemoryError):
+            interview.adjust(interview.turn, 0.1, 0.1, 30)
+    assert (tmp_path / ANSWERS).read_bytes() == content
+    interview.walk_on(10)
+    assert (here(interview), interview.environment.horizon) == (state, 20)
+    interview.adjust(interview.turn, 0.2, 0.1, 30)
+    assert interview.environment.horizon == 30
 
 
 def test_any_answer_can_be_put_right_in_the_list(tmp_path: Path) -> None:
@@ -616,7 +719,8 @@ def test_who_answered_nothing_is_told_so_at_the_end(tmp_path: Path, mode: Mode) 
     interview.finish(interview.turn)
     work_out(interview)
     outcome = view(interview)["outcome"]
-    assert outcome["lines"][0] == "You have answered nothing, so there is nothing to say about what you want."
+    headline = "You have answered nothing, so there is nothing to say about what you want."
+    assert outcome["wish"]["headline"] == headline
     assert outcome["explained"]["words"] == "You did not say of any situation what you would do."
     assert not any("explains any" in line for line in outcome["lines"])
 

@@ -304,6 +304,6 @@ def test_a_run_of_ours_can_be_exported_and_replayed(tmp_path: Path) -> None:
 def test_the_page_says_that_it_is_over_when_the_run_is_there(tmp_path: Path) -> None:
     begun = interviewed(tmp_path / "paths")
     assert view(begun)["phase"] == "done"
-    assert {path.name for path in begun.files} == {
+    assert set(begun.files()) == {
         "interview.json", ANSWERS, "demonstrations.jsonl", "run.json", "records.jsonl", "state.npz", "result.json",
     }  # fmt: skip

@@ -9,15 +9,17 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -30,13 +32,14 @@ from aceirl.errors import InputError
 from aceirl.runs import files
 from aceirl.web import background, security
 from aceirl.web.driver import Interview
+from aceirl.web.early import listening_socket, usual_steps
 from aceirl.web.history import Accuracy
 from aceirl.web.people import People
 from aceirl.web.security import Guard, Reach, Tokens, is_loopback, lasting_token, reachable_address
-from aceirl.web.server import application, listening_socket
+from aceirl.web.server import application
 from studies.serving import Server
 
-TOKEN, INVITATION, PORT = "t" * 32, "i" * 32, 8472
+TOKEN, PORT = "t" * 32, 8472
 JSON = {"content-type": "application/json"}
 
 
@@ -53,7 +56,7 @@ def client(interview: Interview) -> Iterator[TestClient]:
 
 
 def served(interview: Interview, **reach: Any) -> Guard:
-    return application(People(interview, TOKEN, INVITATION), Reach(PORT, **reach))
+    return application(People(interview, TOKEN), Reach(PORT, **reach))
 
 
 def post(client: TestClient, path: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
@@ -106,8 +109,9 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
         post(client, "answer", turn=shown["turn"], action=person(shown["question"]["state"]))
     assert shown["gauge"]["reached"]
     assert shown["outcome"]["certified"]
-    first = shown["outcome"]["lines"][0]
-    assert first.startswith("The answers do not tell what you want: a habit (the same action everywhere) predicts ")
+    wish = shown["outcome"]["wish"]
+    assert wish["headline"] == "I cannot tell yet what you want."
+    assert wish["why"].startswith("A habit (the same action everywhere) predicts ")
     film = client.get(f"/{TOKEN}/film").json()["frames"]
     assert len(film) == 21
     assert film[-1]["y"] > 3, "it acts as the person wants"
@@ -119,7 +123,11 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
     ]  # fmt: skip
     result = json.loads(archive.read("result.json"))
     assert result["certified"]
-    assert (result["wish"]["kind"], result["wish"]["sentence"]) == ("open", first)
+    assert (result["wish"]["kind"], wish["why"][1:] in result["wish"]["sentence"]) == ("open", True)
+    said = post(client, "verdict", turn=shown["turn"], verdict="nearly", what="wants", where=20)
+    assert said.status_code == 200
+    shown = wait_for(client, {"done"})
+    assert shown["outcome"]["wish"]["verdict"] == "You said: nearly; get to the upper corridor, cell 10."
 
 
 def test_a_page_that_has_the_latest_is_told_so(client: TestClient) -> None:
@@ -315,6 +323,39 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         first.close()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("FrozenLake-v0",), "is out of date and cannot be made any more; use FrozenLake-v1"),
+        (("FrozenLake-v9",), "doesn't exist"),
+        (("FrozenLak-v1",), "did you mean 'FrozenLake-v1'?"),
+        (("FrozenLake-v1", "--epsilon", "1e-320"), "0.001"),
+        (("FrozenLake-v1", "--port", "PORT"), "port PORT: Address already in use"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_loaded(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    with closing(listening_socket("127.0.0.1", 0, 0)) as taken:
+        port = str(taken.getsockname()[1])
+        program = "import sys; sys.modules['numba'] = None; from aceirl.cli import main; main()"
+        given = [port if one == "PORT" else one for one in arguments]
+        command = [sys.executable, "-c", program, "interview", *given, "--out", str(tmp_path / "out")]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert said.replace("PORT", port) in " ".join(ended.stderr.replace("│", "").split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["CliffWalking-v1", "Blackjack-v1"])
+def test_gymnasiums_own_environments_need_no_horizon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("aceirl.web.server.serve", lambda app, listening: listening.close())
+    result = CliRunner().invoke(app, ["interview", name, "--out", str(tmp_path), "--port", "0"])
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "interview.json").read_text())["source"]["horizon"] == usual_steps(name)
+    assert result.stdout.startswith("Starting; the address comes in a few seconds.")
+
+
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
 def test_the_command_prints_the_address_and_warns_of_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
@@ -329,7 +370,8 @@ def test_the_command_prints_the_address_and_warns_of_the_network(
     (printed,) = re.findall(rf"http://(.+):\d+/{token}/", result.stdout)
     assert printed == reachable_address(host)
     assert printed != "0.0.0.0", "nobody can open that"
-    assert re.search(rf"http://{re.escape(printed)}:\d+/{(tmp_path / 'invitation').read_text()}/", result.stdout)
+    invitation = json.loads((tmp_path / "people.json").read_text())["invitations"][0]["token"]
+    assert re.search(rf"http://{re.escape(printed)}:\d+/{invitation}/", result.stdout)
     assert ("can be reached from the network" in result.stderr) == warned
 
 
@@ -348,6 +390,17 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["interview", "four-pathz", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "did you mean 'four-paths'?" in result.stderr
+
+
+def test_things_can_be_tried_out_and_nothing_of_it_counts(client: TestClient) -> None:
+    before = current(client)["turn"], current(client)["progress"]
+    frames = client.get(f"/{TOKEN}/try", params={"actions": "1.1.1"}).json()["frames"]
+    assert [frame["step"] for frame in frames] == [0, 1, 2, 3]
+    assert frames == client.get(f"/{TOKEN}/try", params={"actions": "1.1.1"}).json()["frames"], "by the same chance"
+    assert len(client.get(f"/{TOKEN}/try").json()["frames"]) == 1
+    for wrong in ("1.9", "x", "1..2", "-1", ".".join(["1"] * 31)):
+        assert client.get(f"/{TOKEN}/try", params={"actions": wrong}).status_code == 422
+    assert (current(client)["turn"], current(client)["progress"]) == before
 
 
 @pytest.mark.parametrize("number", ["²", "٣", "-1", "1.5", "", "1234567"])
@@ -372,7 +425,7 @@ def test_only_not_knowing_comes_to_an_end(tmp_path: Path) -> None:
                 post(client, "skip", turn=shown["turn"])
                 time.sleep(1 / security.REQUESTS_PER_SECOND)
             lines = shown["outcome"]["lines"]
-            assert "You have answered nothing, so there is nothing to say about what you want." in lines
+            assert shown["outcome"]["wish"]["headline"].startswith("You have answered nothing, so there is nothing")
             assert any(line.startswith("You gave 0 answers;") for line in lines)
             assert shown["gauge"]["words"] == "Nothing can be promised."
             assert json.loads((tmp_path / "result.json").read_text())["answers"] == 0
@@ -582,30 +635,38 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    abort = close
+
+    def protocol(self, door: security.Door) -> asyncio.Protocol:
+        return door if self.inside is None else cast(asyncio.Protocol, self.inside)
+
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.inside = protocol
 
 
 def at_the_door(*pieces: bytes) -> tuple[security.Door, Transport]:
     """A stranger who has come and said something."""
+    return asyncio.run(come(*pieces))
 
-    async def app(scope: object, receive: object, send: object) -> None:
-        raise AssertionError("nobody has asked for anything yet")
 
-    async def come() -> tuple[security.Door, Transport]:
-        config = uvicorn.Config(app)
-        server_state = uvicorn.Server(config).server_state
+async def unasked(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("nobody has asked for anything yet")
+
+
+async def come(*pieces: bytes, kind: type[security.Door] | None = None) -> tuple[security.Door, Transport]:
+    """The same on a loop that goes on; at the door of a server of its own, or of this `kind`."""
+    config = uvicorn.Config(unasked)
+    server_state = uvicorn.Server(config).server_state
+    if kind is None:
         tokens = Tokens()
-        tokens.add("o" * 32, app)
-        tokens.add(TOKEN, app)
+        tokens.add("o" * 32, unasked)
+        tokens.add(TOKEN, unasked)
         kind = security.door(tokens, security.refusal())
-        door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
-        door.connection_made(transport)
-        for piece in pieces:
-            door.data_received(piece)
-        return door, transport
-
-    return asyncio.run(come())
+    door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
+    door.connection_made(transport)
+    for piece in pieces:
+        transport.protocol(door).data_received(piece)
+    return door, transport
 
 
 def silent_connection(port: int) -> socket.socket:
@@ -629,6 +690,62 @@ def still_open(crowd: list[socket.socket]) -> int:
 def cpu_seconds(process: int) -> float:
     ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_folder_that_is_deleted_is_said_and_what_was_answered_can_still_be_saved(
+    client: TestClient, interview: Interview
+) -> None:
+    shown = wait_for(client, {"asking"})
+    shown = post(client, "answer", turn=shown["turn"], action=UP).json()
+    shutil.rmtree(interview.folder)
+    for name in ("undo", "finish"):
+        response = post(client, name, turn=shown["turn"])
+        assert (response.status_code, "was deleted or moved" in response.json()["error"]) == (422, True)
+    shown = current(client)
+    assert (shown["progress"]["answers"], "was deleted or moved" in shown["trouble"]) == (1, True)
+    response = client.get(f"/{TOKEN}/everything.zip")
+    assert response.status_code == 200
+    saved = zipfile.ZipFile(io.BytesIO(response.content))
+    assert saved.namelist() == ["answers.jsonl"]
+    assert saved.read("answers.jsonl").count(b'"event":"answer"') == 1
+
+
+def test_a_folder_that_is_put_back_goes_on(client: TestClient, interview: Interview) -> None:
+    turn = wait_for(client, {"asking"})["turn"]
+    aside = interview.folder.with_name("aside")
+    interview.folder.rename(aside)
+    assert post(client, "answer", turn=turn, action=UP).status_code == 422
+    aside.rename(interview.folder)
+    assert post(client, "answer", turn=turn, action=UP).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET %b/view HTTP/1.1\r\nHost: x\r\n", b"POST %b/answer HTTP/1.1\r\nHost: x\r\ncontent-length: 9\r\n\r\n1"],
+)
+def test_a_request_with_the_token_that_is_never_finished_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(security, "PATIENCE", 0.1)
+
+    async def waited() -> tuple[bool, bool]:
+        _, transport = await come(sent.replace(b"%b", f"/{TOKEN}".encode()))
+        before = transport.closed
+        await asyncio.sleep(0.3)
+        return before, transport.closed
+
+    assert asyncio.run(waited()) == (False, True)
+
+
+def test_connections_of_one_token_do_not_crowd_out_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "OWN_ROOM", 3)
+
+    async def crowded() -> list[bool]:
+        first = await come(f"GET /{'o' * 32}/view".encode())
+        crowd = [await come(f"GET /{TOKEN}/view".encode(), kind=type(first[0])) for _ in range(5)]
+        return [transport.closed for _, transport in (first, *crowd)]
+
+    assert asyncio.run(crowded()) == [False, True, True, False, False, False]
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(

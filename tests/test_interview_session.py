@@ -552,9 +552,9 @@ def test_a_result_that_holds_no_more_is_taken_away(tmp_path: Path) -> None:
     interview = begin(tmp_path)
     finish(interview, UPWARD)
     work_out(interview)
-    assert {path.name for path in interview.files} == {ANSWERS, "interview.json", *RESULTS}
+    assert set(interview.files()) == {ANSWERS, "interview.json", *RESULTS}
     interview.undo(interview.turn)
-    assert {path.name for path in interview.files} == {ANSWERS, "interview.json"}
+    assert set(interview.files()) == {ANSWERS, "interview.json"}
     assert not (tmp_path / "result.json").exists()
     assert not any((tmp_path / name).exists() for name in RESULTS)
     interview.answer(interview.turn, UPWARD(here(interview)))
@@ -570,7 +570,7 @@ def test_only_its_owner_can_look_into_an_interview(tmp_path: Path) -> None:
     finish(interview, UPWARD)
     work_out(interview)
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
-    modes = {path.name: path.stat().st_mode & 0o777 for path in interview.files}
+    modes = {name: (tmp_path / "new" / name).stat().st_mode & 0o777 for name in interview.files()}
     assert modes == dict.fromkeys(modes, 0o600)
 
 
@@ -666,7 +666,7 @@ def test_settings_of_another_interview_and_folders_of_something_else_are_refused
     with pytest.raises(InputError, match="no interview"):
         Interview.open(tmp_path / "else", FOUR_PATHS, Accuracy())
     assert (tmp_path / "else").stat().st_mode & 0o777 == 0o755, "what is not ours stays as it is"
-    with pytest.raises(InputError, match="epsilon must be between 0 and 1"):
+    with pytest.raises(InputError, match="epsilon must be between"):
         Accuracy(epsilon=2.0)
 
 

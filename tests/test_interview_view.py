@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, wants_the_end_of, work_out
 
+from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
-from aceirl.web.driver import Interview, summary
+from aceirl.explain.goal import explained_answers
+from aceirl.web.driver import Interview, StaleError, summary
+from aceirl.web.ending import Named, grouped
 from aceirl.web.environment_view import film, maps
 from aceirl.web.history import Accuracy
-from aceirl.web.view import view
+from aceirl.web.view import about, view
 
 LAKE = Source("FrozenLake-v1", {}, seed=0, stationary_expert=True)
 TAXI = Source("Taxi-v4", {}, seed=0, stationary_expert=True)
@@ -42,12 +48,17 @@ def corridor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interview]:
 
 def test_who_answered_little_is_told_that_the_answers_do_not_tell(lake: Interview) -> None:
     outcome = view(lake)["outcome"]
-    assert outcome["lines"][0] == "The answers do not tell what you want: too many wishes predict them as well."
+    wish = outcome["wish"]
+    assert (wish["headline"], wish["why"]) == (
+        "I cannot tell yet what you want.",
+        "Too many wishes predict them as well.",
+    )
+    assert wish["rivals"][0]["words"] == f"Get to {FLAG}"
     assert not any("expert" in line for line in outcome["lines"])
 
 
 def test_who_answered_longer_is_told_one_of_two(corridor: Interview) -> None:
-    first = view(corridor)["outcome"]["lines"][0]
+    first = view(corridor)["outcome"]["wish"]["headline"]
     ends = "the upper corridor, cell 10 or the upper corridor, cell 9"
     assert first == f"You seem to want to be in {ends}: which, the answers do not tell."
     wish = summary(corridor)["wish"]
@@ -69,15 +80,128 @@ def test_the_flag_is_worth_most_and_ends_are_told_apart(lake: Interview) -> None
     assert all(hole["reward"] == 0.0 for hole in ends.values())
 
 
-def test_every_answer_is_listed_with_whether_it_is_explained(lake: Interview) -> None:
+def test_what_is_not_explained_is_told_together_by_what_was_said(lake: Interview) -> None:
+    assert lake.learned is not None
+    assert lake.ending is not None
     found = view(lake)["outcome"]["explained"]
-    names = [action.name for action in lake.view.actions]
-    given = {lake.view.name(state): names[action] for state, action in lake.history.known().items()}
-    assert {row["name"]: row["action"] for row in found["rows"]} == given
-    verdicts = [row["explained"] for row in found["rows"]]
-    compared = [verdict for verdict in verdicts if verdict is not None]
-    assert f" in {sum(compared)} of {len(compared)} situations." in found["words"]
-    assert verdicts == sorted(verdicts, key=(False, True, None).index), "what is not explained comes first"
+    compared = explained_answers(lake.learned)
+    assert f" in {sum(compared.values())} of {len(compared)} situations." in found["words"]
+    known = lake.history.known()
+    states = [state for state, action in known.items() if action == UP][:2]
+    ending = replace(lake.ending, explained=dict.fromkeys(compared, True) | dict.fromkeys(states, False))
+    with patch.object(lake, "ending", ending):
+        (row,) = view(lake)["outcome"]["explained"]["rows"]
+    assert (row["action"], row["count"]) == (lake.view.actions[UP].name, 2)
+    assert all(lake.view.name(state).split(", ")[0] in row["where"] for state in states)
+
+
+def test_what_the_agent_does_is_told_in_groups_that_are_true(lake: Interview) -> None:
+    """Every group covers what it says, by the features alone, and together they cover all answers."""
+    known, names = lake.history.known(), [action.name for action in lake.view.actions]
+    told = list(grouped(known, lake.named()))
+    assert sum(group.count - group.otherwise for group in told) >= len(known)
+    for group in told:
+        assert any(group.action == names[action] for action in known.values())
+    hands: dict[int, dict[str, int | float | str]] = {
+        state: {"your hand": 4 + state, "usable ace": "no"} for state in range(18)
+    }
+    said = {state: int(4 + state < 17) for state in hands}
+    named = Named([f"hand {4 + state}" for state in hands], ["stick", "hit"], said, hands)
+    assert [(one.action, one.words, one.count) for one in grouped(said, named)] == [
+        ("stick", "your hand 17 or more", 5),
+        ("hit", "your hand 16 or less", 13),
+    ]
+
+
+def test_what_has_no_features_is_told_by_name() -> None:
+    named = Named(["a", "b", "c"], ["go", "stay"], {0: 0, 1: 1, 2: 0}, {})
+    assert [(one.action, one.words) for one in grouped(named.said, named)] == [("go", "a, c"), ("stay", "b")]
+
+
+def test_what_the_person_says_to_the_ending_is_evidence_and_can_be_taken_back(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path, LAKE)
+        finish(interview, flag_seeker(interview))
+        with pytest.raises(StaleError):
+            interview.verdict(interview.turn, "yes")
+        work_out(interview)
+        before = view(interview)["outcome"]["wish"]
+        flag = before["rivals"][0]["where"]
+        samples = interview.history.samples, interview.certified_share
+        interview.verdict(interview.turn, "nearly", "wants", flag)
+        work_out(interview)
+        after = view(interview)["outcome"]["wish"]
+        assert (after["kind"], after["headline"]) == ("bold", f"You seem to want to reach {FLAG}.")
+        assert after["verdict"] == f"You said: nearly; get to {FLAG}."
+        assert (interview.history.samples, interview.certified_share) == samples, "it is evidence of nothing else"
+        (kept,) = json.loads((tmp_path / "result.json").read_text())["verdicts"]
+        assert (kept["verdict"], kept["state_name"]) == ("nearly", FLAG)
+        interview.verdict(interview.turn, "no")
+        work_out(interview)
+        denied = view(interview)["outcome"]["wish"]
+        assert denied["verdict"] == "You said: no."
+        for _ in range(2):
+            interview.undo(interview.turn)
+            work_out(interview)
+        assert view(interview)["outcome"]["wish"] == before
+        interview.close()
+        again = Interview.open(tmp_path, LAKE, Accuracy())
+        assert again.history.verdicts == []
+        again.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "said"),
+    [("wants", None, "what must be"), ("likes", 3, "what must be"), ("wants", 99, "where must")],
+)
+def test_a_verdict_that_makes_no_sense_is_refused_in_words(
+    lake: Interview, what: str, where: int | None, said: str
+) -> None:
+    turn = lake.turn
+    with pytest.raises(InputError, match=said):
+        lake.verdict(turn, "no", what, where)
+    assert lake.turn == turn
+
+
+def test_a_person_who_says_what_their_answers_do_not_show_is_quoted(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path)
+        finish(interview, wants_the_end_of(UP))
+        work_out(interview)
+        interview.verdict(interview.turn, "nearly", "wants", 20)
+        work_out(interview)
+        wish = view(interview)["outcome"]["wish"]
+        assert wish["headline"] == "You say that you want to get to the upper corridor, cell 10."
+        assert wish["why"] == "Your answers alone do not show that yet."
+
+
+def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path)
+        assert view(interview)["last"] is None
+        interview.answer(interview.turn, UP)
+        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        interview.correct(interview.turn, 0, RIGHT)
+        assert view(interview)["last"] == {
+            "short": "You put right: right",
+            "full": "the change to right in the middle",
+        }
+        interview.undo(interview.turn)
+        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        interview.walk_on(10)
+        interview.skip(interview.turn)
+        assert view(interview)["last"]["short"] == "You did not know"
+
+
+@pytest.mark.parametrize(
+    ("slippery", "told"), [(True, "one time in three you go where you want"), (False, "always go")]
+)
+def test_the_rules_say_whether_the_ice_slips(tmp_path: Path, slippery: bool, told: str) -> None:
+    with all_closed():
+        interview = begin(tmp_path, Source("FrozenLake-v1", {"is_slippery": slippery}, seed=0, stationary_expert=True))
+        rules = about(interview)["rules"]
+        assert told in rules[0]
+        assert rules[-1] == "After 100 steps an episode is over in any case."
 
 
 def test_what_the_answers_leave_open_is_said_and_marked(lake: Interview, tmp_path: Path) -> None:

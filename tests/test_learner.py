@@ -22,6 +22,8 @@ from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.experts import Demonstration
 from aceirl.explore import STRATEGIES
 from aceirl.irl import ALGORITHMS
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.mdp import MDP
 
 ROOT = Path(__file__).parents[1]
 
@@ -466,3 +468,59 @@ def test_a_file_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(InputError, match=r"notes\.txt is a file; a run is a folder"):
         aceirl.load(tmp_path / "notes.txt")
+
+
+def test_rows_that_differ_by_step_are_not_taken_for_stationary() -> None:
+    """Half-way the two actions swap what they do: pooled over steps, the dynamics look as if nothing mattered."""
+    horizon = 4
+    rows = np.zeros((horizon, 2, 2, 2))
+    rows[:2, :, 0, 0] = rows[:2, :, 1, 1] = rows[2:, :, 0, 1] = rows[2:, :, 1, 0] = 1.0
+    mdp = MDP.from_dense(rows, initial=0)
+    environment = Simulator(mdp)
+    for given in (mdp, environment):
+        result = ActiveIRL(certify="dynamics", epsilon=0.6, max_samples=20_000, strategy="uniform", seed=3).fit(
+            given, np.zeros((horizon, 2), dtype=int)
+        )
+        assert not result.turn.settings.stationary_dynamics
+        assert result.certificate is not None
+        promised = result.certificate.value
+        reward = np.zeros(mdp.shape)
+        reward[1:, 1] = 1.0
+        planned = np.eye(2)[optimal_values(result.turn.belief.estimate.mdp, reward)[0].argmax(axis=2)]
+        best, own = optimal_values(mdp, reward)[1][0, 0], evaluate(mdp, reward, planned)[1][0, 0]
+        assert best - own <= promised + 1e-9
+        assert "the dynamics are the same at every step" not in result.certificate.assumptions
+    with pytest.raises(InputError, match="stationary_dynamics is True, but this process has transitions for every"):
+        ActiveIRL(stationary_dynamics=True).fit(mdp, np.zeros((horizon, 2), dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("epsilon", 1e-320, "epsilon: input should lie between 1e-100 and 1e100, got"),
+        ("epsilon", 1e-30, "epsilon is 1e-30, and two episodes can differ by 10; it must be at least 1e-15 of that"),
+        ("rmax", 1e308, "rmax: input should lie between 1e-100 and 1e100, got"),
+        ("max_return", 1e-320, "max_return: input should lie between 1e-100 and 1e100, got"),
+        ("delta", 1e-320, "delta: input should lie between 1e-100 and 1e100, got"),
+        ("epsilon", float("nan"), "epsilon: input should be"),
+    ],
+)
+def test_numbers_that_cannot_be_reckoned_with_are_refused(name: str, value: float, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        ActiveIRL(**{name: value, "max_samples": 20}).fit("gridworld")
+
+
+def test_episodes_that_no_table_can_hold_are_refused() -> None:
+    class Endless:
+        n_states, n_actions, horizon, initial = 1, 2, 10**9, None
+
+        def reset(self, rng: np.random.Generator) -> int:
+            return 0
+
+        def step(self, action: int) -> tuple[int, bool]:
+            return 0, False
+
+    with pytest.raises(InputError, match="horizon must be at most 1,000,000 steps, got 1,000,000,000"):
+        ActiveIRL().fit(Endless(), lambda state: 0)
+    with pytest.raises(InputError, match="horizon must be at most 1,000,000 steps"):
+        ActiveIRL().fit(gymnasium.make("FrozenLake-v1", max_episode_steps=10**9), "optimal", horizon=10**9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import oracles
@@ -34,7 +34,8 @@ def estimates(draw: st.DrawFn) -> Estimate:
     """Any counts and answers; rows that were never tried, and perhaps states where episodes end."""
     some = draw(counts(shape=draw(SHAPES)))
     terminal = draw(st.sampled_from([(), (some.shape[1] - 1,)]))
-    return Estimate.of(some, kind=ExpertKind(), delta=0.1, initial=np.eye(some.shape[1])[0], terminal=terminal)
+    options: dict[str, Any] = {"terminal": terminal, "discount": draw(st.sampled_from([1.0, 0.9, 0.3]))}
+    return Estimate.of(some, kind=ExpertKind(), delta=0.1, initial=np.eye(some.shape[1])[0], **options)
 
 
 def drawn_reward(rng: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:
@@ -88,14 +89,17 @@ def places(estimate: Estimate, reward: FloatArray) -> dict[tuple[int, int], Plac
     mdp = estimate.mdp
     P, known = oracles.unrolled(mdp)
     horizon, n_states, n_actions = mdp.shape
-    answers, found = estimate.counts.answers, {}
+    answers, found, discount = estimate.counts.answers, {}, estimate.discount
     value = [0.0] * n_states
     for h in reversed(range(horizon)):
         span = max(max(value) - min(value), float(np.ptp(reward[h])))
         here = [0.0] * n_states
         for s in range(n_states):
             tried = [a for a in range(n_actions) if known[h, s, a]]
-            q = {a: float(reward[h, s, a]) + sum(P[h, s, a, t] * value[t] for t in range(n_states)) for a in tried}
+            q = {
+                a: float(reward[h, s, a]) + sum(discount * P[h, s, a, t] * value[t] for t in range(n_states))
+                for a in tried
+            }
             here[s] = max(q.values()) if q else float(reward[h, s].max())
             of_state = int(answers[:, s].sum())
             each = min(1 + math.log(of_state), MOST_WEIGHT) / of_state if mdp.stationary and of_state else 1.0
@@ -103,12 +107,12 @@ def places(estimate: Estimate, reward: FloatArray) -> dict[tuple[int, int], Plac
             if len(tried) < 2 or not weights:
                 continue
             together = np.mean([P[h, s, a] for a in tried], axis=0)
-            elsewhere = variance(together, value)
+            elsewhere = discount**2 * variance(together, value)
             errors = []
             for a in tried:
                 n = float(estimate.row_visits[h, s, a])
                 # The variance of the row with one observation from elsewhere, over the number of observations.
-                errors.append((n * variance(P[h, s, a], value) + elsewhere) / (n + 1) / n)
+                errors.append((n * discount**2 * variance(P[h, s, a], value) + elsewhere) / (n + 1) / n)
             noise = (1 + math.log(len(tried) - 1)) * (max(errors) + sum(errors) / len(errors))
             unit = math.sqrt((INDIFFERENCE * span) ** 2 + noise) or 1.0
             found[h, s] = Place(weights, {a: (here[s] - q[a]) / unit for a in tried})

@@ -26,7 +26,7 @@ from aceirl.experts.tasks import Source
 from aceirl.web import people as people_module
 from aceirl.web.history import Accuracy
 from aceirl.web.inter_rater import agreement, interval
-from aceirl.web.people import HOST, People, checked_name, slug_of
+from aceirl.web.people import HOST, Invitation, Participant, People, checked_name, slug_of
 from aceirl.web.security import Reach, origin_of
 from aceirl.web.server import application
 
@@ -53,9 +53,20 @@ def post(client: TestClient, path: str, headers: dict[str, str] | None = None, *
     return client.post(path, headers=JSON | (headers or {}), content=json.dumps(body))
 
 
+def link(people: People) -> str:
+    """The token of the invitation that is open."""
+    assert people.invitation is not None
+    return people.invitation.token
+
+
+def joined(people: People, name: str) -> Participant:
+    """A new person, by a link of their own."""
+    return people.join(name, people.invite(1))
+
+
 def join(client: TestClient, people: People, name: str) -> str:
     """The address of a new person."""
-    response = post(client, f"/{people.invitation}/join", name=name)
+    response = post(client, f"/{link(people)}/join", name=name)
     assert response.status_code == 200, response.text
     return str(response.json()["address"])
 
@@ -97,16 +108,16 @@ def test_a_folder_has_a_plain_name_whatever_a_person_is_called(name: str) -> Non
 
 def test_each_person_has_a_folder_that_is_theirs_alone(tmp_path: Path) -> None:
     with opened(tmp_path) as people:
-        anna = people.join("Anna")
-        other = people.join("Ánna!")
+        anna = joined(people, "Anna")
+        other = joined(people, "Ánna!")
         assert anna.interview.folder == tmp_path / "people" / "anna"
         assert other.interview.folder == tmp_path / "people" / "anna-2"
-        assert len({person.token for person in people.everybody} | {people.invitation}) == 4
+        assert len({person.token for person in people.everybody} | {link(people)}) == 4
         for folder in (tmp_path, tmp_path / "people", anna.interview.folder):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         for name in ("name", "token", "interview.json", "answers.jsonl"):
             assert stat.S_IMODE((anna.interview.folder / name).stat().st_mode) == 0o600
-        assert stat.S_IMODE((tmp_path / "invitation").stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "people.json").stat().st_mode) == 0o600
         with pytest.raises(InputError, match="in use"):
             People.open(anna.interview.folder, FOUR_PATHS, Accuracy())
 
@@ -114,9 +125,9 @@ def test_each_person_has_a_folder_that_is_theirs_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Anna", "ANNA", " anna ", "ａnna"])
 def test_names_are_distinct(tmp_path: Path, name: str) -> None:
     with opened(tmp_path) as people:
-        people.join("Anna")
+        joined(people, "Anna")
         with pytest.raises(InputError, match="is here already"):
-            people.join(name)
+            joined(people, name)
         with pytest.raises(InputError, match="is here already"):
             people.rename(people.owner, name)
         people.rename(people.everybody[1], "anna")
@@ -126,24 +137,24 @@ def test_names_are_distinct(tmp_path: Path, name: str) -> None:
 def test_there_is_an_end_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people_module, "MOST_PEOPLE", 3)
     with opened(tmp_path, GRIDWORLD) as people:
-        people.join("Anna")
-        people.join("Ben")
+        joined(people, "Anna")
+        joined(people, "Ben")
         with pytest.raises(InputError, match="no room"):
-            people.join("Cem")
+            people.join("Cem", Invitation("c" * 32))
         assert not (tmp_path / "people" / "cem").exists()
 
 
 def test_everybody_is_there_again_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as people:
         people.rename(people.owner, "Olga")
-        people.join("Zoe")
-        anna = people.join("Anna")
+        joined(people, "Zoe")
+        anna = joined(people, "Anna")
         anna.interview.walk_on(10)
         anna.interview.answer(0, UP)
         people.rename(people.everybody[1], "Zoé")
-        before = [(person.name, person.token) for person in people.everybody], people.invitation
+        before = [(person.name, person.token) for person in people.everybody], link(people)
     with opened(tmp_path) as people:
-        assert ([(person.name, person.token) for person in people.everybody], people.invitation) == before
+        assert ([(person.name, person.token) for person in people.everybody], link(people)) == before
         assert [person.name for person in people.everybody] == ["Olga", "Zoé", "Anna"]
         assert people.everybody[2].interview.history.answers == 1
 
@@ -156,20 +167,149 @@ def test_a_person_who_could_not_be_written_down_is_not_there(tmp_path: Path, mon
         with monkeypatch.context() as patched:
             patched.setattr(people_module, "replace", full_disk)
             with pytest.raises(InputError, match="No space left"):
-                people.join("Anna")
+                joined(people, "Anna")
         assert [person.name for person in people.everybody] == [HOST]
-        assert people.join("Anna").interview.folder == tmp_path / "people" / "anna"
+        assert joined(people, "Anna").interview.folder == tmp_path / "people" / "anna"
 
 
 def test_other_settings_are_refused_in_words(tmp_path: Path) -> None:
     with opened(tmp_path) as people:
-        anna = people.join("Anna")
+        anna = joined(people, "Anna")
         anna.interview.walk_on(10)
         anna.interview.answer(0, UP)
     with pytest.raises(InputError, match=r"people/anna holds an interview with other settings"):
         People.open(tmp_path, GRIDWORLD, Accuracy())
     with opened(tmp_path):
         pass  # nothing is left locked
+
+
+# What goes wrong with a guest
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not an event\n",
+        b'{"event": "prefer", "pair": [5, 6], "better": 0}\n',
+        b'{"event": "adjust", "epsilon": 0.1, "delta": 0.1, "horizon": 1000000000}\n',
+    ],
+)
+def test_a_log_of_a_guest_that_cannot_be_read_stops_nobody_else(
+    tmp_path: Path, line: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(tmp_path) as people:
+        joined(people, "Anna")
+        joined(people, "Ben")
+    log = tmp_path / "people" / "anna" / "answers.jsonl"
+    log.write_bytes(line)
+    with opened(tmp_path) as people, served(people) as client:
+        assert [person.name for person in people.everybody] == [HOST, "Ben"]
+        assert list(people.broken) == ["Anna"]
+        assert "the interview of Anna cannot be opened" in capsys.readouterr().err
+        assert client.get(f"/{people.owner.token}/people.json").json()["host"]["broken"] == people.broken
+        assert client.get(f"/{people.everybody[1].token}/view").status_code == 200
+        with pytest.raises(InputError, match="is here already"):
+            joined(people, "Anna")
+    assert log.read_bytes() == line, "nothing is lost that could be mended"
+
+
+# Invitations, removal, and what the host decides
+
+
+def test_an_invitation_fills_its_seats_and_no_more(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        mine, first = f"/{people.owner.token}/", link(people)
+        assert post(client, f"/{first}/join", name="Anna").status_code == 200
+        refused = post(client, f"/{first}/join", name="Ben")
+        assert (refused.status_code, refused.json()["error"].split(";")[0]) == (422, "this invitation has been used")
+        assert "This invitation has been used" in client.get(f"/{first}/").text, "Anna can go on by it"
+        assert link(people) != first, "the host finds the next one ready"
+        shown = post(client, f"{mine}invite", seats=2).json()
+        made = shown["host"]["links"][-1]
+        assert (made["seats"], made["taken"]) == (2, 0)
+        codes = [post(client, f"/{made['token']}/join", name=name).status_code for name in ("Ben", "Cem", "Dan")]
+        assert codes == [200, 200, 422]
+        assert [person.name for person in people.everybody] == [HOST, "Anna", "Ben", "Cem"]
+        for seats in (0, 17, "two", None):
+            assert post(client, f"{mine}invite", seats=seats).status_code == 422
+    with opened(tmp_path) as people, pytest.raises(InputError, match="has been used"):
+        people.join("Eve", next(one for one in people.decided.invitations if one.token == first))
+
+
+def test_a_name_that_is_refused_takes_no_seat(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        first = link(people)
+        assert post(client, f"/{first}/join", name="host").status_code == 422
+        assert post(client, f"/{first}/join", name="Anna").status_code == 200
+
+
+def test_a_revoked_invitation_opens_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        mine, first = f"/{people.owner.token}/", link(people)
+        assert post(client, f"{mine}revoke", token=first).json()["host"]["links"] == []
+        assert client.get(f"/{first}/").status_code == 403
+        assert post(client, f"{mine}revoke", token=first).status_code == 422
+    with opened(tmp_path) as people:
+        assert people.invitation is None
+
+
+def test_a_guest_who_is_removed_is_out_and_their_answers_are_kept_aside(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        mine, hers = f"/{people.owner.token}/", join(client, people, "Anna")
+        while (shown := client.get(f"{hers}view").json())["phase"] == "walking":
+            time.sleep(0.05)
+        assert post(client, f"{hers}answer", turn=shown["turn"], action=UP).status_code == 200
+        log = (tmp_path / "people" / "anna" / "answers.jsonl").read_bytes()
+        shown = post(client, f"{mine}remove", name="Anna").json()
+        assert [person["name"] for person in shown["people"]] == [HOST]
+        assert client.get(f"{hers}view").status_code == 403
+        assert (tmp_path / "removed" / "anna" / "answers.jsonl").read_bytes().startswith(log)
+        assert post(client, f"{mine}remove", name=HOST).status_code == 422
+        again = join(client, people, "Anna")
+        assert again != hers
+        assert client.get(f"{again}view").json()["progress"]["answers"] == 0
+        post(client, f"{mine}remove", name="Anna")
+        assert (tmp_path / "removed" / "anna-2").exists()
+    with opened(tmp_path) as people:
+        assert [person.name for person in people.everybody] == [HOST]
+
+
+def test_a_guest_decides_nothing_for_all(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        hers = join(client, people, "Anna")
+        for name, body in (
+            ("invite", {"seats": 1}),
+            ("revoke", {"token": link(people)}),
+            ("remove", {"name": "Anna"}),
+            ("minimum", {"answers": 3}),
+            ("settle", {"situation": "c", "action": 0}),
+        ):
+            assert post(client, f"{hers}{name}", **body).status_code == 404
+        roles = [person["role"] for person in client.get(f"{hers}people.json").json()["people"]]
+        assert roles == ["host", "guest"]
+
+
+def test_the_host_settles_a_disagreement_and_says_how_many_answers_are_enough(tmp_path: Path) -> None:
+    with opened(tmp_path) as people, served(people) as client:
+        mine, hers = f"/{people.owner.token}/", join(client, people, "Anna")
+        for address, action in ((mine, UP), (hers, DOWN)):
+            while (shown := client.get(f"{address}view").json())["phase"] == "walking":
+                time.sleep(0.05)
+            assert post(client, f"{address}answer", turn=shown["turn"], action=action).status_code == 200
+        found = client.get(f"{hers}people.json").json()["agreement"]
+        (differ,) = found["disagreements"]
+        assert (differ["situation"], differ["settled"]) == ("the middle", None)
+        assert found["few"] == "Each of 1 situation has the answers of 2 people or more."
+        settled = post(client, f"{mine}settle", situation=differ["key"], action=UP).json()["agreement"]
+        assert settled["disagreements"][0]["settled"] == UP
+        assert post(client, f"{mine}settle", situation=differ["key"], action=9).status_code == 422
+        few = post(client, f"{mine}minimum", answers=3).json()["agreement"]["few"]
+        assert few == "1 of 1 situation need more answers: the middle."
+        assert people.everybody[1].interview.history.known() == {0: DOWN}, "nobody's own answers change"
+        (panel,) = client.get(f"{mine}panels").json()["panels"]
+        assert len(panel["places"]) == 41
+    with opened(tmp_path) as people:
+        assert (people.decided.minimum, people.decided.settled) == (3, {differ["key"]: UP})
 
 
 # Agreement
@@ -220,18 +360,18 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
     with opened(tmp_path) as people, served(people) as client:
         mine = f"/{people.owner.token}/"
         alone = client.get(f"{mine}people.json").json()
-        assert alone["invitation"]["path"] == f"/{people.invitation}/"
+        assert [one["token"] for one in alone["host"]["links"]] == [link(people)]
         assert alone["agreement"]["words"] == "Nobody else is here yet."
 
         hers = join(client, people, "Anna")
         answer_all(client, mine, UP)
         ending = answer_all(client, hers, DOWN)
-        assert ending["outcome"]["lines"][0].startswith("The answers do not tell what you want: a habit ")
+        assert ending["outcome"]["wish"]["why"].startswith("A habit ")
 
         shown = wait_for_goals(client, hers)
         assert shown["me"] == "Anna"
-        assert shown["invitation"] is None, "only the owner invites"
-        assert people.invitation not in client.get(f"{hers}people").text
+        assert shown["host"] is None, "only the owner invites"
+        assert link(people) not in client.get(f"{hers}people").text
         assert people.owner.token not in client.get(f"{hers}people").text
         assert [person["name"] for person in shown["people"]] == [HOST, "Anna"]
         goals = [person["goal"] for person in shown["people"]]
@@ -242,11 +382,9 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         common = both[0].keys() & both[1].keys()
         assert pair["common"] == len(common) > 0
         assert pair["equal"] == sum(both[0][state] == both[1][state] for state in common)
-        middle = {
-            "situation": "the middle",
-            "answers": [{"name": HOST, "action": "up"}, {"name": "Anna", "action": "down"}],
-        }
-        assert middle in shown["agreement"]["disagreements"]
+        middle = next(one for one in shown["agreement"]["disagreements"] if one["situation"] == "the middle")
+        assert middle["answers"] == [{"name": HOST, "action": "up"}, {"name": "Anna", "action": "down"}]
+        assert shown["states"][middle["key"]] == 0, "to be shown on the map"
 
     # Each folder is a run of its own, whose reward is of its person.
     for folder, corridor in ((tmp_path, "upper"), (tmp_path / "people" / "anna", "down")):
@@ -280,7 +418,7 @@ def test_what_one_person_wants_is_known_again_after_a_restart_though_they_are_no
 
 def test_nothing_is_computed_for_who_has_not_come(tmp_path: Path) -> None:
     with opened(tmp_path) as people:
-        anna = people.join("Anna")
+        anna = joined(people, "Anna")
         with served(people) as client:
             time.sleep(0.3)
             assert anna.interview.history.samples == 0
@@ -298,14 +436,14 @@ def test_people_do_not_see_each_others_interviews(tmp_path: Path) -> None:
         assert people.owner.interview.history.answers == 0
         assert people.everybody[1].interview.history.answers == 1
         for path in ("view", "people", "answer", "everything.zip"):
-            assert client.get(f"/{people.invitation}/{path}").status_code == 404
-        assert client.get(f"/{people.invitation}").url.path == f"/{people.invitation}/"
+            assert client.get(f"/{link(people)}/{path}").status_code == 404
+        assert client.get(f"/{link(people)}").url.path == f"/{link(people)}/"
 
 
 @pytest.mark.parametrize("name", ["", "x" * 41, "a\x00b", "host"])
 def test_a_wrong_name_is_refused_in_words(tmp_path: Path, name: str) -> None:
     with opened(tmp_path) as people, served(people) as client:
-        response = post(client, f"/{people.invitation}/join", name=name)
+        response = post(client, f"/{link(people)}/join", name=name)
         assert response.status_code == 422
         assert "name" in response.json()["error"]
         assert len(people.everybody) == 1
@@ -316,7 +454,7 @@ def test_a_wrong_name_is_refused_in_words(tmp_path: Path, name: str) -> None:
 )
 def test_what_is_no_name_is_refused_in_words(tmp_path: Path, body: bytes) -> None:
     with opened(tmp_path) as people, served(people) as client:
-        for path in (f"/{people.invitation}/join", f"/{people.owner.token}/name"):
+        for path in (f"/{link(people)}/join", f"/{people.owner.token}/name"):
             response = client.post(path, headers=JSON, content=body)
             assert response.status_code == 422
             assert "name must be sent" in response.json()["error"]
@@ -333,9 +471,9 @@ def test_what_is_no_name_is_refused_in_words(tmp_path: Path, body: bytes) -> Non
 )
 def test_nobody_can_be_made_to_join_by_another_page(tmp_path: Path, headers: dict[str, str], code: int) -> None:
     with opened(tmp_path) as people, served(people) as client:
-        assert post(client, f"/{people.invitation}/join", headers, name="Anna").status_code == code
-        assert client.post(f"/{people.invitation}/join", headers=JSON, content=b"x" * 5000).status_code == 413
-        assert client.get(f"/{people.invitation}/join").status_code == 405
+        assert post(client, f"/{link(people)}/join", headers, name="Anna").status_code == code
+        assert client.post(f"/{link(people)}/join", headers=JSON, content=b"x" * 5000).status_code == 413
+        assert client.get(f"/{link(people)}/join").status_code == 405
         assert len(people.everybody) == 1
 
 
@@ -432,9 +570,9 @@ def test_the_owner_is_told_whether_others_can_come(tmp_path: Path) -> None:
             ({"url": "https://tunnel.example"}, "https://tunnel.example", False),
         ):
             with served(people, **reach) as client:
-                invitation = client.get(f"/{people.owner.token}/people.json").json()["invitation"]
-            assert invitation["base"] == base
-            assert (invitation["note"] is not None) == told
+                own = client.get(f"/{people.owner.token}/people.json").json()["host"]
+            assert own["base"] == base
+            assert (own["note"] is not None) == told
 
 
 @pytest.mark.parametrize(
@@ -451,7 +589,8 @@ def test_the_command_prints_the_address_by_which_people_come(
         assert refused in result.stderr
         return
     assert result.exit_code == 0, result.output
-    for secret in ("token", "invitation"):
-        assert f"  {option}/{(tmp_path / secret).read_text()}/\n" in result.stdout
+    decided = json.loads((tmp_path / "people.json").read_text())
+    for secret in ((tmp_path / "token").read_text(), decided["invitations"][0]["token"]):
+        assert f"  {option}/{secret}/\n" in result.stdout
     assert (tmp_path / "name").read_text() == "Olga"
     assert "listens on 127.0.0.1" in result.stdout

@@ -87,7 +87,8 @@ def test_start_shows_the_interview_at_the_same_address(client: TestClient, form:
         {"arm_length": 5, "horizon": 12},
     )
     assert owner.interview.accuracy == Accuracy(0.2, 0.1)
-    assert client.get(f"/{form.people.invitation}/").status_code == 200
+    assert form.people.invitation is not None
+    assert client.get(f"/{form.people.invitation.token}/").status_code == 200
     assert start(client).status_code in (404, 405), "there is nothing to set up any more"
 
 
@@ -97,12 +98,13 @@ def test_start_shows_the_interview_at_the_same_address(client: TestClient, form:
         ("environment", "", "choose an environment"),
         ("environment", "four-pathz", "did you mean 'four-paths'?"),
         ("environment", "FrozenLake-v9", "cannot be made"),
+        ("environment", "Taxi-v3", "out of date and cannot be made any more; use Taxi-v4"),
         ("environment", "os:system", "only ids of Gymnasium"),
         ("environment", "CartPole-v1", "its observations are continuous; only discrete"),
         ("epsilon", "much", "not a number"),
-        ("epsilon", "1.5", "between 0 and 1"),
-        ("epsilon", "nan", "between 0 and 1"),
-        ("delta", "0", "between 0 and 1"),
+        ("epsilon", "1.5", "between 0.001 and 0.99"),
+        ("epsilon", "nan", "between 0.001 and 0.99"),
+        ("delta", "0", "between 0.001 and 0.99"),
         ("seed", "-1", "whole number"),
         ("horizon", "0", "whole number of at least 1"),
         ("horizon", "5", "horizon=5 under parameters"),
@@ -125,15 +127,22 @@ def test_what_is_wrong_is_said_of_its_field(
     assert start(client).status_code == 200, "and it can be put right"
 
 
-def test_a_horizon_is_asked_for_where_the_environment_has_none(client: TestClient, form: SetUp) -> None:
+@pytest.mark.parametrize(("given", "steps"), [("", 12), ("8", 8)])
+def test_where_the_environment_has_no_horizon_there_is_a_usual_one(
+    client: TestClient, form: SetUp, given: str, steps: int
+) -> None:
     found = client.get(f"/{TOKEN}/environment", params={"name": "Blackjack-v1"}).json()
-    assert found["steps"] is None
+    assert found["steps"] == 12
+    assert start(client, environment="Blackjack-v1", horizon=given).status_code == 200
+    assert form.people is not None
+    assert form.people.owner.interview.environment.horizon == steps
+
+
+def test_a_horizon_is_asked_for_where_nobody_knows_one(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aceirl.web.early.USUAL_STEPS", {})
     response = start(client, environment="Blackjack-v1")
     assert (response.status_code, response.json()["field"]) == (422, "horizon")
     assert "does not say how long" in response.json()["error"]
-    assert start(client, environment="Blackjack-v1", horizon="8").status_code == 200
-    assert form.people is not None
-    assert form.people.owner.interview.environment.horizon == 8
 
 
 @pytest.mark.parametrize("name", ["", "Nowhere-v0", "os:system", "CartPole-v1", "x" * 300])

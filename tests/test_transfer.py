@@ -424,3 +424,17 @@ def test_sixty_samples_of_following_the_expert_suffice_if_the_dynamics_are_known
     *_, turn = learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), cell.settings)
     regrets = transfer_regrets(cell.environment, cell.parameters, "known", turn)
     assert max(regrets.values()) < 0.01
+
+
+def test_where_nothing_is_promised_json_has_no_number() -> None:
+    """Radii that guarantee nothing, and an expert who contradicted itself."""
+    here = KnownProcess.of(make("four-paths", 0, **ARMS))
+    sound = transfer(learnt().turn, here, here.names)
+    assert sound.certificate is not None
+    assert sound.to_json()["certificate"] == min(sound.certificate.value, sound.certificate.possible)
+    paper = transfer(learnt(confidence="hoeffding").turn, here, here.names)
+    assert paper.certificate is not None
+    assert not paper.certificate.guaranteed
+    assert paper.to_json()["certificate"] is None
+    refuted = replace(sound, certificate=replace(sound.certificate, refuted="it said otherwise"))
+    assert refuted.to_json()["certificate"] is None

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray, Move
 from aceirl.data.dataset import Dataset, Totals
 from aceirl.errors import InputError
+
+if TYPE_CHECKING:
+    from aceirl.models.fields import Fields, FieldTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,6 +390,16 @@ class Capabilities:
         """`(H, S, A)`, with the states met so far; none without an encoder."""
         n_states = 0 if self.encoder is None else self.encoder.n_states
         return self.environment.horizon, n_states, self.environment.n_actions
+
+    @property
+    def field_table(self) -> FieldTable | None:
+        """The fields of the states met so far; None if nothing is known of what observations consist of."""
+        fields: Fields | None = getattr(self.environment, "fields", None)
+        if fields is None or self.encoder is None:
+            return None
+        seen = [self.encoder.observation(state) for state in range(self.encoder.n_states)]
+        table = fields.table(seen, self.terminal)
+        return table if table.fields else None
 
     @property
     def growing(self) -> Encoder | None:

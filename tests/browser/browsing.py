@@ -77,12 +77,15 @@ def next_question(page: Page, patience: float = 60) -> dict[str, Any]:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         shown = moment(page)
+        if page.locator("#begin").is_visible():
+            page.locator("#begin").click()
         if shown["phase"] in ("asking", "done"):
             page.wait_for_function(
                 "({ turn, phase }) => document.body.dataset.turn === turn && document.body.dataset.phase === phase",
                 arg={"turn": str(shown["turn"]), "phase": shown["phase"]},
                 polling=100,
             )
+            page.wait_for_selector("body[data-settled]")  # what is clicked sooner does not count
             if shown["phase"] == "asking":
                 assert (page.locator("#where").text_content() or "").startswith(shown["question"]["where"])
             return shown
@@ -105,9 +108,10 @@ def changed(page: Page, act: Callable[[], Any], patience: float = 60) -> dict[st
     """Do something that changes the interview, and wait for what comes next."""
     turn = moment(page)["turn"]
     act()
-    page.wait_for_function(
-        "(turn) => fetch('view').then((r) => r.json()).then((now) => now.turn > turn)", arg=turn, polling=100
-    )
+    deadline = time.monotonic() + patience
+    while moment(page)["turn"] <= turn:
+        assert time.monotonic() < deadline, f"nothing was changed within {patience} seconds"
+        time.sleep(0.1)
     return next_question(page, patience)
 
 
@@ -141,11 +145,20 @@ def reply(page: Page, shown: dict[str, Any], person: Person) -> dict[str, Any]:
     assert question["kind"] == "episode"
     wrong = [n for n, step in enumerate(question["steps"]) if person(step["name"]) != step["words"]]
     if not wrong:
+        watch(page)
         return press(page, "y")
     step = page.locator("#guesses > li").nth(wrong[0])
     step.locator(".guess").click()
     meant = person(question["steps"][wrong[0]]["name"])
     return changed(page, step.locator(".choices").get_by_role("button", name=meant, exact=True).click)
+
+
+def watch(page: Page) -> None:
+    """Watch the episode that is shown to its end."""
+    page.wait_for_function("document.querySelector('#episode .seek').max > 0")
+    page.locator("#episode .seek").evaluate(
+        "(seek) => { seek.value = seek.max; seek.dispatchEvent(new Event('input')); }"
+    )
 
 
 def to_the_flag(name: str) -> str:

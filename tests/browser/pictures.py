@@ -121,10 +121,10 @@ def lake(camera: Camera) -> None:
 def two_people(camera: Camera, server: Server, page: Page) -> None:
     """And somebody else who wants to stay at the upper edge."""
     page.goto(f"{server.url}people")
-    with visited(camera.chrome, page.locator("#link").input_value()) as other:
+    with visited(camera.chrome, page.locator(".invitation").input_value()) as other:
         other.locator("#name").fill("Anna")
         other.keyboard.press("Enter")
-        other.wait_for_selector("#actions button")
+        other.wait_for_selector("#actions button", state="attached")
         while (shown := next_question(other))["phase"] == "asking":
             reply(other, shown, lambda name: "up")
     camera.take(f"{server.url}people", "two-people", lambda page: page.wait_for_timeout(2000))

@@ -15,7 +15,17 @@ from playwright.sync_api import Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import SCHEMES, browser, next_question, reply, to_the_flag, visited
+from browsing import (
+    SCHEMES,
+    assert_accessible_and_fits,
+    browser,
+    changed,
+    click,
+    next_question,
+    reply,
+    to_the_flag,
+    visited,
+)
 from interviews import FLAG
 
 from studies.serving import Server
@@ -30,13 +40,41 @@ def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None
                 while shown["phase"] == "asking":
                     shown = reply(page, shown, to_the_flag)
                 # A dozen answers fit too many wishes for a sentence; the map shows the reward all the same.
-                expect(page.locator("#wish")).to_contain_text("The answers do not tell what you want")
+                expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
+                expect(page.locator("#wish-why")).to_have_text("Too many wishes predict them as well.")
                 expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
                 expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
-                expect(page.locator("#rest-explained")).to_contain_text("row 4, column 3: down")
+                expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")
                 check_the_map(page)
+                ask_back(page)
         finally:
             server.stop(signal.SIGKILL)
+
+
+def ask_back(page: Page) -> None:
+    """The rival wishes are there to choose from; what is said is taken in, shown, and taken back."""
+    expect(page.locator("#back-title")).to_have_text("What did you want?")
+    expect(page.locator("#rivals button").first).to_have_text(f"Get to {FLAG}")
+    click(page, "#rivals button:first-child")
+    expect(page.locator("#wish")).to_have_text(f"You seem to want to reach {FLAG}.")
+    expect(page.locator("#said-verdict")).to_have_text(f"You said: nearly; get to {FLAG}.")
+    expect(page.locator("#back-title")).to_have_text("Is that what you wanted?")
+    assert_accessible_and_fits(page)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    click(page, "[data-verdict=yes]")
+    expect(page.locator("#said-verdict")).to_have_text("You said: yes.")
+    expect(page.locator("#choose")).to_be_hidden()
+    page.locator("[data-verdict=no]").click()
+    expect(page.locator("#choose")).to_be_visible()
+    page.wait_for_selector("#final-belief image", state="attached")
+    hole = page.locator("#final-belief rect", has_text="the hole in row 2, column 2")
+    changed(page, hole.click)
+    expect(page.locator("#said-verdict")).to_have_text("You said: no; get to the hole in row 2, column 2.")
+    expect(page.locator("#final-undo")).to_have_text("Undo “no” to what you want")
+    for _ in range(3):
+        click(page, "#final-undo")
+    expect(page.locator("#said-verdict")).to_be_hidden()
+    expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
 
 
 def check_the_map(page: Page) -> None:

@@ -29,7 +29,7 @@ from browsing import (
 
 from studies.serving import Server
 
-OPEN = "do not tell what you want"
+OPEN = "I cannot tell yet what you want"
 """A few answers or comparisons are too few for a sentence."""
 
 

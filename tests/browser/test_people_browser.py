@@ -99,7 +99,7 @@ def test_two_people_through_a_mapped_port(chrome: Browser, tmp_path: Path) -> No
         with person(chrome, server.url) as olga, person(chrome, f"{server.url}people") as overview:
             next_question(olga)
             expect(overview.locator("#words")).to_have_text("Nobody else is here yet.")
-            link = overview.locator("#link").input_value()
+            link = overview.locator(".invitation").input_value()
             assert re.fullmatch(rf"http://localhost:{mapped.port}/[\w-]{{32}}/", link)
             expect(overview.locator("#note")).to_be_hidden()
             with person(chrome, link) as anna:
@@ -134,6 +134,7 @@ def check_joining(page: Page, link: str) -> None:
     next_question(page)
     own = page.url
     page.goto(link)
+    expect(page.locator("#used-title")).to_have_text("This invitation has been used")
     expect(page.locator("#again-title")).to_have_text("Welcome back, Anna")
     expect(page.locator("#own")).to_be_focused()
     page.keyboard.press("Enter")
@@ -159,3 +160,30 @@ def check_differing(olga: Page, overview: Page, anna: Page) -> None:
     anna.keyboard.press("Enter")
     expect(overview.locator("#people-list")).to_contain_text("The answers do not tell what Hannah wants")
     assert_accessible_and_fits(overview)
+    settle_and_remove(overview, anna)
+
+
+def settle_and_remove(overview: Page, anna: Page) -> None:
+    """The host says what counts, with a picture of where; how many answers are enough; and removes a guest."""
+    overview.set_viewport_size({"width": 1280, "height": 800})
+    middle = overview.locator("#disagreements tr", has_text="The middle")
+    expect(middle.locator("svg .ring")).to_have_count(1)
+    middle.get_by_role("button", name="up", exact=True).click()
+    expect(middle.get_by_role("button", name="up", exact=True)).to_have_attribute("aria-pressed", "true")
+    settled = anna.locator("#disagreements tr", has_text="The middle").locator("td").last
+    expect(settled).to_have_text("up", timeout=10_000)
+    overview.locator("#answers").fill("3")
+    overview.keyboard.press("Enter")
+    expect(overview.locator("#few")).to_contain_text("need more answers")
+    overview.locator("#seats").fill("99")
+    overview.keyboard.press("Enter")
+    expect(overview.locator("#seats-wrong")).to_contain_text("A link is for 1 to 18 people")
+    overview.locator("#seats").fill("2")
+    overview.keyboard.press("Enter")
+    expect(overview.locator(".link")).to_have_count(2)
+    overview.locator(".link").last.get_by_role("button", name="Revoke").click()
+    expect(overview.locator(".link")).to_have_count(1)
+    overview.get_by_role("button", name="Remove Hannah").click()
+    overview.locator("#really").click()
+    expect(overview.locator("#people-list li")).to_have_count(1)
+    expect(anna.locator("#trouble")).to_contain_text("token", timeout=10_000)

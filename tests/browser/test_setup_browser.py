@@ -36,7 +36,10 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_an_interview_is_set_up_by_keyboard(chrome: Browser, server: Server) -> None:
     with person(chrome, server.url) as page:
         choose(page, "Blackjack-v1")
-        expect(page.locator("#horizon-wrong")).to_have_text("Needed: Blackjack-v1 does not say how long an episode is.")
+        expect(page.locator(".preview img")).to_have_count(5, timeout=30_000)
+        assert_accessible_and_fits(page)
+        page.locator("#advanced > summary").click()
+        expect(page.locator("#horizon-hint")).to_have_text("Its own limit is 12. Another number takes its place.")
         assert_accessible_and_fits(page)
         page.locator("#epsilon").fill("0.3")
         page.locator("#delta").fill("often")
@@ -46,15 +49,12 @@ def test_an_interview_is_set_up_by_keyboard(chrome: Browser, server: Server) -> 
         expect(page.locator("#delta")).to_be_focused()
         page.keyboard.press("Control+a")
         page.keyboard.type("0.2")
-        page.keyboard.press("Enter")
-        expect(page.locator("#horizon")).to_be_focused()
-        page.keyboard.type("8")
-        expect(page.locator("#horizon-wrong")).to_be_hidden()
+        page.locator("#horizon").fill("8")
         values = {"name": "Olga", "epsilon": "0.3", "delta": "0.2", "horizon": "8", "seed": "0"}
         for field, value in values.items():
             expect(page.locator(f"#{field}")).to_have_value(value)
         page.keyboard.press("Enter")
-        page.wait_for_selector("#actions button")
+        page.wait_for_selector("#actions button", state="attached")
         assert page.url == server.url, "the same address now shows the interview"
         next_question(page)
         press(page, "s")
@@ -79,6 +79,7 @@ def test_any_other_environment_can_be_typed(chrome: Browser, server: Server) -> 
     with person(chrome, server.url) as page:
         expect(page.locator("#horizon-hint")).to_contain_text("Its own limit is 100")
         expect(page.locator("#parameters-hint")).to_contain_text("is_slippery=true")
+        page.locator("#advanced > summary").click()
         typed = page.locator("#environment")
         typed.fill("FrozenLake-v9")
         typed.press("Tab")
@@ -97,7 +98,7 @@ def test_any_other_environment_can_be_typed(chrome: Browser, server: Server) -> 
 
 
 def next_question_when_there(page: Page) -> dict[str, Any]:
-    page.wait_for_selector("#actions button")
+    page.wait_for_selector("#actions button", state="attached")
     return next_question(page)
 
 
@@ -114,6 +115,7 @@ def test_a_folder_with_another_interview_is_left_alone_and_another_name_taken(
     try:
         with person(chrome, again.url) as page:
             assert page.locator("input[type=radio]:checked").get_attribute("value") == "four-paths"
+            page.locator("#advanced > summary").click()
             page.locator("#seed").fill("1")
             page.locator("#start").click()
             expect(page.locator("#folder-wrong")).to_contain_text("other settings")

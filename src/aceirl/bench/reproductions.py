@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aceirl.bench.careers import reproduce_careers
 from aceirl.data.catalogue import SETS, sepsis_arrays
 from aceirl.irl.structural import (
     COPYING,
@@ -183,5 +184,6 @@ def reproduce_icu_sepsis() -> tuple[list[str], dict[str, Any]]:
 REPRODUCTIONS: dict[str, Callable[[], tuple[list[str], dict[str, Any]]]] = {
     "rust-bus": reproduce_rust_bus,
     "icu-sepsis": reproduce_icu_sepsis,
+    "careers": reproduce_careers,
 }
 """How the figures of each data set are computed."""

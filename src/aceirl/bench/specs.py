@@ -92,7 +92,7 @@ class Cell(Frozen):
         if self.environment not in ENVIRONMENTS:
             yield from self._gym_steps()
             return
-        problem = _problem(self.environment, self.seed, **self.parameters)
+        problem = _problem(self.environment, self.seed, **self.parameters).discounted(self.settings.discount)
         environment, expert = Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape)
         truth = Truth(problem.mdp, problem.reward)
         for turn in learn(environment, expert, self.settings, regret=None if self.reward_free else truth.regret):
@@ -100,7 +100,8 @@ class Cell(Frozen):
 
     def _gym_steps(self) -> Iterator[tuple[Turn, float]]:
         """The same in a Gymnasium environment; the regret is by what it pays itself, whoever the expert is."""
-        source = Source(self.environment, self.parameters, self.seed, **{"expert": "optimal", **self.source})
+        named = {"expert": "optimal", "discount": self.settings.discount, **self.source}
+        source = Source(self.environment, self.parameters, self.seed, **named)
         with open_source(source) as task:
             regret = task.regret or task.world.regret()
             for turn in learn(task.environment, task.expert, settings_for(task, self.settings), regret=regret):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aceirl.certificates.budget import ROWS
 from aceirl.certificates.e_process import BatchOutcome, Wager
 from aceirl.irl.belief import Belief, Memory, Plan, Target
 from aceirl.models.tabular.bounds import ErrorBound
@@ -22,9 +23,13 @@ ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever 
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
+DECLARED = (
+    "the expert would do the same in all situations of which it said so at once; one in ten of them was asked about"
+)
 BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
 BY_STATE = "a step pays by its state, whatever is done there"
 BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
+DISCOUNTED = "a reward is worth {discount:g} as much a step later"
 FRESH = (
     "every episode is a fresh start of the same environment and of the same expert, and those of a batch are "
     "independent"
@@ -108,10 +113,14 @@ class CertificateKind:
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    event: ClassVar[str] = ROWS
+    """The event that its promise rests on, which has a share of `delta`: see `budget.py`."""
     in_returns: ClassVar[bool] = False
     """Whether it is about returns, which `max_return` bounds, and not about every step on its own."""
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
     """What the model must be able to do."""
+    on_request: ClassVar[bool] = False
+    """Whether it is worked out only where a run shall stop on it."""
 
     def check(self, expert: ExpertKind) -> None:
         """Raise an `InputError` if nothing can be certified of such an expert."""
@@ -130,10 +139,6 @@ class CertificateKind:
 
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """What a batch made of its wager."""
-        return memory
-
-    def retarget(self, memory: Memory, share: float) -> Memory:
-        """What is left of the evidence if another accuracy is asked for, a `share` of what episodes can differ by."""
         return memory
 
     def value(self, belief: Belief) -> float:
@@ -160,7 +165,7 @@ def radii_certificate(
     share = occupancy(estimate.mdp, np.eye(estimate.mdp.n_actions)[worst]) * radii.total
     # The radii fall with the square root of the samples; a bound that is still trivial says nothing of the way to go.
     further = max(0.0, (value / target.epsilon) ** 2 - 1)
-    trivial = value >= estimate.mdp.horizon * target.rmax
+    trivial = value >= target.steps(estimate.mdp.horizon) * target.rmax
     return Certificate(
         kind=kind,
         value=value,
@@ -172,7 +177,7 @@ def radii_certificate(
         entry=largest_entry(share) if share.any() else None,
         weight=float(share.max()),
         more_samples=None if trivial else int(estimate.counts.samples * further),
-        possible=estimate.mdp.horizon * target.rmax,
+        possible=target.steps(estimate.mdp.horizon) * target.rmax,
         guaranteed=radii.guaranteed,
         refuted=refutation(estimate) if expert and estimate.counts.contradicted.any() else None,
     )
@@ -199,7 +204,7 @@ def same_to_expert(estimate: Estimate) -> BoolArray:
 def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -> tuple[str, ...]:
     """All that is assumed; nothing about the `expert` where its answers do not matter."""
     dynamics = (STATIONARY,) if estimate.mdp.stationary else ()
-    granted = (BOUNDED.format(rmax=rmax), MARKOV, *dynamics)
+    granted = (BOUNDED.format(rmax=rmax), *discounted(estimate.discount), MARKOV, *dynamics)
     if not expert:
         return granted
     floor = estimate.kind.least_probability
@@ -207,9 +212,15 @@ def taken_for_granted(estimate: Estimate, rmax: float, *, expert: bool = True) -
     return (*granted, DETERMINISTIC if estimate.kind.deterministic else answers, *of_expert(estimate.kind))
 
 
+def discounted(discount: float) -> tuple[str, ...]:
+    """That returns are discounted, where they are."""
+    return (DISCOUNTED.format(discount=discount),) if discount < 1 else ()
+
+
 def of_expert(kind: ExpertKind) -> tuple[str, ...]:
-    """What is assumed of the expert's memory."""
-    return (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    """What is assumed of the expert's memory, and of what it declared."""
+    stationary = (STATIONARY_EXPERT,) if kind.stationary and not kind.asked_everywhere else ()
+    return (*stationary, DECLARED) if kind.declares else stationary
 
 
 def largest_entry(share: FloatArray) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from aceirl.certificates.base import Certificate, CertificateKind
-from aceirl.certificates.e_process import BatchOutcome, Budget, EProcess, Wager, kelly_wager, kept_evidence
+from aceirl.certificates.budget import delta_of
+from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager, kelly_wager
 from aceirl.certificates.forecast import chance_taken, doubts, forecast
 from aceirl.certificates.policy import episodes_certificate, outlook, refuted, require_deterministic, steps_of_episode
 from aceirl.irl.belief import Belief, Memory, Plan, Target
@@ -27,6 +28,7 @@ class Criterion(CertificateKind):
     """The policy certificate after each first action, with its share of `delta`; first actions are imposed in turn."""
 
     name: ClassVar = "criterion"
+    event: ClassVar = "criterion"
     summary: ClassVar = "the paper's definition, literally: the same after every first action"
     in_returns: ClassVar = True
     needs: ClassVar = (ExactPlanning,)
@@ -39,7 +41,7 @@ class Criterion(CertificateKind):
         """Impose a first action: in turn, those that are not certified yet."""
         processes, target = _processes(belief), belief.target
         share = target.share(belief.shape[0])
-        delta = _budget(belief).delta
+        delta = _delta(belief)
         left = [action for action, process in enumerate(processes) if process.certified(delta) > share]
         choices = left or list(range(len(processes)))
         return replace(plan, first_action=choices[belief.iteration % len(choices)])
@@ -58,13 +60,9 @@ class Criterion(CertificateKind):
         process = EProcess.of(memory, share, name).after(wager, seen)
         return {**memory, **process.evidence(name), **seen.frozen_imputation(memory, wager)}
 
-    def retarget(self, memory: Memory, share: float) -> Memory:
-        """The e-processes, if one of their levels is as low."""
-        return kept_evidence(memory, share)
-
     def value(self, belief: Belief) -> float:
         """The certified error of the paper's criterion: the worst over first actions."""
-        target, delta = belief.target, _budget(belief).delta
+        target, delta = belief.target, _delta(belief)
         shares = [process.certified(delta) for process in _processes(belief)]
         return (1.0 if refuted(belief.estimate) else max(shares)) * target.possible(belief.shape[0])
 
@@ -74,7 +72,7 @@ class Criterion(CertificateKind):
         loss, more, reference = np.zeros((horizon, 1)), None, belief.imputed_actions
         if reference is not None:
             processes = _processes(belief)
-            delta = belief.target.delta / len(processes)
+            delta = _delta(belief)
             outlooks = [
                 outlook(process, belief, with_first(reference, action), _doubts(belief), delta)
                 for action, process in enumerate(processes)
@@ -104,6 +102,6 @@ def _processes(belief: Belief) -> list[EProcess]:
     return [EProcess.of(memory, share, f"{action}.") for action in range(belief.shape[2])]
 
 
-def _budget(belief: Belief) -> Budget:
-    """The share of each first action."""
-    return Budget.of(belief.evidence.get("criterion", {}), belief.target.delta).among(belief.shape[2])
+def _delta(belief: Belief) -> float:
+    """How often the e-process of each first action may be wrong."""
+    return delta_of(belief, Criterion.event) / belief.shape[2]

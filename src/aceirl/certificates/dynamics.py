@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import dynamics_bound
 
@@ -26,10 +27,12 @@ class Dynamics(CertificateKind):
 
     def value(self, belief: Belief) -> float:
         """Twice (EB1) of the dynamics alone."""
+        belief = promised(belief)
         return min(2 * dynamics_bound(belief.estimate.mdp, belief.radii).value, float(belief.radii.ceiling[0]))
 
     def explain(self, belief: Belief) -> Certificate:
         """Where the radii of the dynamics are largest along the worst policy."""
+        belief = promised(belief)
         bound = dynamics_bound(belief.estimate.mdp, belief.radii)
         radii = replace(belief.radii, expert=np.zeros_like(belief.radii.expert))
         return radii_certificate("dynamics", PROMISE, belief, self.value(belief), bound, radii, expert=False)

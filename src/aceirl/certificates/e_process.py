@@ -37,40 +37,8 @@ STAKES = np.concatenate((np.arange(0.0, 0.95, 0.05), [0.93, 0.96, 0.98]))
 PARTS = ("levels", "now", "peak")
 """What is kept of an e-process."""
 
-RESTARTS = "restarts"
-"""What is kept of a budget."""
-
 DEVIATIONS, FADING = "deviations", 0.9
 """What is kept of the first deviations of earlier episodes, and how much of that is left after one more batch."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How often the promises of a run may be wrong in all, and how many e-processes were started on it so far.
-
-    It lies with the evidence. Whatever starts an e-process anew takes its `delta` from here, and from nowhere else.
-    """
-
-    total: float
-    restarts: int = 0
-
-    @classmethod
-    def of(cls, memory: Memory, total: float) -> Budget:
-        """As the evidence has it."""
-        return cls(total, int(memory.get(RESTARTS, 0)))
-
-    @property
-    def delta(self) -> float:
-        """What the e-process that runs now may be wrong by: all of it, as one that was given up promises nothing."""
-        return self.total
-
-    def among(self, processes: int) -> Budget:
-        """The share of each of several e-processes that all have to hold."""
-        return Budget(self.total / processes, self.restarts)
-
-    def restarted(self) -> Memory:
-        """The evidence of a run that starts anew."""
-        return {RESTARTS: np.asarray(self.restarts + 1)}
 
 
 @dataclass(frozen=True)
@@ -200,14 +168,12 @@ class EProcess:
         return max(0.0, float(np.log(1 / delta) - self.now[at_target]))
 
 
-def kept_evidence(memory: Memory, share: float) -> Memory:
-    """The e-processes of a run of which another accuracy is asked, a `share` of an episode: all, or none.
+def shows(memory: Memory, share: float) -> bool:
+    """Whether the e-processes in a memory can show another accuracy, a `share` of an episode.
 
     Their levels were chosen before the first episode, and what is certified is always one of them: at whatever level
     the run shall stop from now on, the chance that any of the levels below the truth is ever reached stays `δ`. If the
-    share lies below all levels, none of them can show it: then nothing was wagered on it yet, and new ones start from
-    one, which is as good as a run that begins now; the budget has noted it.
+    share lies below all levels, none of them can show it: then new ones start from one, on what is left of the budget.
     """
     lowest = [array[0] for name, array in memory.items() if name.endswith("levels")]
-    kept = all(level <= share * (1 + 1e-9) for level in lowest)
-    return memory if kept else Budget.of(memory, 1.0).restarted()
+    return all(level <= share * (1 + 1e-9) for level in lowest)

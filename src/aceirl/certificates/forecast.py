@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aceirl.irl.belief import Belief, Plan, Target
 from aceirl.models.tabular.counts import Estimate, imputation_doubts
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
 FAR, LOOK_AGAIN = 1.5, 1.01
 """A forecast that is so many times too high is made again when there are so many times the samples."""
@@ -40,11 +40,14 @@ def forecast(
 
     `taken [H, S]` is how likely an episode takes the reference action; 1 by default. `doubt [H, S]` is how
     likely one that is only imputed is not the expert's, 0 where it is known; everywhere, if nothing is said. Where the
-    expert, asked again, said something else, it is expected to do so as often once more.
+    expert, asked again, said something else, it is expected to do so as often once more, and to say nothing as often as
+    it did.
 
     A row, and a start that is estimated, are trusted up to the share of their observations that were seen only once
-    (Good and Turing: about that likely is something new). That share goes to a state that was never met, where there
-    can be one, and else anywhere. Before any start was seen, nothing is expected to be known.
+    (Good and Turing: about that likely is something new), or that led to states met in one episode only: visits of one
+    episode may be alike for its own reasons. As likely as the latter a state follows that was never met, where there
+    can be one; else, where something new follows, it is any state. Before any start was seen, nothing is expected to be
+    known.
     """
     mdp, counts = estimate.mdp, estimate.counts
     deviations, law = np.zeros(reference.shape), np.zeros(mdp.horizon + 1)
@@ -52,24 +55,47 @@ def forecast(
         law[0] = 1.0
         return Forecast(deviations, law, target.losses(mdp.horizon))
     doubt = NOTHING if doubt is None else doubt
-    new_start = 0.0 if estimate.start_known else np.count_nonzero(counts.starts == 1) / counts.episodes
+    rare, begun_once = counts.met == 1, counts.starts == 1
+    new_state, new_start = (0.0, 0.0) if estimate.start_known else _shares(begun_once, rare, counts.episodes)
     _follow(
         *mdp.transitions.rows,
         mdp.n_actions,
         mdp.initial,
+        new_state,
         new_start,
         reference,
         NOTHING if taken is None else taken,
         doubt,
-        counts.repeats,
+        _not_confirmed(estimate),
         estimate.terminal_states,
         estimate.move_rows,
+        counts.move_keys % mdp.n_states,
         counts.move_counts,
+        rare,
         estimate.possible_states <= mdp.n_states,
         deviations,
         law,
     )
     return Forecast(deviations, law, wagered_losses(target, estimate, reference, doubt))
+
+
+def _shares(once: BoolArray, rare: BoolArray, episodes: int) -> tuple[float, float]:
+    """How likely an episode starts in a state that was never met, and in another in which none started."""
+    return np.count_nonzero(once & rare) / episodes, np.count_nonzero(once & ~rare) / episodes
+
+
+def _not_confirmed(estimate: Estimate) -> FloatArray:
+    """`[S]`: the share of the times at which the expert was asked again and did not say the same.
+
+    Of one who is asked everywhere, silence is as good as that.
+    """
+    counts = estimate.counts
+    asked, differed = counts.repeats.sum(axis=1), counts.repeats[:, 1]
+    silent = 0
+    if estimate.kind.asked_everywhere:
+        visits, answers = (array.sum(axis=(0, 2)) for array in (counts.visits, counts.answers))
+        silent = np.maximum(visits - answers - asked, 0)
+    return np.asarray((differed + silent) / np.maximum(asked + silent, 1))
 
 
 NOTHING: FloatArray = np.zeros((0, 0))
@@ -154,14 +180,17 @@ def _follow(
     stride: int,
     n_actions: int,
     start: FloatArray,
+    new_state: float,
     new_start: float,
     reference: IntArray,
     taken: FloatArray,
     doubt: FloatArray,
-    repeats: IntArray,
+    back: FloatArray,
     over: IntArray,
     move_rows: IntArray,
+    move_successors: IntArray,
     move_counts: IntArray,
+    rare: BoolArray,
     all_met: bool,
     deviations: FloatArray,
     law: FloatArray,
@@ -169,25 +198,28 @@ def _follow(
     """Push the start along the reference actions; what leaves goes to `deviations [H, S]` and `law [H+1]`, by step.
 
     What never leaves goes to the last entry of the law. Where there is a reference, the share `doubt [H, S]` leaves
-    or, where there is none, as often as the expert took an answer back by its `repeats [S, 2]`; from the states that
-    are `over` nobody does. An empty `doubt` is none, and an empty `taken` means always. What takes another action, or
-    goes to states never met before, leaves at the step after. That goes by the share of the observations of a row that
-    were seen only once: the `move_counts` of each of the `move_rows`.
+    or, where there is none, as often as the expert does not confirm what it said, `back [S]`; from the states that are
+    `over` nobody does. An empty `doubt` is none, and an empty `taken` means always. What takes another action, or
+    goes to states never met before, leaves at the step after. That goes by the share of the observations of a row, the
+    `move_counts` of each of the `move_rows`, that led to `rare [S]` states; those seen only once say how likely any
+    state follows.
     """
     horizon, n_states = reference.shape
-    ended, back = np.zeros(n_states, dtype=np.bool_), np.zeros(n_states)
+    ended = np.zeros(n_states, dtype=np.bool_)
     ended[over] = True
-    for s in range(n_states):
-        back[s] = repeats[s, 1] / max(1, repeats[s, 0] + repeats[s, 1])
-    once, visits = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
+    once, new, visits = np.zeros((3, indptr.size - 1))
     for i in range(move_rows.size):
-        once[move_rows[i]] += move_counts[i] == 1
+        if rare[move_successors[i]]:
+            new[move_rows[i]] += move_counts[i]
+        elif move_counts[i] == 1:
+            once[move_rows[i]] += 1
         visits[move_rows[i]] += move_counts[i]
-    here = start * (1.0 - new_start)
+    here = start * (1.0 - new_start - new_state)
     if all_met:
-        here += new_start / n_states
+        new_start += new_state
     else:
-        law[0] = new_start
+        law[0] = new_state
+    here += new_start / n_states
     for h in range(horizon):
         after = np.zeros(n_states)
         anywhere = 0.0
@@ -206,15 +238,17 @@ def _follow(
             row = h * stride + s * n_actions + action
             mass = here[s] * taken[h, s] if taken.size > 0 else here[s]
             law[h + 1] += here[s] - mass
-            novelty = once[row] / max(1.0, visits[row]) if indptr[row] < indptr[row + 1] else 1.0
-            anywhere += mass * novelty
+            unmet, novelty = 1.0, 0.0
+            if indptr[row] < indptr[row + 1]:
+                unmet, novelty = new[row] / max(1.0, visits[row]), once[row] / max(1.0, visits[row])
             for k in range(indptr[row], indptr[row + 1]):
-                after[successors[k]] += mass * (1.0 - novelty) * probabilities[k]
-        if all_met:
-            here = after + anywhere / n_states
-        else:
-            here = after
-            law[h + 1] += anywhere
+                after[successors[k]] += mass * (1.0 - unmet - novelty) * probabilities[k]
+            anywhere += mass * novelty
+            if all_met:
+                anywhere += mass * unmet
+            else:
+                law[h + 1] += mass * unmet
+        here = after + anywhere / n_states
     law[horizon] += here.sum()
 
 

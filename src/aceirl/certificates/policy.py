@@ -16,21 +16,20 @@ from aceirl.certificates.base import (
     FRESH,
     Certificate,
     CertificateKind,
+    discounted,
     largest_entry,
     of_expert,
     refutation,
 )
+from aceirl.certificates.budget import delta_of
 from aceirl.certificates.e_process import (
     DEVIATIONS,
     FADING,
-    RESTARTS,
     BatchOutcome,
-    Budget,
     EProcess,
     Wager,
     habitual_wager,
     kelly_wager,
-    kept_evidence,
 )
 from aceirl.certificates.forecast import LOOK_AGAIN, chance_taken, doubts, forecast, possible_losses, unpromising
 from aceirl.errors import InputError
@@ -49,6 +48,7 @@ class PolicyCertificate(CertificateKind):
     """The regret of any policy that does what the expert is known to do, by an e-process over episodes."""
 
     name: ClassVar = "policy"
+    event: ClassVar = "policy"
     summary: ClassVar = "the recovered policy does as well as the expert, in this environment"
     in_returns: ClassVar = True
     needs: ClassVar = ()
@@ -78,7 +78,7 @@ class PolicyCertificate(CertificateKind):
     def update(self, memory: Memory, wager: Wager, plan: Plan, seen: BatchOutcome, target: Target) -> Memory:
         """The e-process after the batch."""
         after = EProcess.of(memory, target.share(len(seen.first_deviations) - 1)).after(wager, seen)
-        kept = {name: memory[name] for name in (RESTARTS,) if name in memory}
+        kept = {}
         if wager.wait_for:
             kept[WAIT_FOR] = np.asarray(wager.wait_for)
         if seen.habits:
@@ -87,14 +87,10 @@ class PolicyCertificate(CertificateKind):
             )
         return {**after.evidence(), **kept, **seen.frozen_imputation(memory, wager)}
 
-    def retarget(self, memory: Memory, share: float) -> Memory:
-        """The e-processes, if one of their levels is as low."""
-        return kept_evidence({name: array for name, array in memory.items() if name != WAIT_FOR}, share)
-
     def value(self, belief: Belief) -> float:
         """The certified regret of any policy that does what the expert is known to do."""
         horizon, target = belief.steps, belief.target
-        share = self._process(belief).certified(self._budget(belief).delta)
+        share = self._process(belief).certified(delta_of(belief, self.event))
         if belief.tables is None:
             return share * target.possible(horizon)
         if belief.known_actions is not None:
@@ -106,16 +102,13 @@ class PolicyCertificate(CertificateKind):
         """Where episodes are still expected to leave what is known, and how many more are needed."""
         loss, episodes = np.zeros((belief.steps, 1)), None
         if belief.tables is not None and belief.imputed_actions is not None:
-            delta = self._budget(belief).delta
+            delta = delta_of(belief, self.event)
             loss, episodes = outlook(self._process(belief), belief, belief.imputed_actions, doubts(belief), delta)
         more = None if episodes is None else int(np.ceil(episodes * steps_of_episode(belief)))
         return episodes_certificate("policy", PROMISE, belief, self.value(belief), loss, more)
 
     def _process(self, belief: Belief) -> EProcess:
         return EProcess.of(belief.evidence.get(self.name, {}), belief.target.share(belief.steps))
-
-    def _budget(self, belief: Belief) -> Budget:
-        return Budget.of(belief.evidence.get(self.name, {}), belief.target.delta)
 
 
 def require_deterministic(kind: str, expert: ExpertKind) -> None:
@@ -165,6 +158,7 @@ def episodes_certificate(
         bounded.append(BOUNDED_RETURN.format(max_return=target.max_return))
     if target.by_state:
         bounded.append(BY_STATE)
+    bounded += discounted(target.discount)
     return Certificate(
         kind=kind,
         value=value,

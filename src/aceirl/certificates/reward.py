@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate, same_to_expert
+from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import plausible_policies
 from aceirl.models.tabular.dynamic_programming import occupancy
@@ -37,6 +38,7 @@ class Reward(CertificateKind):
         may do beyond the estimate is added up with what a policy can lose at most where it may be. The worst good
         policy is searched for only if the best one promises anything.
         """
+        belief = promised(belief)
         estimate, radii, recovered = belief.estimate, belief.radii, belief.recovered
         mdp = estimate.mdp
         if estimate.counts.contradicted.any():
@@ -60,6 +62,7 @@ class Reward(CertificateKind):
 
     def explain(self, belief: Belief) -> Certificate:
         """Where the radii are largest along the worst policy."""
+        belief = promised(belief)
         return radii_certificate("reward", PROMISE, belief, self.value(belief), belief.bound, belief.radii)
 
 
@@ -74,10 +77,10 @@ def _costs(belief: Belief, q: FloatArray, ceiling: FloatArray) -> tuple[FloatArr
     # from it there.
     preferred = np.where(same_to_expert(estimate), q.max(axis=2, keepdims=True) - q, 0.0)
     _follow_truth(
-        *estimate.mdp.transitions.rows,
+        *estimate.mdp.backup.rows,
         radii.expert[:, :, None] + preferred,
-        np.ascontiguousarray(radii.tv_radius),
-        np.ascontiguousarray(radii.unseen_mass),
+        np.ascontiguousarray(estimate.mdp.discount * radii.tv_radius),
+        np.ascontiguousarray(estimate.mdp.discount * radii.unseen_mass),
         lost,
         np.append(radii.ceiling, 0.0),
         np.append(ceiling, 0.0),
@@ -104,7 +107,7 @@ def _follow_truth(
     cost: FloatArray,
     worst: FloatArray,
 ) -> None:
-    """`worst[h] = max_a cost[h] + P̂·worst[h+1]` where `cost` is the error and what the true row may add to `P̂`.
+    """`worst[h] = max_a cost[h] + γ·P̂·worst[h+1]` where `cost` is the error and what the true row may add to `P̂`.
 
     The true row may move `tv_radius` of its mass among the successors seen, and take `unseen_mass` of it anywhere: to
     the worst state, or, unless all states were met, to one of which nothing is known. It adds to what a policy loses,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from aceirl.certificates.base import Certificate, CertificateKind, radii_certificate
+from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.dynamic_programming import optimal_values
 
@@ -26,6 +27,7 @@ class RewardSet(CertificateKind):
         reward of one in `[0, Rmax]` may leave that range, so `(H-h)·Rmax` is no ceiling here; what it loses in all
         steps to come is.
         """
+        belief = promised(belief)
         mdp, radii = belief.estimate.mdp, belief.radii
         if not mdp.initial.any() or belief.estimate.counts.contradicted.any():
             return float(radii.ceiling.sum())
@@ -36,4 +38,5 @@ class RewardSet(CertificateKind):
 
     def explain(self, belief: Belief) -> Certificate:
         """Where the radii are largest along the worst policy."""
+        belief = promised(belief)
         return radii_certificate("set", PROMISE, belief, self.value(belief), belief.bound, belief.radii)

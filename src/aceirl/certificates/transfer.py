@@ -14,13 +14,14 @@ from aceirl.certificates.base import (
     same_to_expert,
     taken_for_granted,
 )
+from aceirl.certificates.budget import DIVERGENCE, promised
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import highest_means
 from aceirl.models.tabular.confidence import Radii
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values
-from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Recovered, action_values
 
 
@@ -34,9 +35,15 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
     actions to another, at most its own advantage. What the best policy there gains of that and the planned one does
     not is added up along the target's dynamics; where both go, it is the same for both.
     """
+    belief = promised(belief, DIVERGENCE)
     estimate, radii, recovered, target = belief.estimate, belief.radii, belief.recovered, belief.target
     if process.shape != estimate.mdp.shape:
         raise InputError(f"the target has shape {list(process.shape)}, but the reward has {list(estimate.mdp.shape)}")
+    if process.discount != estimate.mdp.discount:
+        raise InputError(
+            f"the target is discounted by {process.discount:g}, and the run by {estimate.mdp.discount:g}: what the "
+            "match may gain there is not bounded by what was certified here"
+        )
     process.require_complete()
     higher, lower = _reward_error(estimate, radii, recovered)
     planned = np.eye(process.n_actions)[transfer_policy(recovered, process)] if policy is None else policy
@@ -58,7 +65,7 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
         entry=largest_entry(share),
         weight=float(share.max()),
         more_samples=None,
-        possible=process.horizon * target.rmax,
+        possible=target.steps(process.horizon) * target.rmax,
         guaranteed=radii.guaranteed,
         refuted=refutation(estimate) if estimate.counts.contradicted.any() else None,
     )
@@ -74,8 +81,8 @@ def _reward_error(estimate: Estimate, radii: Radii, recovered: Recovered) -> tup
     """`[H, S, A]` each: how far the match may lie above the recovered reward, and how far below it."""
     q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
     v = q.max(axis=2)
-    later = np.vstack((v[1:], np.zeros((1, v.shape[1]))))
-    guess = recovered.unknown_step_reward * steps_after(len(v))
+    later = estimate.mdp.discount * np.vstack((v[1:], np.zeros((1, v.shape[1]))))
+    guess = recovered.unknown_step_reward * estimate.mdp.steps_after
     known = estimate.mdp.known
     falls, rises = (
         np.where(known, highest_means(estimate.mdp, radii.divergence, values), beyond[:, None, None])
@@ -86,8 +93,8 @@ def _reward_error(estimate: Estimate, radii: Radii, recovered: Recovered) -> tup
 
 
 def _most_visits(process: MDP) -> FloatArray:
-    """`[H, S]`: a bound on how likely any policy is to be in each state at each step."""
-    rows, n_actions, per_step = process.transitions, process.n_actions, process.n_states * process.n_actions
+    """`[H, S]`: a bound on how likely any policy is to be in each state at each step, times `discount^h`."""
+    rows, n_actions, per_step = process.backup, process.n_actions, process.n_states * process.n_actions
     most = np.empty(process.shape[:2])
     most[0] = process.initial
     for h in range(process.horizon - 1):

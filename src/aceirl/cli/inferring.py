@@ -11,7 +11,7 @@ import typer
 from aceirl.cli.options import Discretise, Json, Parameters, Wrap, command_with, source_of
 
 
-@command_with(lambda: ("reward", "irl", "stationary_dynamics", "seed"))
+@command_with(lambda: ("reward", "irl", "stationary_dynamics", "discount", "seed"))
 def infer(
     data: Annotated[
         str,

@@ -42,64 +42,75 @@ def interview(
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     name: Annotated[str | None, typer.Option(help="Your name, as people see it whom you invite.")] = None,
-    epsilon: Annotated[float, typer.Option(help="What may be lost against you, as a share of an episode.")] = EPSILON,
-    delta: Annotated[float, typer.Option(help="How often the promise may be wrong.")] = DELTA,
+    epsilon: Annotated[
+        float, typer.Option(min=0.001, max=0.99, help="What may be lost against you, as a share of an episode.")
+    ] = EPSILON,
+    delta: Annotated[float, typer.Option(min=0.001, max=0.99, help="How often the promise may be wrong.")] = DELTA,
     horizon: Horizon = None,
     seed: Annotated[int, typer.Option(help="Determines the environment and all chance in it.")] = 0,
     parameter: Parameters = None,
 ) -> None:
     """Be the expert: answer on a web page what you would do, and watch the software find out what you want."""
     from aceirl.errors import InputError
-    from aceirl.experts.tasks import Source, read_parameters
+    from aceirl.web.early import check_id, listening_socket, usual_steps
 
-    try:
-        from aceirl.web.background import prepare
-        from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
-        from aceirl.web.server import application, listening_socket, serve
-    except ImportError:
-        raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
-    from aceirl.web.history import Accuracy
-    from aceirl.web.people import People
-    from aceirl.web.setup import SetUp, usual_folder
+    print("Starting; the address comes in a few seconds.", flush=True)
+    if env is not None:
+        check_id(env)
+    with closing(listening_socket(host, port, PREFERRED_PORT)) as listening:
+        from aceirl.experts.tasks import Source, read_parameters
 
-    origin = None if url is None else origin_of(url)
-    parameters = read_parameters(parameter or [])
-    prepare()
-    if env is None:
-        fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
-        first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
-        people, token = None, new_token()
-        served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
-    else:
-        source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon)
-        served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
-        token = people.owner.token
-    with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
-        if people is not None and name is not None:
-            people.rename(people.owner, name)
-        listening = listening_socket(host, port, PREFERRED_PORT)
-        address, bound = listening.getsockname()[:2]
-        reach = Reach(bound, public=not is_loopback(address), url=origin)
-        base = origin or f"http://{reachable_address(address)}:{bound}"
-        if reach.public:
-            print(
-                f"aceirl: {address} can be reached from the network, without encryption; whoever has the address below "
-                "can answer in your place",
-                file=sys.stderr,
-            )
-        _say_where_it_is(base, token, people)
-        if origin is not None:
-            print(f"The server itself listens on {address}, port {bound}.", flush=True)
-        if open_browser:
-            _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
-        serve(application(served, reach), listening)
+        try:
+            from aceirl.web.background import prepare
+            from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
+            from aceirl.web.server import application, serve
+        except ImportError:
+            raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
+        from aceirl.web.history import Accuracy
+        from aceirl.web.people import People
+        from aceirl.web.setup import SetUp, usual_folder
+
+        origin = None if url is None else origin_of(url)
+        parameters = read_parameters(parameter or [])
+        if env is None:
+            fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
+            first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
+            people, token = None, new_token()
+            served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
+        else:
+            source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon or usual_steps(env))
+            served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
+            token = people.owner.token
+        with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
+            if people is not None and name is not None:
+                people.rename(people.owner, name)
+            prepare()
+            address, bound = listening.getsockname()[:2]
+            reach = Reach(bound, public=not is_loopback(address), url=origin)
+            base = origin or f"http://{reachable_address(address)}:{bound}"
+            if reach.public:
+                print(
+                    f"aceirl: {address} can be reached from the network, without encryption; whoever has the address "
+                    "below can answer in your place",
+                    file=sys.stderr,
+                )
+            _say_where_it_is(base, token, people)
+            if origin is not None:
+                print(f"The server itself listens on {address}, port {bound}.", flush=True)
+            if open_browser:
+                _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
+            serve(application(served, reach), listening)
 
 
 def _say_where_it_is(base: str, token: str, people: People | None) -> None:
     if people is None:
         print(f"Choose what the interview is about at\n\n  {base}/{token}/\n\nStop with Ctrl-C.", flush=True)
         return
-    print(f"The interview is at\n\n  {base}/{token}/\n\nOthers join at\n\n  {base}/{people.invitation}/\n")
+    print(f"The interview is at\n\n  {base}/{token}/\n")
+    if (invitation := people.invitation) is not None:
+        seats = invitation.seats - invitation.taken
+        others = "One other person joins at" if seats == 1 else f"{seats} others join at"
+        print(f"{others}\n\n  {base}/{invitation.token}/\n\nThe page People has links for more.\n")
     print(f"Answers are kept in {people.folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
 
 

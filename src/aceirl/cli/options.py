@@ -131,7 +131,7 @@ def _with_settings(function: Callable[..., Any], names: Iterable[str], *, defaul
         said = {name: not value if name in OFF else value for name, value in given.items() if value is not None}
         if named:
             words = {one.name: values.pop(one.name) for one in named}
-            values["source"] = source_of(**words, seed=said.get("seed", 0))
+            values["source"] = source_of(**words, seed=said.get("seed", 0), discount=said.get("discount", 1.0))
         return function(**values, **said)
 
     own = _parameters(function)

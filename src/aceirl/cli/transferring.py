@@ -36,6 +36,9 @@ def transfer(
         str | None,
         typer.Option(help="uniform: in any state where episodes are not over; or the name of a state."),
     ] = None,
+    discount: Annotated[
+        float | None, typer.Option(help="What a reward one step later is worth there; by default as in the run.")
+    ] = None,
     horizon: Horizon = None,
     parameter: Parameters = None,
     as_json: Json = False,
@@ -60,12 +63,12 @@ def transfer(
         target = target.valued_as(own)
     if (home.expert is None and home.recordings) or (home.expert is not None and Path(home.expert).is_dir()):
         target = replace(target, reward=None)  # what an environment pays is not what a person wants
-    result = opened(run).transfer(target)
+    result = opened(run).transfer(target, discount=discount)
     if as_json:
         print(json.dumps(result.to_json()))
         return
     print(result.in_words())
-    for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, parameter)):
+    for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, discount, parameter)):
         print(f"  {picture}")
 
 
@@ -108,8 +111,9 @@ def _drawn(result: Transfer, source: Source | None, directory: Path, chosen: tup
         drawing = layout(source, target.names)
     if drawing is None or not len(drawing.drawn):
         return []
-    to, env_seed, horizon, start, parameters = chosen
-    parts = ["transfer", to, env_seed, horizon and f"{horizon}-steps", start and f"from-{start}", *(parameters or [])]
+    to, env_seed, horizon, start, discount, parameters = chosen
+    parts = ["transfer", to, env_seed, horizon and f"{horizon}-steps", start and f"from-{start}"]
+    parts += [None if discount is None else f"discount-{discount:g}", *(parameters or [])]
     words = [str(part).removesuffix(".npz") for part in parts if part is not None]
     folder = directory / "pictures"
     folder.mkdir(exist_ok=True)

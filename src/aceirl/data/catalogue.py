@@ -59,6 +59,19 @@ SETS = {
             files=("group4.csv", "LICENSE.md"),
         ),
         DataSet(
+            name="careers",
+            title="Career decisions of 1,373 young men (Keane and Wolpin 1997)",
+            contents="decisions.csv.gz: 12,359 rows; man, age (16 to 26), schooling (years), last and choice (school, "
+            "home, white-collar, blue-collar, military), wage (dollars of 1987 a year, empty where none is known)",
+            source="Keane and Wolpin (1997), Journal of Political Economy 105(3), from the National Longitudinal "
+            "Survey of Youth 1979; the form of OpenSourceEconomics/respy",
+            licence="public data; the form is under the MIT licence",
+            not_told="how men differ (those who stay at school may like it more, which looks like a cost of coming "
+            "back); what work would have paid those who did not work; what is done after 26, by which the worth of "
+            "schooling is judged; whether others than these men, born in the early sixties, choose alike",
+            files=("decisions.csv.gz", "LICENSE.md"),
+        ),
+        DataSet(
             name="icu-sepsis",
             title="Sepsis treatment in intensive care (ICU-Sepsis, from MIMIC-III)",
             contents="envs/assets/dynamics.npz: transitions of 716 states and 25 actions (fluids and vasopressors in "

@@ -25,7 +25,7 @@ def description(env: Any) -> EnvironmentDescription:
     found = next((known for kind in kinds if (known := _of_class(kind)) is not None), EnvironmentDescription())
     if found.understands_wrappers or not _observed_otherwise(env):
         return found
-    return EnvironmentDescription(found.actions, found.brief)
+    return EnvironmentDescription(found.actions, found.brief, rules=found.rules)
 
 
 def _of_class(kind: type) -> EnvironmentDescription | None:
@@ -90,6 +90,16 @@ def features(env: Any, observation: Any) -> Features:
     """What an observation consists of; nothing, if that fails."""
     found = ask_description(env, "features", observation)
     return found if isinstance(found, dict) else {}
+
+
+def rules(env: Any) -> tuple[str, ...]:
+    """What people have to know of an environment before they act in it; nothing, if nobody says so or that fails."""
+    try:
+        return tuple(map(str, description(env).rules(env.unwrapped)))
+    except Exception as error:
+        kind = type(env.unwrapped).__name__
+        warnings.warn(f"the description of {kind} failed: {type(error).__name__}: {error}", stacklevel=2)
+        return ()
 
 
 def map_cell(env: Any, observation: Any) -> MapCell | None:

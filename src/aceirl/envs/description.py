@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.errors import InputError, shown
+from aceirl.models.fields.table import Record, entries
 
 # Where actions of these names point: x right, y up.
 COMPASS = {
@@ -63,33 +64,8 @@ class Frame:
         return self.first[0] + cell.x * self.pitch[0], self.first[1] - cell.y * self.pitch[1]
 
 
-Features = dict[str, int | float | str]
+Features = Record
 """What an observation consists of, by name: numbers have an order, and text has none."""
-
-MOST_FEATURES = 8
-"""An observation with more entries than this is not told apart by them."""
-
-
-def entries(observation: Any) -> Features:
-    """The features of an observation that is made of a few numbers or words; none of any other."""
-    match observation:
-        case dict():
-            named = {str(name): part for name, part in observation.items()}
-        case tuple() | list():
-            named = {f"entry {number}": part for number, part in enumerate(observation, start=1)}
-        case np.ndarray() if observation.ndim == 1:
-            return entries(tuple(observation.tolist()))
-        case _:
-            return {}
-    found: Features = {}
-    for name, part in named.items():
-        if isinstance(part, str):
-            found[name] = part
-        elif np.ndim(part) == 0 and np.isreal(part):
-            found[name] = part if isinstance(part, int | float) else np.asarray(part).item()
-        else:
-            found |= {f"{name}, {inner}": value for inner, value in entries(part).items()}
-    return found if len(found) <= MOST_FEATURES else {}
 
 
 def _as_it_is(env: Any, observation: Any) -> str:
@@ -107,7 +83,8 @@ class EnvironmentDescription:
     An environment of your own takes part if its class has one as its attribute `description`. All functions are given
     the unwrapped environment: `words` and `map_cell` an observation too, `end_words` one with which an episode ended
     (None: as any other), `features` says what an observation consists of, `pose` puts the environment where that
-    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. Where a
+    observation is made, so that it can be rendered there, and `frame` is given the shape of the rendering. `rules` are
+    sentences that people are told before they are asked: what is left to chance, and what ends an episode. Where a
     wrapper changes the observations nothing is known of them, unless the functions understand wrapped ones too.
     """
 
@@ -120,3 +97,4 @@ class EnvironmentDescription:
     understands_wrappers: bool = False
     end_words: Callable[[Any, Any], str | None] = lambda env, observation: None
     features: Callable[[Any, Any], Features] = lambda env, observation: entries(observation)
+    rules: Callable[[Any], tuple[str, ...]] = lambda env: ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -11,9 +12,12 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from aceirl.envs.fields import fields_of
 from aceirl.envs.pay import PaySeen
 from aceirl.errors import InputError, cause, shown
+from aceirl.models.fields.table import Fields, Given
 from aceirl.models.tabular.encoder import Discretise, StateIndex, read
+from aceirl.models.tabular.mdp import check_horizon
 from aceirl.protocols import Seen
 
 OLD_INTERFACE = "the interface of the old Gym has to be wrapped, as by shimmy's GymV21CompatibilityV0"
@@ -126,15 +130,25 @@ class GymEnvironment(GymAdapter):
     """A Gymnasium environment with discrete actions.
 
     `horizon` is by default the environment's own limit of steps, and an environment that truncates earlier is an error.
-    Every episode is seeded from the generator that `reset` is given.
+    Every episode is seeded from the generator that `reset` is given. `fields` say what observations consist of.
     """
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        horizon: int | None = None,
+        discretise: Discretise | None = None,
+        fields: Given | None = None,
     ) -> None:
         super().__init__(checked_horizon(env, horizon), env.action_space, env.observation_space, discretise)
-        self._env = env
+        self._env, self._given_fields = env, fields
         self._ended: Seen | None = None
+
+    @cached_property
+    def fields(self) -> Fields:
+        """What observations consist of; the environment is asked for it by those who want to know."""
+        return fields_of(self._env, self._given_fields)
 
     def reset(self, rng: np.random.Generator) -> Any:
         """Begin an episode and return its observation."""
@@ -200,8 +214,7 @@ def checked_horizon(env: gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any], hor
         if limit is None:
             raise InputError("horizon must be given (--horizon): the environment does not say how long an episode is")
         return int(limit)
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+    check_horizon(horizon)
     if limit is not None and horizon > limit:
         raise InputError(
             f"horizon is {horizon}, but the environment truncates episodes after {limit} steps; "

@@ -17,6 +17,7 @@ def _numbered_grid(
     actions: tuple[str, ...],
     brief: str,
     ends: Callable[[Any, int, int], str],
+    rules: Callable[[Any], tuple[str, ...]],
 ) -> EnvironmentDescription:
     """A map whose cells are numbered row by row; `ends` says what an episode ends with in a row and column."""
 
@@ -44,6 +45,33 @@ def _numbered_grid(
         lambda env, _: Frame.from_corner(*env.cell_size),
         end_words=lambda env, observation: f"{ends(env, *place(env, observation))} in {words(env, observation)}",
         features=features,
+        rules=rules,
+    )
+
+
+def _slip(env: Any, state: int, action: int, meant: int) -> str:
+    """How often one gets where one meant to, by one step whose end is known; empty if always."""
+    there = sum(probability for probability, end, *_ in env.P[state][action] if end == meant)
+    if there > 0.999:
+        return ""
+    often = "one time in three" if abs(there - 1 / 3) < 0.01 else f"{round(100 * there)} times in a hundred"
+    rest = "two times in three" if abs(there - 1 / 3) < 0.01 else "else"
+    return f"It is slippery: {often} you go where you want, {rest} you slip to one side or the other."
+
+
+def _lake_rules(env: Any) -> tuple[str, ...]:
+    slip = _slip(env, 0, 2, 1) or "It is not slippery: you always go where you want."
+    return (slip, "A hole ends the episode, and so does the flag.", "At the edge of the lake you stay where you are.")
+
+
+def _cliff_rules(env: Any) -> tuple[str, ...]:
+    rows, columns = env.shape
+    start = (rows - 1) * columns
+    slip = _slip(env, start, 0, start - columns) or "You always go where you want."
+    return (
+        slip,
+        "Whoever steps over the cliff is put back to the start.",
+        "The goal in the last corner ends the episode.",
     )
 
 
@@ -205,12 +233,14 @@ DESCRIPTIONS = {
         ("left", "down", "right", "up"),
         "A frozen lake with holes in it. You may want to get to the flag, and not to fall in.",
         lambda env, row, column: "the flag" if env.desc[row, column] == b"G" else "the hole",
+        _lake_rules,
     ),
     "CliffWalkingEnv": _numbered_grid(
         lambda env: env.shape,
         ("up", "right", "down", "left"),
         "A path along a cliff. You may want to get to the other side, and not to fall.",
         lambda env, row, column: "the goal",
+        _cliff_rules,
     ),
     "TaxiEnv": EnvironmentDescription(
         ("south", "north", "east", "west", "pick up", "drop off"),
@@ -221,6 +251,11 @@ DESCRIPTIONS = {
         _taxi_frame,
         end_words=_taxi_end,
         features=_taxi_features,
+        rules=lambda env: (
+            "The taxi moves one cell at a time; walls stop it.",
+            "A passenger can be picked up where they wait, and dropped off at a coloured stand.",
+            "The episode ends when the passenger is delivered where they are bound for.",
+        ),
     ),
     "BlackjackEnv": EnvironmentDescription(
         ("stick", "hit"),
@@ -228,6 +263,11 @@ DESCRIPTIONS = {
         _blackjack_words,
         end_words=_blackjack_end,
         features=_blackjack_features,
+        rules=lambda env: (
+            "“Hit” draws a card, “stick” ends your turn. More than 21 is lost at once.",
+            "After you stick the dealer draws up to 17; whoever is closer to 21 wins.",
+            "Face cards count ten; an ace counts eleven as long as that is not too much (then it is “usable”).",
+        ),
     ),
     "MiniGridEnv": EnvironmentDescription(
         words=_minigrid_words,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
+from aceirl.models.fields.table import Record
 from aceirl.models.tabular.mdp import FloatArray, IntArray, frozen
 
 
@@ -58,6 +59,20 @@ class Layout:
     def directions(self, state: int) -> FloatArray:
         """`[A, 2]`: where the actions point in a state."""
         return self.action_directions if self.action_directions.ndim == 2 else self.action_directions[state]
+
+    def features(self, state: int) -> Record:
+        """What a state consists of, by name: corridor and cell, or what the coordinates say."""
+        if self.kind == "arms":
+            corridors = {"l": "left", "u": "upper", "r": "right", "d": "lower"}
+            name = self.state_names[state]
+            if name == "c":
+                return {"corridor": "the middle", "cell": 0}
+            return {"corridor": corridors[name[0]], "cell": int(name[1:])}
+        x, y = (1 + round(value) for value in self.positions[state].tolist())
+        if self.kind == "grid":
+            return {"column": x, "row": y}
+        alone = (self.positions[:, 1] == self.positions[0, 1]).all()
+        return {"place": x} if self.kind == "chain" and alone else {}
 
     @property
     def drawn(self) -> IntArray:

@@ -52,16 +52,17 @@ def _widened(span: tuple[float, float] | None, value: float) -> tuple[float, flo
     return (value, value) if span is None else (min(span[0], value), max(span[1], value))
 
 
-def reward_range(env: Any) -> Pay:
+def reward_range(env: Any, discount: float = 1.0) -> Pay:
     """How far the rewards of two steps, and the returns of two episodes, can lie apart; None where nobody says.
 
     A step after the end of an episode counts as one that pays 0. An environment says so by attributes `rmax` and
-    `max_return`; those of the outermost wrapper that has any hold.
+    `max_return`; those of the outermost wrapper that has any hold. What it says of returns does not hold for discounted
+    ones: later rewards may take back earlier ones. Of those known here every episode is paid once.
     """
     for layer in _layers(env):
         told = {name: _declared(layer, name) for name in ("rmax", "max_return")}
         if any(value is not None for value in told.values()):
-            return told["rmax"], told["max_return"]
+            return told["rmax"], told["max_return"] if discount == 1 else None
         if layer is not env.unwrapped and not any(kind.__name__ in KEEP_REWARDS for kind in type(layer).__mro__):
             return None, None
     return _known(env)

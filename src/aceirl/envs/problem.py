@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from aceirl.envs.layout import Layout
 from aceirl.errors import InputError
-from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.dynamic_programming import TIE_TOLERANCE, greedy_actions, optimal_values
 from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions, check_policy, check_reward
 
 Moves = Iterator[tuple[int, int, int, float]]
@@ -54,6 +54,20 @@ class Problem:
         truth = check_reward(reward, mdp.shape)
         q, _ = optimal_values(mdp, truth)
         return cls(name, mdp, truth, np.eye(mdp.n_actions)[greedy_actions(q, rng)], layout)
+
+    def discounted(self, discount: float) -> Problem:
+        """The same with rewards that are worth `discount` as much a step later, and an expert who is best for these.
+
+        Of several best actions it takes the one that it took without, if that is one of them.
+        """
+        if discount == self.mdp.discount:
+            return self
+        mdp = replace(self.mdp, discount=discount)
+        q, v = optimal_values(mdp, self.reward)
+        best = q >= v[:, :, None] - TIE_TOLERANCE * float(np.abs(q).max())
+        before = self.expert > 0
+        taken = np.where((best & before).any(axis=2, keepdims=True), best & before, best)
+        return replace(self, mdp=mdp, expert=np.eye(mdp.n_actions)[taken.argmax(axis=2)])
 
     @classmethod
     def of_moves(

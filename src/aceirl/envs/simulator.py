@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
+from aceirl.models.fields.table import Fields
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, Transitions
 from aceirl.protocols import Moves
@@ -17,9 +18,9 @@ WALKED_EPISODES = 200
 class Simulator:
     """The environment of a known MDP. It keeps its transitions to itself, and with `hide_start` its start too."""
 
-    def __init__(self, mdp: MDP, *, hide_start: bool = False) -> None:
+    def __init__(self, mdp: MDP, *, hide_start: bool = False, fields: Fields | None = None) -> None:
         mdp.require_complete()
-        self._mdp = mdp
+        self._mdp, self.fields = mdp, fields
         self._known_start = None if hide_start else mdp.initial
         self._rng: np.random.Generator | None = None
         self._step = 0
@@ -45,6 +46,11 @@ class Simulator:
     def horizon(self) -> int:
         """How many steps an episode has."""
         return self._mdp.horizon
+
+    @property
+    def stationary_dynamics(self) -> bool:
+        """Whether one row serves all steps; the learner is told, for it would take that for granted."""
+        return self._mdp.stationary
 
     @property
     def initial(self) -> FloatArray | None:

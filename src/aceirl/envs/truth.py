@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -45,6 +45,10 @@ class ExactModel:
         """What a policy loses by the environment's own reward, where states are numbered as they are met."""
         truth, renumbered = Truth(self.mdp, self.reward), Renumbered(self, states)
         return lambda policy: truth.regret(renumbered(policy))
+
+    def discounted(self, discount: float) -> ExactModel:
+        """The same where a reward one step later is worth `discount` as much."""
+        return replace(self, mdp=replace(self.mdp, discount=discount))
 
     @property
     def max_return(self) -> float:
@@ -108,8 +112,8 @@ def _optimal_policy(mdp: MDP, reward: FloatArray) -> IntArray:
 
 
 def _discounted(mdp: MDP, reward: FloatArray, discount: float) -> FloatArray:
-    """`Q [S, A]` of an endless episode in which later rewards count less, by policy iteration."""
-    paid, transitions = reward.mean(axis=0), mdp.transitions.matrix
+    """`Q [S, A]` of an endless episode in which later rewards count still less, by policy iteration."""
+    paid, transitions = reward.mean(axis=0), mdp.backup.matrix
     states, q = np.arange(mdp.n_states), paid
     policy = q.argmax(axis=1)
     for _ in range(MAX_IMPROVEMENTS):
@@ -219,11 +223,11 @@ def _paid_by_speed(model: ExactModel, max_steps: int) -> ExactModel:
 
 
 def _largest_return(mdp: MDP, reward: FloatArray) -> float:
-    """The largest return of any episode that can happen, whoever acts."""
+    """The largest discounted return of any episode that can happen, whoever acts."""
     rows, best = mdp.transitions, np.zeros(mdp.n_states)
     for h in reversed(range(mdp.horizon)):
         first = h * rows.stride
         ends = rows.indptr[first : first + mdp.n_states * mdp.n_actions + 1]
         after = np.maximum.reduceat(best[rows.successors[ends[0] : ends[-1]]], ends[:-1] - ends[0])
-        best = (reward[h] + after.reshape(reward[h].shape)).max(axis=1)
+        best = (reward[h] + mdp.discount * after.reshape(reward[h].shape)).max(axis=1)
     return float(best[mdp.initial > 0].max())

@@ -15,6 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from aceirl.envs.gymnasium import GymAdapter, checked_horizon, failure, seed_from
 from aceirl.errors import InputError
+from aceirl.models.fields.table import Fields, Given
 from aceirl.models.tabular.encoder import Discretise
 from aceirl.protocols import Seen
 
@@ -35,11 +36,17 @@ class GymVectorEnvironment(GymAdapter):
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], *, horizon: int | None = None, discretise: Discretise | None = None
+        self,
+        env: VectorEnv[Any, Any, Any],
+        *,
+        horizon: int | None = None,
+        discretise: Discretise | None = None,
+        fields: Given | None = None,
     ) -> None:
         limit = checked_horizon(env, horizon)
         super().__init__(limit, env.single_action_space, env.single_observation_space, discretise)
         self._vector = env
+        self.fields = None if fields is None else Fields.given(fields)
         self.num_envs = int(env.num_envs)
         self._autoreset = _autoreset_mode(env)
         # Only these two take a seed for each environment; one that is a vector by nature takes one seed for all.

@@ -65,11 +65,15 @@ def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: 
     if free:
         return Goal(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
     told = told_of(found)
+    if any(one.claim.what == "features" for one in turn.wish.named):
+        said = said_wish(turn, names, actions, who)
+        habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
+        return Goal(said.sentence, reasons=(habit,) if said.kind == "bold" else ())
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return Goal(
-            f"The {told} name no goal: no reward of places, or of actions in places, explains the {_number(found)}. "
-            f"The recovered reward {repeats if found.answers else 'means nothing'}.",
+            f"The {told} name no goal: of the {_number(found)} too little speaks for any reward of places, "
+            f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:

@@ -11,7 +11,6 @@ import numpy as np
 from aceirl.explain.listing import listed
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import Estimate
-from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards import Explanation, FeasibleRewardSet, action_values
 from aceirl.rewards.polytope import programme
@@ -253,7 +252,8 @@ def _decided(estimate: Estimate, feasible: FeasibleRewardSet, theta: FloatArray)
     random, the next observation of a row may be another: it counts as having been so with probability `1/(n + 2)`.
     """
     mdp, matrix = estimate.mdp, estimate.mdp.transitions.matrix
-    behind, later = feasible.losses(theta), np.vstack([feasible.values(theta)[1][1:], np.zeros(mdp.n_states)])
+    behind = feasible.losses(theta)
+    later = mdp.discount * np.vstack([feasible.values(theta)[1][1:], np.zeros(mdp.n_states)])
     random = bool((np.diff(mdp.transitions.indptr) > 1).any())
     error = np.zeros(mdp.shape)
     for h, values in enumerate(later):
@@ -337,7 +337,7 @@ def _places(found: Explanation | None, estimate: Estimate) -> BoolArray:
 
 def _reach(estimate: Estimate, policy: FloatArray) -> FloatArray:
     """`[S]`: how often an episode of a policy `[H, S, A]` passes a state; less often than that where it comes back."""
-    return np.asarray(np.minimum(1.0, occupancy(estimate.mdp, policy).sum(axis=(0, 2))))
+    return np.asarray(np.minimum(1.0, estimate.mdp.transitions.push(estimate.mdp.initial, policy).sum(axis=(0, 2))))
 
 
 def _suggestions(turn: Turn, tried: BoolArray, unanswered: BoolArray, policy: FloatArray) -> tuple[Suggestion, ...]:

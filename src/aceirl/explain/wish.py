@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from aceirl.explain.listing import EXPERT, Person, listed
 from aceirl.learner.turns import Turn
 from aceirl.rewards import Explanation
-from aceirl.rewards.hypotheses import Claim, Wish
+from aceirl.rewards.hypotheses import Claim, Named, Told, Wish
 from aceirl.rewards.hypotheses.wish import ENOUGH, UNEXPLAINED, Kind
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What somebody says of their own wish: that all these claims, as `(what, where)`, hold or, if not `right`, not."""
+
+    claims: frozenset[tuple[str, int]]
+    right: bool = True
 
 
 @dataclass(frozen=True)
@@ -18,37 +27,50 @@ class SaidWish:
     """What is said of the expert's wish, and what it rests on.
 
     A "bold" `kind` says all that is `named`, a "set" one of it, and an "open" one nothing. Each that is named says
-    `what` ("wants", "avoids", "action", "step" or "hurry"), `where` (the number of the state, action or step; None for
-    "hurry"), its `name` and its `probability`. `evidence` is by how many nats wishes predict the answers better than
-    the best habit.
+    `what` ("wants", "avoids", "action", "step", "hurry" or "features"), `where` (the number of the state, action or
+    step; of features the condition, as "stock from 5 to 8"; None for "hurry"), its `name` and its `probability`.
+    `evidence` is by how many nats wishes predict the answers better than the best habit. `rivals` are the likeliest
+    places that may be wanted or avoided, whether or not they are named.
     """
 
     kind: Kind
     named: list[dict[str, Any]]
     evidence: float
     sentence: str
+    rivals: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
         return {"kind": self.kind, "named": self.named, "evidence": self.evidence, "sentence": self.sentence}
 
 
-def said_wish(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> SaidWish:
-    """The wish that the answers tell of; `names [S]` are what people call the states, `actions [A]` the actions."""
-    wish, words = turn.wish, _Words(turn, names, actions, who)
-    if wish.kind == "bold" and not _is_paid(wish, turn.explanation):
-        return SaidWish("open", [], wish.evidence, words.unpaid(wish))
-    named = [
-        {
-            "what": one.claim.what,
-            "where": None if one.claim.where < 0 else one.claim.where,
-            "name": words.name(one.claim),
-            "probability": round(one.probability, 6),
-        }
-        for one in wish.named
-    ]
+def said_wish(
+    turn: Turn,
+    names: Sequence[str],
+    actions: Sequence[str] = (),
+    who: Person = EXPERT,
+    told: Sequence[Statement] = (),
+) -> SaidWish:
+    """The wish that the answers tell of, with what was `told` of it outright.
+
+    `names [S]` are what people call the states, `actions [A]` the actions.
+    """
+    said = [Told(frozenset(Claim(*claim) for claim in one.claims), one.right) for one in told]
+    wish = turn.wish_told(said) if said else turn.wish
+    words = _Words(turn, wish, names, actions, who)
+    rivals = [words.listed(one) for one in wish.rivals]
+    if wish.kind == "bold" and not told and not _is_paid(wish, turn.explanation):
+        return SaidWish("open", [], wish.evidence, words.unpaid(wish), rivals)
     sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
-    return SaidWish(wish.kind, named, wish.evidence, sentence)
+    return SaidWish(wish.kind, [words.listed(one) for one in wish.named], wish.evidence, sentence, rivals)
+
+
+def answers_needed(turn: Turn) -> int | None:
+    """About how many more answers would tell what is wanted, if they tell as much as those so far; None if unknown."""
+    wish = turn.wish
+    if wish.kind != "open" or not wish.answers or not 0 < wish.evidence < ENOUGH:
+        return None
+    return ceil((ENOUGH - wish.evidence) * wish.answers / wish.evidence)
 
 
 def told_of(found: Explanation | None) -> str:
@@ -65,8 +87,14 @@ def _is_paid(wish: Wish, found: Explanation | None) -> bool:
     claims = {one.claim for one in wish.named}
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
+    if any(one.what == "features" for one in claims):
+        return True  # it is a reward of its own, of fields and not of places
     others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
-    return bool(wanted & set(found.goals) or avoided & set(found.avoided) or others)
+    if others or found.repeats_answers:
+        return others
+    worth = found.by_state
+    most = max(float(worth.max(initial=0.0)) * (1 - 1e-9), 1e-12)
+    return any(worth[place] >= most for place in wanted) or any(worth[place] < 0 for place in avoided)
 
 
 @dataclass(frozen=True)
@@ -74,9 +102,24 @@ class _Words:
     """How one speaks of a wish: the names of states and actions, and who it is that wants."""
 
     turn: Turn
+    wish: Wish
     names: Sequence[str]
     actions: Sequence[str]
     who: Person
+
+    def listed(self, one: Named) -> dict[str, Any]:
+        """A claim as plain values."""
+        return {
+            "what": one.claim.what,
+            "where": None if one.claim.where < 0 else one.claim.where,
+            "name": self.name(one.claim),
+            "probability": round(one.probability, 6),
+        }
+
+    @property
+    def wants(self) -> str:
+        """What is said of somebody who wants something: of a person no more than that it seems so."""
+        return "wants" if self.who is EXPERT else self.who.does("seems to want", "seem to want")
 
     def name(self, claim: Claim) -> str:
         """What a claim is about."""
@@ -95,7 +138,8 @@ class _Words:
         wanted = [one.where for one in claims if one.what == "wants"]
         parts = [f"to {self._being(wanted)}"] if wanted else []
         parts += [f"to {self._wish(one)}" for one in claims if one.what in ("avoids", "action")]
-        said = f"{self._somebody} {self.who.does('wants', 'seem to want')} {' and '.join(parts)}" if parts else ""
+        parts += [f"to {self._of_fields(one)}" for one in wish.named if one.claim.what == "features"]
+        said = f"{self._somebody} {self.wants} {' and '.join(parts)}" if parts else ""
         soon = any(one.what == "hurry" for one in claims)
         if soon and not said:
             said = f"{self._somebody} {self.who.does('is', 'seem to be')} in a hurry"
@@ -114,8 +158,12 @@ class _Words:
         """One of what is named, which is sure together."""
         wants = [one.claim.where for one in wish.named if one.claim.what == "wants"]
         options = [f"to {self._being(wants, 'or')}"] if wants else []
-        options += [f"to {self._wish(one.claim)}" for one in wish.named if one.claim.what != "wants"]
-        wants_one = f"{self._somebody} {self.who.does('wants', 'seem to want')} {', or '.join(options)}"
+        options += [
+            f"to {self._of_fields(one) if one.words else self._wish(one.claim)}"
+            for one in wish.named
+            if one.claim.what != "wants"
+        ]
+        wants_one = f"{self._somebody} {self.wants} {', or '.join(options)}"
         return f"{wants_one}: which, the {self._told} do not tell."
 
     def unpaid(self, wish: Wish) -> str:
@@ -139,7 +187,7 @@ class _Words:
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
-                f"No simple wish explains the {self._told}: the best one leaves {wish.unexplained:,} of "
+                f"No simple wish explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
                 f"{wish.answers:,} unexplained, whatever the dynamics may be."
             )
         return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."
@@ -151,11 +199,23 @@ class _Words:
             case "avoids":
                 return f"avoid {self.name(claim)}"
             case "action":
-                paid = dict(self.turn.wish.best.actions).get(claim.where, 1.0) > 0
+                paid = dict(self.wish.best.actions).get(claim.where, 1.0) > 0
                 return f"{'do' if paid else 'avoid'} “{self.name(claim)}” wherever it is"
             case "hurry":
                 return "be done soon"
         return f"have something else from {self.name(claim)} on"
+
+    @staticmethod
+    def _of_fields(named: Named) -> str:
+        """A wish about fields: to keep one in a range, to end in some way, to be where something holds, or not to."""
+        assert named.predicate is not None
+        avoided = named.claim.fields.startswith("avoids")
+        if avoided:
+            return f"avoid {named.words}"
+        if named.predicate.ends:
+            return f"reach {named.words}"
+        alone = len(named.predicate.conditions) == 1 and named.predicate.ranged
+        return f"keep {named.words}" if alone else f"be where {named.words}"
 
     def _being(self, places: Sequence[int], last: str = "and") -> str:
         ends = set(self.turn.belief.estimate.terminal_states.tolist())

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import KINDS
 from aceirl.envs.pay import PaySeen
 from aceirl.explain.goal import goal_in_words, goal_of
 from aceirl.explain.learned import Learned
@@ -115,7 +114,7 @@ def _what_is_certain(found: Learned) -> list[str]:
     """The certificate that was asked for in full; the others, where they hold, in a line each."""
     certify = found.turn.settings.certify
     asked = certify.name if certify else None
-    certificates = [found.turn.certificate(kind) for kind in KINDS]
+    certificates = [found.turn.certificate(kind) for kind in found.turn.belief.certificates]
     lines = ["What can be certified is the policy, not the reward."] if asked in ("policy", "criterion") else []
     lines += [
         certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked

@@ -13,6 +13,8 @@ from aceirl.explore.guided import Guided
 from aceirl.explore.probe import Probe
 from aceirl.explore.random import Random
 from aceirl.explore.rf_ucrl import RfUcrl
+from aceirl.explore.sparing import Sparing
+from aceirl.explore.telling import Telling
 from aceirl.explore.travel import Travel
 from aceirl.explore.uniform import Uniform
 from aceirl.irl.belief import Belief, Plan
@@ -41,6 +43,8 @@ STRATEGIES: dict[str, type[ListedStrategy]] = {
     "probe": Probe,
     "random": Random,
     "rf-ucrl": RfUcrl,
+    "sparing": Sparing,
+    "telling": Telling,
     "travel": Travel,
     "uniform": Uniform,
 }

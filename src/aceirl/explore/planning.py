@@ -7,7 +7,7 @@ import numpy as np
 from aceirl.irl.belief import Belief, Memory
 from aceirl.models.tabular.bounds import plausible_policies
 from aceirl.models.tabular.counts import with_states
-from aceirl.models.tabular.mdp import MDP, FloatArray, steps_left
+from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.planner import Episodes, SaddlePlan, SaddleStart, Samples, solve_saddle
 
 DIGITS = 9
@@ -29,7 +29,7 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     counts = belief.estimate.counts
     visits = np.maximum(1.0, counts.visits.sum(axis=0) if counts.stationary else counts.visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits**2 / belief.delta)
-    remaining = steps_left(horizon)
+    remaining = belief.estimate.mdp.steps_left
     ahead = np.cumsum(remaining[::-1])[::-1]
     reach = np.where(belief.estimate.mdp.known, remaining[:, None, None], ahead[:, None, None])
     answers = np.where(belief.estimate.expert_known, 1.0, UNANSWERED)

@@ -11,13 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from aceirl.errors import InputError
+from aceirl.irl.prediction import Prediction, predicted
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
 from aceirl.models.tabular.counts import Estimate, ExpertKind
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, steps_left
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
+from aceirl.rewards.hypotheses import Wish, wish_of
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -32,7 +35,8 @@ class Plan:
     by default it is followed there if it is followed anywhere. To follow the expert wherever it says something needs no
     table: `follow` is then 1, and without a policy any action is taken where it says nothing. A plan for a generative
     model has an `allocation [H, S, A]` of samples and needs none of these. A `first_action` is taken at the first step
-    of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false. `memory`
+    of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false, or only
+    where `ask [H, S]` is true, and at most so many `questions` in all episodes of the plan together. `memory`
     are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say of the
     plan's quality.
     """
@@ -42,7 +46,8 @@ class Plan:
     follow_new: float | None = None
     first_action: int | None = None
     allocation: IntArray | None = None
-    ask: bool = True
+    ask: bool | BoolArray = True
+    questions: int | None = None
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
 
@@ -116,7 +121,8 @@ class Target:
     """What is asked: accuracy `epsilon`, in units of reward summed over an episode, with confidence `1 - delta`.
 
     The rewards of two steps differ by at most `rmax` and the returns of two episodes, where that is known, by at most
-    `max_return`. With `by_state` a step is known to pay by its state alone, whatever is done there.
+    `max_return`. With `by_state` a step is known to pay by its state alone, whatever is done there. Returns are
+    discounted: a certificate in units of them is about fewer steps, the effective horizon.
     """
 
     epsilon: float
@@ -124,10 +130,15 @@ class Target:
     rmax: float
     max_return: float | None = None
     by_state: bool = False
+    discount: float = 1.0
 
     def possible(self, horizon: int) -> float:
         """The most by which the returns of two episodes can differ."""
-        return min(horizon * self.rmax, np.inf if self.max_return is None else self.max_return)
+        return min(self.steps(horizon) * self.rmax, np.inf if self.max_return is None else self.max_return)
+
+    def steps(self, horizon: int) -> float:
+        """The steps of an episode, discounted: `1 + γ + … + γ^(H-1)`."""
+        return float(steps_left(horizon, self.discount)[0])
 
     def share(self, horizon: int) -> float:
         """The accuracy as a share of what two episodes can differ by."""
@@ -138,7 +149,7 @@ class Target:
 
         Where steps pay by their state, they are still paid alike at that step.
         """
-        return _losses(horizon, self.rmax, self.possible(horizon), self.by_state)
+        return _losses(horizon, self.rmax, self.possible(horizon), self.by_state, self.discount)
 
     def reached(self, value: float) -> bool:
         """Whether a value is the one asked for or below, up to the rounding of turning shares into rewards."""
@@ -146,8 +157,9 @@ class Target:
 
 
 @lru_cache
-def _losses(horizon: int, rmax: float, possible: float, by_state: bool) -> FloatArray:
-    steps = np.maximum(horizon - np.arange(horizon + 1) - by_state, 0)
+def _losses(horizon: int, rmax: float, possible: float, by_state: bool, discount: float) -> FloatArray:
+    worth = discount ** np.arange(horizon)
+    steps = np.append(worth * steps_left(horizon, discount), np.zeros(1 + by_state))[by_state:]
     losses = np.minimum(steps * (rmax / possible), 1.0)
     losses.flags.writeable = False
     return np.asarray(losses)
@@ -202,7 +214,7 @@ class Inference:
         _check_recovered(recovered, estimate.mdp.shape, algorithm)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
-        last = 0.1 * estimate.mdp.horizon * model.rmax if before is None else before.accuracy
+        last = 0.1 * float(estimate.mdp.steps_left[0]) * model.rmax if before is None else before.accuracy
         policies = plausible_policies(estimate, recovered.reward, recovered.unknown_step_reward, last)
         accuracy = model.bound.value
         if policies is not None:
@@ -310,6 +322,11 @@ class Belief:
         """The last `ε_k`, the bound that defines the set of plausible policies."""
         return self.inference.accuracy
 
+    @cached_property
+    def prediction(self) -> Prediction:
+        """What the expert would answer where it was not asked: a guess to steer by."""
+        return predicted(self.estimate, self.table.fields)
+
     @property
     def known_actions(self) -> IntArray | None:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if stochastic or without a table."""
@@ -341,6 +358,17 @@ class Belief:
             return self.estimate.imputed_actions
         return np.where(known < 0, self.imputed[:-1], known)
 
+    @cached_property
+    def wish(self) -> Wish:
+        """What the answers tell of the expert's wish, whatever reward was recovered."""
+        return wish_of(self.estimate, fields=self.telling_fields)
+
+    @property
+    def telling_fields(self) -> FieldTable | None:
+        """The fields of the states, if a wish may be said in their terms."""
+        fields = self.table.fields
+        return fields if fields is not None and fields.speaks else None
+
     def certified_value(self, kind: str) -> float:
         """What the certificate of that kind says, in units of reward summed over an episode."""
         if kind not in self._values:
@@ -354,6 +382,14 @@ class Belief:
     def certified(self, kind: str) -> bool:
         """Whether the certificate of that kind holds at the accuracy asked for."""
         return self.target.reached(self.certified_value(kind))
+
+
+def is_due(iteration: int, growth: float) -> bool:
+    """Whether something is done again that is done whenever the iterations have grown by a share."""
+    if iteration < 2:
+        return True
+    done, now = (int(np.log(number) / np.log1p(growth) + 1e-9) for number in (iteration - 1, iteration))
+    return now > done
 
 
 @shared

@@ -130,7 +130,7 @@ class Boltzmann:
     def evidence(self) -> Evidence:
         """All of it, for the compiled passes."""
         mdp, chosen = self.mdp, self.choices.by_step(self.mdp.horizon)
-        return Evidence(mdp.transitions.rows, self.design.entries[0], mdp.shape, float(self.beta), *chosen)
+        return Evidence(mdp.backup.rows, self.design.entries[0], mdp.shape, float(self.beta), *chosen)
 
     def log_likelihood(self, thetas: FloatArray) -> FloatArray:
         """`[N]`: of all answers, for each of the parameters `[N, n]`."""

@@ -30,7 +30,7 @@ from aceirl.data.arrays import Move
 from aceirl.irl.likelihood import ERROR_RATES, INDIFFERENCE
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
 from aceirl.rewards.spaces import DesignMatrix
 
 Walk = tuple[Move, ...]
@@ -43,8 +43,8 @@ CERTAIN = 30.0
 """A lead of so many units leaves no doubt."""
 
 
-def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk]) -> Any:
-    """`F [N, n]`, sparse: the return of each episode is `F·θ`, by what is paid for the moves that were made.
+def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk], discount: float = 1.0) -> Any:
+    """`F [N, n]`, sparse: the discounted return of each episode is `F·θ`, by what is paid for the moves that were made.
 
     An episode that ends in a `terminal` state stays there until the horizon; one that is cut off before earns no more.
     """
@@ -60,10 +60,12 @@ def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk]) -> 
     arriving = acting & ended[successor]
     rows = np.concatenate(((state * n_actions + action)[acting], (successor * n_actions)[arriving]))
     made = np.concatenate((episode[acting], episode[arriving]))
-    shape = (len(walks), n_states * n_actions)
-    paid = sparse.csr_array((np.ones(len(rows)), (made, rows)), shape=shape) @ design.payments
+    worth, shape = discount**step, (len(walks), n_states * n_actions)
+    weights = np.concatenate((worth[acting], worth[arriving]))
+    paid = sparse.csr_array((weights, (made, rows)), shape=shape) @ design.payments
     if design.has_step_cost:
-        left = (horizon - 1.0 - step[arriving], (episode[arriving], np.full(arriving.sum(), design.n_parameters - 1)))
+        after = worth[arriving] * steps_after(horizon, discount)[step[arriving]]
+        left = (after, (episode[arriving], np.full(arriving.sum(), design.n_parameters - 1)))
         paid = paid + sparse.csr_array(left, shape=paid.shape)
     paid = sparse.csr_array(paid)
     paid.sum_duplicates()
@@ -77,7 +79,7 @@ class Comparisons:
         told, self._n_parameters = estimate.preferences, design.n_parameters
         self.equal: BoolArray = np.array([one.equal for one in told], dtype=np.bool_)
         walks = [one.preferred for one in told] + [one.other for one in told]
-        earned = returns(design, estimate.terminal_states, walks)
+        earned = returns(design, estimate.terminal_states, walks, estimate.mdp.discount)
         self.differences = sparse.csr_array(earned[: len(told)] - earned[len(told) :])
 
     def __len__(self) -> int:

@@ -54,9 +54,9 @@ def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -
     always holds, and `blend` says what it took. A step of its own after any algorithm, for whoever wants a reward whose
     greedy policy repeats the answers.
     """
-    point, before = plain_reward(estimate, rmax), recovered.unknown_step_reward
+    point, before, mdp = plain_reward(estimate, rmax), recovered.unknown_step_reward, estimate.mdp
     blend = _least_blend(
-        estimate.mdp.transitions.rows, recovered.reward, point, before, rmax, estimate.expert_uses, MARGIN * rmax
+        mdp.backup.rows, mdp.steps_after, recovered.reward, point, before, rmax, estimate.expert_uses, MARGIN * rmax
     )
     reward = (1 - blend) * recovered.reward + blend * point
     return replace(
@@ -67,6 +67,7 @@ def reproducing_answers(estimate: Estimate, recovered: Recovered, rmax: float) -
 @compiled
 def _least_blend(
     rows: tuple[IntArray, Successors, FloatArray, int],
+    steps_after: FloatArray,
     reward: FloatArray,
     point: FloatArray,
     unknown: float,
@@ -80,7 +81,7 @@ def _least_blend(
         middle = (low + high) // 2
         blend = BLENDS[middle]
         step_reward = (1 - blend) * unknown + blend * unknown_point
-        if _least_lead(rows, reward, point, blend, step_reward, uses) >= margin:
+        if _least_lead(rows, steps_after, reward, point, blend, step_reward, uses) >= margin:
             high = middle
         else:
             low = middle + 1
@@ -90,6 +91,7 @@ def _least_blend(
 @compiled
 def _least_lead(
     rows: tuple[IntArray, Successors, FloatArray, int],
+    steps_after: FloatArray,
     reward: FloatArray,
     point: FloatArray,
     blend: float,
@@ -111,7 +113,7 @@ def _least_lead(
             best, used, unused = -np.inf, np.inf, -np.inf
             for a in range(n_actions):
                 first, last = last, np.uint64(indptr[h * stride + s * n_actions + a + 1])
-                q = step_reward * (horizon - 1 - h) if first == last else 0.0
+                q = step_reward * steps_after[h] if first == last else 0.0
                 for k in range(first, last):
                     q += probabilities[k] * later[np.uint32(successors[k])]
                 q += (1 - blend) * reward[h, s, a] + blend * point[h, s, a]

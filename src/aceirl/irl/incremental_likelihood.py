@@ -33,7 +33,7 @@ ROUNDING = 1e-9
 
 
 class _Data(NamedTuple):
-    """What compiled sweeps are told of an estimate.
+    """What compiled sweeps are told of an estimate, with its rows discounted.
 
     `answers [H, S, A]` is what each answer counts for and `earlier [H, S, A]` what those of a step and of all before it
     do; the latter is empty if rows differ by step. `asked [H+1, S]` is whether there are answers at a step or, in the
@@ -45,6 +45,7 @@ class _Data(NamedTuple):
     successors: Successors
     probabilities: FloatArray
     stride: int
+    discount: float
     answers: FloatArray
     earlier: FloatArray
     asked: BoolArray
@@ -94,7 +95,8 @@ class IncrementalLikelihood:
         mdp, answers = self.likelihood.estimate.mdp, self.likelihood.answers
         asked, leading = np.asarray(answers.any(axis=2)), self._leading
         return _Data(
-            *mdp.transitions.rows,
+            *mdp.backup.rows,
+            mdp.discount,
             answers=answers,
             earlier=np.cumsum(answers, axis=0) if mdp.stationary else answers[:0],
             asked=np.vstack((asked, asked.any(axis=0))),
@@ -160,13 +162,14 @@ def _sweep(
     unsettled by it. Where reward and rows are the same at every step, the value of a state is worked out anew only if
     one of those it leads to has changed. It ends early where all sums are above the `limit`: they only ever grow. And
     where reward and rows are the same at every step, it ends once the values of all states grow by the same amount from
-    step to step: they then do so for ever, so the step before stands for all `earlier` ones.
+    step to step: they then do so for ever, so the step before stands for all `earlier` ones. Discounted growth slows
+    down, so there it ends once the values do not grow any more.
 
     With `keeping` nothing is judged, and what is worked out is written into `common`. Returned are for how many steps
     it was, and by how much values grow with each one more.
     """
     answers, earlier, visits, indptr, stride = data.answers, data.earlier, data.visits, data.indptr, data.stride
-    successors, probabilities, asked = data.successors, data.probabilities, data.asked
+    successors, probabilities, asked, discount = data.successors, data.probabilities, data.asked, data.discount
     common_v, common_q, common_noise = common.v, common.q, common.noise
     horizon, n_states, n_actions = answers.shape
     v, alike, others = np.zeros((2, n_states)), reward.shape[0] == 1, len(affected) < n_states
@@ -213,6 +216,7 @@ def _sweep(
                             value += part
                             m += part
                             m2 += part * x
+                        m2 *= discount  # of the square of what is discounted
                         spread[a] = max(0.0, m2 - m * m)
                         mean += m
                         square += m2
@@ -277,7 +281,7 @@ def _sweep(
             growth, spread_of_it, largest = _growth(here, later, affected)
             if others:
                 growth, spread_of_it = common.growth, max(spread_of_it, abs(growth - common.growth))
-            settled = spread_of_it <= SETTLED * largest
+            settled = max(spread_of_it, abs(growth) if discount < 1.0 else 0.0) <= SETTLED * largest
             if settled and keeping:
                 # What is due to rounding alone is no growth.
                 return left + 1, growth if abs(growth) > SETTLED * largest else 0.0

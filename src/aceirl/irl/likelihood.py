@@ -86,7 +86,8 @@ class Likelihood:
     def _sums(self, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`[3, E]` and `[H, S]`: see `_sum_over_answers`."""
         sums, gaps = np.zeros((3, len(ERROR_RATES))), np.full(self.estimate.mdp.shape[:2], np.nan)
-        _sum_over_answers(self.estimate.mdp.transitions.rows, self.visits, self.answers, reward, sums, gaps)
+        mdp = self.estimate.mdp
+        _sum_over_answers(mdp.backup.rows, mdp.discount, self.visits, self.answers, reward, sums, gaps)
         return sums, gaps
 
     def judged(self, reward: FloatArray, more: FloatArray | float = 0.0) -> Judgement:
@@ -119,20 +120,21 @@ class Likelihood:
         anything = known / np.maximum(1.0, known.sum(axis=2, keepdims=True))
         given = self.answers * known
         flow = given - given.sum(axis=2)[:, :, None] * anything
-        _push(*self.estimate.mdp.transitions.rows, anything, flow)
+        _push(*self.estimate.mdp.backup.rows, anything, flow)
         return np.asarray(flow)
 
 
 @compiled
 def _sum_over_answers(
     rows: tuple[IntArray, Successors, FloatArray, int],
+    discount: float,
     visits: FloatArray,
     answers: FloatArray,
     reward: FloatArray,
     sums: FloatArray,
     gaps: FloatArray,
 ) -> None:
-    """One backward sweep over optimal values of the tried actions.
+    """One backward sweep over optimal values of the tried actions, with `rows` that are discounted.
 
     Adds to `sums [3, E]`, at each error rate: minus the log-likelihood, its mean if the reward were right, and its
     variance then. `gaps [H, S]` becomes the standardised gap of the worst answer, where answers can be compared.
@@ -156,6 +158,7 @@ def _sum_over_answers(
                     q[a] += part
                     m += part
                     m2 += part * later[successors[k]]
+                m2 *= discount  # of the square of what is discounted
                 spread[a] = max(0.0, m2 - m * m)
                 tried, given, mean, square = tried + 1, given + answers[h, s, a], mean + m, square + m2
             best = q.max()

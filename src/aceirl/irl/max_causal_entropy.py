@@ -13,7 +13,7 @@ from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy, soft_values
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import FloatArray, IntArray, steps_after
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.rewards.recovered import Recovered, recovered_from
 from aceirl.rewards.spaces import RewardSpace
 
@@ -58,7 +58,7 @@ class MaxCausalEntropy:
 
         mdp, design = estimate.mdp, space.design_matrix(estimate.mdp, estimate.terminal_states)
         expert = occupancy(mdp, estimate.expert_policy)
-        after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+        after = np.log(mdp.n_actions) * mdp.steps_after
 
         def objective(theta: FloatArray) -> tuple[float, FloatArray]:
             table = design.table(theta)
@@ -82,9 +82,9 @@ class MaxCausalEntropy:
             theta[:, : warm.shape[1]] = warm
         if scale == 0:
             return Recovered(np.zeros(mdp.shape), 0.0, 0.0, {"theta": theta})
-        after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
+        after = np.log(mdp.n_actions) * mdp.steps_after
         iterations, norm = descend(
-            mdp.transitions.rows, mdp.initial, after, expert, self.regularisation, theta, RESIDUAL * scale
+            mdp.backup.rows, mdp.initial, after, expert, self.regularisation, theta, RESIDUAL * scale
         )
         return recovered_from(estimate, theta, {"theta": theta}, iterations, norm / scale)
 
@@ -93,7 +93,7 @@ class MatchingProblem(NamedTuple):
     """What the objective depends on besides the parameters, at the states `states[first[h]:first[h+1]]` of each step.
 
     These are all that can be reached or have parameters: elsewhere parameters and gradient stay zero. `rows` are
-    `Transitions.rows`; `initial [S]`, `unknown [H]`, `first [H+1]`, `states [n]`, and `expert [n, A]`, its occupancy.
+    `MDP.backup.rows`; `initial [S]`, `unknown [H]`, `first [H+1]`, `states [n]`, and `expert [n, A]`, its occupancy.
     """
 
     rows: tuple[IntArray, NDArray[np.int32], FloatArray, int]

@@ -19,8 +19,9 @@ from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
+from aceirl.rewards.hypotheses import Wish
 from aceirl.rewards.recovered import Recovered, infeasibility, recovered_from
-from aceirl.rewards.spaces import SPACES, AnyReward, DesignMatrix, RewardSpace
+from aceirl.rewards.spaces import SPACES, AnyReward, DesignMatrix, RewardSpace, StateReward
 
 SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
 """What a parameter may be, of either sign; the largest is of size one."""
@@ -412,6 +413,24 @@ def _recovered(estimate: Estimate, design: DesignMatrix, explanation: Explanatio
     """The table of the parameters, moved and stretched to `[0, 1]`."""
     found = {f"theta.{design.name}": explanation.map_estimate}
     return recovered_from(estimate, design.table(explanation.theta), found, evaluations, explanation=explanation)
+
+
+def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float) -> Recovered | None:
+    """The reward of what the likeliest hypothesis pays for places; None if it pays for more than that."""
+    best = wish.best
+    if best.features or best.actions or best.later or best.decay < 1 or not best.places:
+        return None
+    design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
+    fit, theta, worth = (
+        SparseFit(Likelihood(estimate), design, PENALTY),
+        np.zeros(design.n_parameters),
+        dict(best.places),
+    )
+    of_places = design.states >= 0
+    theta[of_places] = [worth.get(int(state), 0.0) for state in design.states[of_places]]
+    if design.has_step_cost:
+        theta[-1] = best.step_cost
+    return _recovered(estimate, design, explanation_of(fit, theta, theta), 1).in_units(rmax)
 
 
 def _ends(estimate: Estimate) -> BoolArray:

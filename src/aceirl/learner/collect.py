@@ -140,9 +140,10 @@ def collect(
     if isinstance(model, TabularModel) and not callable(reference):
         if plan.allocation is not None:
             return (yield from _sampled(access, answers, plan.allocation, model, streams))
-        if access.batched is not None and answers.table is not None and answers.limit is None and begun is None:
+        in_bulk = isinstance(plan.ask, bool) and plan.questions is None and answers.limit is None and begun is None
+        if access.batched is not None and answers.table is not None and in_bulk:
             return _batched(access, answers, plan, episodes, model.counts, reference, streams.environment)
-    questions = _Questions(answers, model, streams, ask=plan.ask)
+    questions = _Questions(answers, model, streams, plan)
     walk = _Walk(access, plan, questions, streams, model, reference_at(reference))
     while len(walk.episodes) < episodes:
         yield from walk.round(min(access.parallel.num_envs, episodes - len(walk.episodes)), begun)
@@ -181,7 +182,7 @@ def _sampled(
     if answers.table is not None:
         new = new.with_answers(_table_answers(answers.kind, answers.table, asked, so_far, streams.environment))
     else:
-        questions = _Questions(answers, model, streams)
+        questions = _Questions(answers, model, streams, Plan())
         assert access.encoder is not None
         for step, state in np.argwhere(asked).tolist():
             for _ in range(asked[step, state]):
@@ -248,10 +249,12 @@ def _table_answers(
 class _Questions:
     """The expert with a memory: what a deterministic one has said, or would not say, is not asked again."""
 
-    def __init__(self, answers: Answers, model: Model, streams: Streams, *, ask: bool = True) -> None:
+    def __init__(self, answers: Answers, model: Model, streams: Streams, plan: Plan) -> None:
         self.kind, self.streams, self.wanted = answers.kind, streams, answers.wanted
         self.left = np.inf if answers.limit is None else answers.limit - self.kind.given(model.totals)
-        if not ask:
+        self.left = min(self.left, np.inf if plan.questions is None else plan.questions)
+        self.where = None if isinstance(plan.ask, bool) else plan.ask
+        if plan.ask is False:
             self.left = 0
         before = model.said if isinstance(model, TabularModel) else None
         kind = self.kind
@@ -283,8 +286,6 @@ class _Questions:
         if isinstance(reply, Reply):
             if not again:
                 self.memory.skip(step, state)
-            elif self.kind.asked_everywhere:
-                self.memory.repeat(state, differs=True)
             return action, trusted
         if again:
             self.memory.repeat(state, differs=reply != action)
@@ -296,6 +297,8 @@ class _Questions:
     def _wants(self, step: int, state: Any, again: bool) -> bool:
         """Whether the expert shall be asked, perhaps again."""
         if not again and self.memory.silent(step, state):
+            return False
+        if self.where is not None and not (state < self.where.shape[1] and self.where[step, state]):
             return False
         if self.wanted is not None:
             return self.wanted(step, state, again)

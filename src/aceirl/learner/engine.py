@@ -13,18 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import KINDS, BatchOutcome, Wager, wagered_losses
+from aceirl.certificates import KINDS, BatchOutcome, Budget, Goal, Wager, given_up, wagered_losses
+from aceirl.certificates.budget import ROWS
 from aceirl.data.answers import AnswerMemory
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.data.preferences import Preference
 from aceirl.errors import AnswerError, InputError
 from aceirl.explore import STRATEGIES
 from aceirl.irl.belief import Belief, Inference, Memory, Plan, Target, checked_plan
+from aceirl.irl.sparse_likelihood import reward_of_wish
 from aceirl.learner.collect import Answers, Guess, Reference, Reply, Streams, collect, first_deviations
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
+from aceirl.models.tabular.confidence import hoeffding
 from aceirl.models.tabular.counts import Counts, Estimate
-from aceirl.models.tabular.mdp import IntArray
+from aceirl.models.tabular.mdp import IntArray, check_horizon
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Model, Question, offers, require_capabilities
 from aceirl.rewards import FeatureReward, Recovered, RewardSpace
@@ -38,7 +41,8 @@ class Engine:
     """Learns from an environment and whoever gives the answers, one turn after the other.
 
     `answers` says of what kind the expert is. `regret` measures a policy `[H, S]` against a truth that the learner does
-    not see. Give a `state` to go on from it. The `model` is a table unless another one is given, before any data.
+    not see. Give a `state` to go on from it, or the `budget` of what is learned from again. The `model` is a table
+    unless another one is given, before any data.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Engine:
         *,
         regret: Callable[[IntArray], float] | None = None,
         state: RunState | None = None,
+        budget: Budget | None = None,
         model: Model | None = None,
     ) -> None:
         kind = answers.kind
@@ -62,6 +67,7 @@ class Engine:
                 f"least_probability is {kind.least_probability:g}, but this expert always answers alike; leave it out"
             )
         self.access = Capabilities.of(environment, numbered=model is None)
+        check_horizon(self.access.shape[0])
         encoder = self.access.encoder
         if (encoder is None or encoder.binned) and kind.deterministic and not kind.asked_everywhere:
             if settings.ask_again is not None:
@@ -74,13 +80,17 @@ class Engine:
         self.settings, self.answers, self.regret = settings, answers, regret
         self._asked: tuple[Settings, Target] | None = None
         self.access.recall(state.names if state else ())
-        kinds = [kind for kind in KINDS.values() if model is None or offers(model, kind.needs)]
+        always = [kind for kind in KINDS.values() if not kind.on_request]
+        kinds = [kind for kind in always if model is None or offers(model, kind.needs)]
         self.certificates = {kind.name: kind() for kind in kinds}
         if settings.certify is not None:
             self.certificates[settings.certify.name] = settings.certify
         space = settings.reward
         self._features = None if isinstance(space, RewardSpace) else space
         self._fixed_space = space if isinstance(space, RewardSpace) and space.fixed else None
+        if state is not None:
+            budget = Budget.of(state.evidence)
+        self._budget = budget or Budget.begun(None if settings.certify is None else settings.certify.event)
         self.belief = self._first_belief(model) if state is None else self._restored_belief(state)
         self._inferred_at = 0 if state is None else state.inferred_at
         self._turn: Generator[Question, int | Guess | Reply, Turn] | None = None
@@ -230,10 +240,15 @@ class Engine:
         evidence = self._updated(belief.evidence, self._wagers, plan, batch)
         self._conclude(belief.iteration + 1, seen.added_to(self.belief.model), evidence, plan.memory)
         turn = self._turn_of(plan.evidence, planning, began, seen.data.trajectories)
-        if turn.stopped is None or self._inferred_at == self.belief.model.totals.samples:
+        if turn.stopped is None:
             return turn
-        # A run does not end on a reward that was inferred before its last samples.
-        self._infer(self.belief)
+        if self._inferred_at != self.belief.model.totals.samples:
+            # A run does not end on a reward that was inferred before its last samples.
+            self._infer(self.belief)
+        if isinstance(settings.certify, Goal) and settings.irl is not None and turn.wish.kind == "bold":
+            recovered = reward_of_wish(self.belief.estimate, turn.wish, settings.rmax)
+            if recovered is not None:  # what a run ends with pays what it stopped on
+                self.belief = replace(self.belief, inference=Inference.of(recovered, self.belief.accuracy))
         return self._turn_of(plan.evidence, planning, began, seen.data.trajectories)
 
     def _made_wagers(self, belief: Belief, plan: Plan, reference: IntArray | None) -> dict[str, Wager]:
@@ -324,16 +339,20 @@ class Engine:
     def _table(self, counts: Counts, preferences: tuple[Preference, ...] = ()) -> TabularModel:
         """What the counts and preferences say, under what the settings assume."""
         settings, access = self.settings, self.access
+        # A run for a promise about rows explores with the radii that it promises by. The paper's promise nothing.
+        share = self._budget.share(ROWS) if settings.confidence is not hoeffding else 1.0
+        delta = settings.delta * (share if share > 0.5 else 1.0)
         estimate = Estimate.of(
             counts,
             kind=self.answers.kind,
-            delta=settings.delta / 3,
+            delta=delta / 3,
             initial=access.initial,
             terminal=access.terminal,
             possible_states=access.possible_states,
             preferences=preferences,
+            discount=settings.discount,
         )
-        return TabularModel(estimate, settings.confidence, settings.rmax, settings.delta, access)
+        return TabularModel(estimate, settings.confidence, settings.rmax, delta, access)
 
     def _first_belief(self, model: Model | None) -> Belief:
         """The belief before anything was observed."""
@@ -341,13 +360,15 @@ class Engine:
             model = self._table(Counts.empty(self.access.shape, stationary=self.settings.stationary_dynamics))
         horizon = self.access.shape[0]
         bound = model.bound.value if isinstance(model, TabularModel) else self._target.possible(horizon)
-        return self._belief(model, Inference.of(Recovered.nothing(self.access.shape), bound), 0, {}, {})
+        return self._belief(
+            model, Inference.of(Recovered.nothing(self.access.shape), bound), 0, self._budget.evidence, {}
+        )
 
     def _restored_belief(self, state: RunState) -> Belief:
         inference = Inference.of(state.recovered, state.accuracy)
         evidence = state.evidence
         if not self.answers.kind.imputed:  # a wager on what was imputed is about another policy
-            evidence = {name: memory for name, memory in evidence.items() if "imputed" not in memory}
+            evidence = given_up(evidence, [name for name, memory in evidence.items() if "imputed" in memory])
         table = self._table(state.counts, state.preferences)
         return self._belief(table, inference, state.iteration, evidence, state.memory)
 

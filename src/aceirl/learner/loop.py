@@ -102,7 +102,8 @@ def answers_of(expert: Expert, settings: Settings) -> Answers:
     again = getattr(expert, "ask_again", 1.0) if settings.ask_again is None else settings.ask_again
     if not isinstance(again, int | float):
         raise InputError(f"the expert's ask_again is {again!r}; it must be a number from 0 to 1")
-    kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability, again)
+    declares = bool(getattr(expert, "declares", False))
+    kind = ExpertKind(expert.deterministic, expert.stationary, settings.least_probability, again, declares)
     return Answers(kind, expert.policy if isinstance(expert, TableExpert) else None, settings.max_answers)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticSerializationError, core_schema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, PydanticSerializationError, core_schema
 
 from aceirl.certificates import KINDS, CertificateKind
 from aceirl.errors import InputError, unknown_name
@@ -19,7 +19,19 @@ from aceirl.models.tabular.confidence import FAMILIES, Family
 from aceirl.protocols import ExactPlanning
 from aceirl.rewards import SPACES, AutoReward, FeatureFile, InverseReinforcement, RewardSpace
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+def _in_range(value: float) -> float:
+    """What can be multiplied and divided by, whatever else there is."""
+    if not 1e-100 <= value <= 1e100:
+        raise PydanticCustomError("range", "Input should lie between 1e-100 and 1e100")
+    return value
+
+
+InRange = AfterValidator(_in_range)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), InRange]
+
+LEAST_SHARE = 1e-15
+"""The least accuracy that can be asked for, as a share of what it is about."""
 
 Features = Callable[[Any], Any]
 """Features `[K]` of an observation."""
@@ -67,7 +79,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: Annotated[Strategy, _Named("strategy", STRATEGIES, "plan")] = Field(
-        Guided(), description="where to explore: NAME or NAME:key=value; `aceirl strategies` lists them"
+        Guided(),
+        description="where to explore: NAME or NAME:key=value; `aceirl strategies` lists them; by default guided, and "
+        "telling for the certificate goal",
     )
     irl: Annotated[InverseReinforcement | None, _Named("IRL algorithm", ALGORITHMS)] = Field(
         SparseLikelihood(),
@@ -88,14 +102,14 @@ class Settings(BaseModel):
     )
     certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = Field(
         KINDS["policy"](),
-        description="the certificate to stop on: policy, criterion, reward, set or dynamics; none for no certificate",
+        description="the certificate to stop on: policy, criterion, reward, set, dynamics or goal; none for none",
     )
     epsilon: Positive | None = Field(
         None,
         description="the accuracy asked of the certificate, in units of reward summed over an episode; by default "
         "a tenth of what two episodes can differ by",
     )
-    delta: Annotated[float, Field(gt=0, lt=1)] = Field(0.1, description="how often a certificate may be wrong")
+    delta: Annotated[float, Field(gt=0, lt=1), InRange] = Field(0.1, description="how often a certificate may be wrong")
     rmax: Positive = Field(
         1.0,
         description="how far the rewards of two steps can lie apart, where one after the end of an episode is 0; by "
@@ -105,6 +119,9 @@ class Settings(BaseModel):
         None,
         description="how far the returns of two episodes can lie apart, if that is less; by default what is known of "
         "the environment",
+    )
+    discount: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0, description="what a reward one step later is worth to the expert, beside the same one now"
     )
     max_samples: Annotated[int, Field(ge=1)] = Field(
         100_000, description="the budget of environment steps; the last batch is finished"
@@ -132,6 +149,10 @@ class Settings(BaseModel):
     seed: Annotated[int, Field(ge=0)] = Field(0, description="determines the problem and every draw of the run")
 
     def __init__(self, **values: Any) -> None:
+        if "strategy" not in values and str(getattr(values.get("certify"), "name", values.get("certify"))).startswith(
+            "goal"
+        ):
+            values["strategy"] = STRATEGIES["telling"]()
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -173,11 +194,17 @@ class Settings(BaseModel):
     def target(self, horizon: int) -> Target:
         """What is asked of a certificate: `epsilon`, or a tenth of what it is about.
 
-        That is what the returns of two episodes can differ by or, of kinds about every step, `H·rmax`.
+        That is what the returns of two episodes can differ by or, of kinds about every step, `H·rmax`, discounted.
         """
-        target = Target(1.0, self.delta, self.rmax, self.max_return)
+        target = Target(1.0, self.delta, self.rmax, self.max_return, discount=self.discount)
         by_steps = self.certify is not None and not getattr(self.certify, "in_returns", True)
-        most = horizon * self.rmax if by_steps else target.possible(horizon)
+        most = target.steps(horizon) * self.rmax if by_steps else target.possible(horizon)
+        if self.epsilon is not None and self.epsilon < LEAST_SHARE * most:
+            raise InputError(
+                f"epsilon is {self.epsilon:g}, and two episodes can differ by {most:g}; it must be at least "
+                f"{LEAST_SHARE:g} of that, below which all is rounding; for a run that stops on no certificate, "
+                "certify=None"
+            )
         return replace(target, epsilon=self.epsilon or 0.1 * most)
 
 

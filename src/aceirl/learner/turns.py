@@ -28,7 +28,7 @@ from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Wish, wish_of
+from aceirl.rewards.hypotheses import Told, Wish, wish_of
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,9 @@ class Turn:
         imputed = self.belief.imputed_actions if self.belief.frozen_imputation is not None else None
         if imputed is not None and imputed.min() >= 0:
             return imputed.copy()
+        known = self.belief.known_actions
+        if getattr(self.settings.strategy, "predicts", False) and known is not None:
+            return np.where(known < 0, self.belief.prediction.actions, known)
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams(self.settings.seed, max(0, self.iteration - 1)).ties
@@ -192,10 +195,14 @@ class Turn:
         space = SPACES[found.space]() if self.space is None else self.space
         return space.design_matrix(estimate.mdp, estimate.terminal_states)
 
-    @cached_property
+    @property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return wish_of(self.belief.estimate, self.settings.seed)
+        return self.belief.wish
+
+    def wish_told(self, told: Sequence[Told]) -> Wish:
+        """The same with what the expert said of the wish itself, which the turn does not keep."""
+        return wish_of(self.belief.estimate, told=told, fields=self.belief.telling_fields)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:
@@ -220,7 +227,7 @@ class Turn:
         compared = {one.pair for one in estimate.preferences}
         pairs = itertools.combinations(range(len(walks)), 2)
         asked = [(i, j) for i, j in pairs if frozenset((walks[i], walks[j])) in compared] if compared else []
-        earned = returns(design, estimate.terminal_states, walks)
+        earned = returns(design, estimate.terminal_states, walks, estimate.mdp.discount)
         return informative_pair(earned, plausible, times / max(1, len(thetas)), asked)
 
     @cached_property

@@ -90,7 +90,7 @@ def _square_errors(estimate: Estimate, feasible: FeasibleRewardSet, theta: Float
     """`[H, S]`: the same for one reward, squared; nothing if it makes no difference."""
     mdp, (_, values) = estimate.mdp, feasible.values(theta)
     span = float((values.max(axis=1) - values.min(axis=1)).max())
-    later = np.concatenate([values[1:], np.zeros((1, mdp.n_states))]) / (span if span > 0 else np.inf)
+    later = np.concatenate([mdp.discount * values[1:], np.zeros((1, mdp.n_states))]) / (span if span > 0 else np.inf)
     mean, square = mdp.transitions.expect(later), mdp.transitions.expect(later**2)
     tried = np.maximum(1, mdp.known.sum(axis=2))
     others = (square.sum(axis=2) / tried - (mean.sum(axis=2) / tried) ** 2)[:, :, None]

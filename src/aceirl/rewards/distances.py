@@ -6,7 +6,8 @@ takes the factor out; then it measures `½·‖C₁/‖C₁‖ - C₂/‖C₂‖
 is the root of a mean square over the transitions that `coverage` weighs. The three differ in `C`.
 
 The same conventions hold for the three:
-* A reward is `[H, S, A]`, or `[S, A]` if it is the same at every step. There is no discount.
+* A reward is `[H, S, A]`, or `[S, A]` if it is the same at every step. Only `starc` and
+  `largest_regret` know a discount, that of the process.
 * `coverage [H, S, A]` (or `[S, A]`) says how much each entry matters: any weights that are not negative, such as the
   occupancy of a policy; uniform by default. Entries of weight zero are not compared.
 * A reward whose canonical form is zero, such as a constant, prefers no policy. Its distance is 0 from another such
@@ -81,6 +82,8 @@ def dard(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike |
     successor; rewards of `(h, s, a)` that differ by shaping in the process may be far apart. `starc` is for those.
     """
     mdp.require_complete()
+    if mdp.discount < 1:
+        raise InputError(f"dard compares returns without a discount, and the process has {mdp.discount:g}; use starc")
     weights = _coverage(coverage, mdp.shape)
     n_actions, actions = mdp.n_actions, weights.sum(axis=(0, 1))
     entry, successor, probability = _moves(mdp)
@@ -103,7 +106,7 @@ def starc(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike 
     """The distance of Skalse et al., "STARC: A General Framework For Quantifying Differences Between Reward Functions",
     2024, with the minimal canonical form in the weighted L2 norm:
 
-        C = r - (φ_h(s) - Σ P(s'|h,s,a)·φ_{h+1}(s'))  with the `φ [H, S]`, `φ_H = 0`, that makes the norm of `C` least.
+        C = r - (φ_h(s) - γ·Σ P(s'|h,s,a)·φ_{h+1}(s'))  with the `φ [H, S]`, `φ_H = 0`, that makes its norm least.
 
     It is 0 exactly if `second` is a positive multiple of `first` plus shaping in this process (or both are mere
     shaping): if they order all policies alike, wherever and at whatever step episodes start. For episodes that start as
@@ -111,9 +114,9 @@ def starc(mdp: MDP, first: ArrayLike, second: ArrayLike, *, coverage: ArrayLike 
     `occupancy(mdp, policy)` of a policy that tries every action. Where a covered entry may lead, some action must be
     covered too.
 
-    Differs from the paper: the horizon is finite, so that potentials have a step, and there is no discount; rewards do
-    not depend on the successor, so that there is nothing to redistribute over successors; half the norm is taken, which
-    makes 1 the largest distance.
+    Differs from the paper: the horizon is finite, so that potentials have a step; rewards do not depend on the
+    successor, so that there is nothing to redistribute over successors; half the norm is taken, which makes 1 the
+    largest distance. The discount `γ` is that of the process.
     """
     mdp.require_complete()
     weights = _coverage(coverage, mdp.shape)

@@ -69,6 +69,9 @@ def _value(node: ast.expr, values: Mapping[str, NDArray[Any]], text: str) -> Any
             return constant
         case ast.Name(id=name):
             if name not in values:
+                column = next((one for one, entries in values.items() if name in entries.ravel().tolist()), None)
+                if column is not None:
+                    raise InputError(f"{name!r} is a value of {column}: in a feature it has quotes, {column}=='{name}'")
                 raise unknown_name("name in a feature", name, [*values, *FUNCTIONS])
             return values[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):

@@ -21,7 +21,6 @@ from aceirl.models.tabular.mdp import (
     check_policy,
     check_reward,
     frozen,
-    steps_after,
 )
 from aceirl.rewards.spaces import AnyReward, DesignMatrix, RewardSpace
 
@@ -264,7 +263,7 @@ class FeasibleRewardSet:
         reward = np.ascontiguousarray(self.table(self.checked(theta)))
         q, v = np.empty(self.mdp.shape), np.zeros((self.mdp.horizon + 1, self.mdp.n_states))
         policy = self.policy if self.follows else np.zeros(self.mdp.shape)
-        _follow(*self.mdp.transitions.rows, reward, self.after_unknown_rows, policy, self.counted, q, v)
+        _follow(*self.mdp.backup.rows, reward, self.after_unknown_rows, policy, self.counted, q, v)
         return q, v[:-1]
 
     def action_values(self, theta: ArrayLike) -> FloatArray:
@@ -277,14 +276,14 @@ class FeasibleRewardSet:
         return np.asarray(v[:, :, None] - q)
 
     def continuation(self, values: FloatArray) -> FloatArray:
-        """`P·V [H, S, A]`: what is expected after each action, for any `values [H, S]`."""
+        """`γ·P·V [H, S, A]`: what is expected after each action, for any `values [H, S]`."""
         later = np.concatenate([values[1:], np.zeros((1, self.mdp.n_states))])
-        return self.mdp.transitions.expect(later, self.after_unknown_rows)
+        return self.mdp.backup.expect(later, self.after_unknown_rows)
 
     @property
     def after_unknown_rows(self) -> FloatArray:
         """`[H]`: what follows an unknown row of transitions."""
-        return (self.unknown_step_reward or 0.0) * steps_after(self.mdp.horizon)
+        return (self.unknown_step_reward or 0.0) * self.mdp.steps_after
 
     def require_tables(self, question: str) -> None:
         """The error for a question about rewards of the space `any`."""

@@ -1,10 +1,10 @@
 """A Gibbs chain over feasible rewards, compiled; `samples` runs it.
 
 A feasible reward is given by `V` and by the rewards of the actions the expert does not use; those of the others are
-`r = V - P·V`. For an expert with one action in each state this change of variables keeps volume, so a chain that is
-uniform over the one is uniform over the other. Given everything else, each unknown lies in an interval and is redrawn
-uniformly from it: the value of one state, the reward of one unused action, and a shift of all values up to one step,
-which moves what no single state can move far.
+`r = V - P·V`, where `P` holds the discount. For an expert with one action in each state this change of variables keeps
+volume, so a chain that is uniform over the one is uniform over the other. Given everything else, each unknown lies in
+an interval and is redrawn uniformly from it: the value of one state, the reward of one unused action, and a shift of
+all values up to one step, which moves what no single state can move far.
 
 Where the expert is not known, some action is the best one and earns `V - P·V`; all others earn less. Each choice of it
 is a piece of the set, with unknowns of its own, and the change of variables keeps volume in all of them. So given `V`,
@@ -21,10 +21,13 @@ import numpy as np
 from aceirl.models.tabular.kernels import Successors, compiled, expectations
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
+UNFELT = 1e-12
+"""A value so many steps ahead that it is worth less than this share of itself is not felt: it is rounding."""
+
 
 @compiled
 def gibbs(
-    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int,
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, discount: float,
     first: IntArray, rows: IntArray, row_probabilities: FloatArray,
     known: BoolArray, lower: FloatArray, upper: FloatArray, unknown: FloatArray,
     sweeps: int, rng: np.random.Generator, uses: BoolArray, v: FloatArray, reward: FloatArray,
@@ -42,7 +45,7 @@ def gibbs(
         redraw_best(known, lower, upper, room, rng, uses)
         redraw_rewards(uses, lower, upper, room, rng, reward)
         for h in range(horizon):
-            shift_until(indptr, stride, gaps, uses, lower, upper, h, rng, v, reward, room)
+            shift_until(indptr, stride, discount, gaps, uses, lower, upper, h, rng, v, reward, room)
         for h in range(horizon - 1, -1, -1):
             block = 0 if stride == 0 else (h - 1) * n_states
             before = first[block : block + n_states + 1] if h > 0 else np.zeros_like(first[: n_states + 1])
@@ -158,36 +161,39 @@ def own_interval(
 
 @compiled
 def shift_until(
-    indptr: IntArray, stride: int, gaps: BoolArray,
+    indptr: IntArray, stride: int, discount: float, gaps: BoolArray,
     uses: BoolArray, lower: FloatArray, upper: FloatArray, last: int,
     rng: np.random.Generator, v: FloatArray, reward: FloatArray, room: FloatArray,
 ) -> None:  # fmt: skip
-    """Move all values up to step `last` together: only that step's rows, and unknown ones before it, feel it."""
+    """Move all values up to step `last` together, each by as much as that is worth there: only that step's rows, and
+    unknown ones before it, feel it."""
     _, n_states, n_actions = reward.shape
     low, high = -np.inf, np.inf
     for h in range(last + 1):
-        if h < last and not gaps[h]:
+        worth = discount ** (last - h)
+        if h < last and (not gaps[h] or worth < UNFELT):
             continue
         for s in range(n_states):
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
                 if h == last or indptr[row] == indptr[row + 1]:
                     least = lower[h, s, a] if uses[h, s, a] else reward[h, s, a]
-                    low = max(low, least - room[h, s, a])
+                    low = max(low, (least - room[h, s, a]) / worth)
                     if uses[h, s, a]:
-                        high = min(high, upper[h, s, a] - room[h, s, a])
+                        high = min(high, (upper[h, s, a] - room[h, s, a]) / worth)
     if high <= low:
         return
     change = low + (high - low) * rng.random()
     for h in range(last + 1):
-        v[h] += change
+        worth = discount ** (last - h)
+        v[h] += worth * change
         if h < last and not gaps[h]:
             continue
         for s in range(n_states):
             for a in range(n_actions):
                 row = h * stride + s * n_actions + a
                 if h == last or indptr[row] == indptr[row + 1]:
-                    room[h, s, a] += change
+                    room[h, s, a] += worth * change
 
 
 @compiled

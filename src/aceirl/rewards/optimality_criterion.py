@@ -9,7 +9,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.models.tabular.dynamic_programming import occupancy, worst_values
 from aceirl.models.tabular.kernels import clipped_backward
-from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, check_reward, start_distribution, steps_left
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, check_reward, start_distribution
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.membership import contains
 from aceirl.rewards.parameters import matched
@@ -106,7 +106,7 @@ def _loss_by_deviation(exact: FeasibleRewardSet, taken: BoolArray) -> FloatArray
 
     It loses nothing while it does as the expert does, and at most all that remains once it does not.
     """
-    remaining = exact.rmax * steps_left(exact.mdp.horizon)
+    remaining = exact.rmax * exact.mdp.steps_left
     # A deviation costs the ceiling itself, so what is clipped is all that follows it.
     cost = np.where(exact.uses, 0.0, remaining[:, None, None])
     _, lost = exact.mdp.sweep(clipped_backward, np.where(taken, cost, -np.inf), remaining)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, steps_after, steps_left
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray
 from aceirl.rewards.feasible import FeasibleRewardSet
 from aceirl.rewards.programme import Programme
 
@@ -36,7 +36,7 @@ def programme(feasible: FeasibleRewardSet, cost: FloatArray | None = None, only:
             [rows, sparse.csr_array((feasible.expert_occupancy.ravel() @ behind)[None, :])], format="csr"
         )
         low, high = np.append(low, -np.inf), np.append(np.full(len(low), np.inf), feasible.slack / unit)
-    remaining = np.broadcast_to(steps_left(mdp.horizon)[:, None], mdp.shape[:2])[~policy.any(axis=2)]
+    remaining = np.broadcast_to(mdp.steps_left[:, None], mdp.shape[:2])[~policy.any(axis=2)]
     most = feasible.largest_reward / unit * remaining
     least = np.zeros_like(most) if feasible.design.free else -most  # tables have no negative entries
     after = np.array([] if feasible.unknown_step_reward is None else [feasible.unknown_step_reward])
@@ -75,10 +75,10 @@ def linear(feasible: FeasibleRewardSet, policy: FloatArray) -> tuple[Any, Any]:
     for h in range(horizon - 1, -1, -1):
         at = slice(h * per_step, (h + 1) * per_step)
         q = paid[slice(0, per_step) if paid.shape[0] == per_step else at]
-        q = q + mdp.transitions.matrix[slice(0, per_step) if mdp.stationary else at] @ later
+        q = q + mdp.backup.matrix[slice(0, per_step) if mdp.stationary else at] @ later
         if feasible.unknown_step_reward is not None:
             row = np.flatnonzero(~mdp.known[h])
-            stands_in = (np.full(len(row), steps_after(horizon)[h] / unit), (row, np.full(len(row), m - 1)))
+            stands_in = (np.full(len(row), mdp.steps_after[h] / unit), (row, np.full(len(row), m - 1)))
             q = q + sparse.csr_array(stands_in, shape=q.shape)
         ends = np.arange(n_states + 1) * n_actions
         follow = sparse.csr_array((policy[h].ravel(), np.arange(per_step), ends), shape=(n_states, per_step))
@@ -101,9 +101,9 @@ def compared(feasible: FeasibleRewardSet, behind: Any) -> BoolArray:
 
 
 def expectation(mdp: MDP) -> Any:
-    """Sparse `[H·S·A, H·S]`: what values of all steps come to, one step after each `(h, s, a)`."""
+    """Sparse `[H·S·A, H·S]`: what values of all steps come to, one step after each `(h, s, a)`, discounted."""
     horizon, n_states, n_actions = mdp.shape
-    rows = mdp.transitions
+    rows = mdp.backup
     if rows.stationary:
         return sparse.kron(sparse.eye_array(horizon, k=1), rows.matrix, format="csr")
     step = np.repeat(np.arange(horizon), np.diff(rows.indptr[:: n_states * n_actions]))

@@ -11,7 +11,7 @@ import numpy as np
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, steps_after
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardSpace
 
@@ -89,7 +89,7 @@ def recovered_from(
 
 def action_values(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:
     """`Q [H, S, A]` of the best policy for a recovered reward in the estimated process."""
-    return optimal_values(estimate.mdp, reward, unknown_step_reward * steps_after(estimate.mdp.horizon))[0]
+    return optimal_values(estimate.mdp, reward, unknown_step_reward * estimate.mdp.steps_after)[0]
 
 
 def infeasibility(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after, steps_left
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet
 from aceirl.rewards.gibbs import gibbs
 from aceirl.rewards.membership import contains
@@ -103,7 +103,8 @@ def _end_of_chain(feasible: FeasibleRewardSet, start: FloatArray, rng: np.random
     reward, guess = feasible.lower.copy(), rng.integers(mdp.n_actions, size=feasible.known.shape)
     values = np.concatenate([start, np.zeros((1, mdp.n_states))])
     gibbs(
-        *mdp.transitions.rows,
+        *mdp.backup.rows,
+        mdp.discount,
         *_predecessors(mdp),
         feasible.known,
         feasible.lower,
@@ -123,7 +124,7 @@ def _predecessors(mdp: MDP) -> tuple[IntArray, IntArray, FloatArray]:
 
     The rows `s·A + a` that lead to state `s` in block `b` are `rows[first[b·S + s]:first[b·S + s + 1]]`.
     """
-    per_step, transitions = mdp.n_states * mdp.n_actions, mdp.transitions
+    per_step, transitions = mdp.n_states * mdp.n_actions, mdp.backup  # with the discount
     possible = transitions.probabilities > 0  # a row may list successors that never follow
     row = np.repeat(np.arange(transitions.n_rows), np.diff(transitions.indptr))[possible]
     target = row // per_step * mdp.n_states + transitions.successors[possible]
@@ -155,8 +156,8 @@ def _interior_without_bounds(feasible: FeasibleRewardSet) -> FloatArray:
     mdp, rmax, after = feasible.mdp, feasible.rmax, feasible.unknown_step_reward or 0.0
     horizon = mdp.horizon
     if mdp.known.all():
-        level = 0.5 * rmax * steps_left(horizon)
+        level = 0.5 * rmax * mdp.steps_left
     else:
         slope = (0.5 - after / rmax) / horizon
-        level = after * steps_after(horizon) + rmax * (0.5 + slope * ((horizon - 1) / 2 - np.arange(horizon)))
+        level = after * mdp.steps_after + rmax * (0.5 + slope * ((horizon - 1) / 2 - np.arange(horizon)))
     return np.repeat(level[:, None], mdp.n_states, axis=1)

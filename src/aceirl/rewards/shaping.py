@@ -38,13 +38,13 @@ def unshaped(mdp: MDP, reward: FloatArray, weights: FloatArray) -> FloatArray:
     enough = TOLERANCE**2 * float(np.vdot(weights * left, left))
     direction, before = np.zeros(mdp.shape[:2]), np.inf
     for _ in range(MAX_ITERATIONS):
-        shape_adjoint(*mdp.transitions.rows, policy, weights * left, gradient)
+        shape_adjoint(*mdp.backup.rows, policy, weights * left, gradient)
         gradient *= scale
         squared = float(np.vdot(gradient, gradient))
         if squared <= enough:
             return left
         direction = gradient + squared / before * direction
-        shape_by_state_reward(*mdp.transitions.rows, policy, scale * direction, image)
+        shape_by_state_reward(*mdp.backup.rows, policy, scale * direction, image)
         left -= squared / float(np.vdot(weights * image, image)) * image
         before = squared
     raise RuntimeError(

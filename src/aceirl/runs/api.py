@@ -74,6 +74,7 @@ class ActiveIRL:
         *,
         horizon: int | None = None,
         discretise: Callable[[Any], Any] | None = None,
+        fields: Any = None,
         stochastic_expert: bool = False,
         demonstrations: Any = None,
         regret: Callable[[IntArray], float] | None = None,
@@ -88,7 +89,10 @@ class ActiveIRL:
         `expert` a function of an observation, a model with `predict`, an array of actions, recorded demonstrations or
         trajectories, or an object with `answer(question)`. Problems have one of their own. Episodes of a Gymnasium
         environment have the `horizon` of its time limit unless you say otherwise, and `discretise` cuts continuous
-        observations, as `Bins` does. A function or model that draws its actions is a `stochastic_expert`.
+        observations, as `Bins` does. `fields` names what its observations consist of: names in their order, a kind
+        (categorical, ordered or circular) or a function for each name, or one function that returns all; by default
+        the parts of the observation, or the attribute `fields` of the environment. A function or model that draws its
+        actions is a `stochastic_expert`.
 
         `demonstrations` are a recording to begin with, in any form that `infer` takes. Without an expert, it is all
         that is known of one. Budgets are for what comes after it, and nothing was wagered on it.
@@ -103,15 +107,19 @@ class ActiveIRL:
         path = None if out is None else Path(out)
         run = None if path is None or not (path / CONFIGURATION).exists() else Run.open(path)
         said = self.settings.model_fields_set
-        seed = self.settings.seed if run is None or "seed" in said else run.settings.seed
+        before_it = self.settings if run is None else run.settings
+        seed = (self.settings if "seed" in said else before_it).seed
+        discount = self.settings.discount if "discount" in said else None if run is None else run.settings.discount
         task = open_task(
             environment,
             expert,
             horizon=horizon,
             discretise=discretise,
+            fields=fields,
             stochastic_expert=stochastic_expert,
             otherwise=None if demonstrations is None else RecordedExpert(),
             seed=seed,
+            discount=discount,
         )
         asked, measure, first = self.settings, regret or task.regret, None
         if demonstrations is not None:
@@ -145,6 +153,7 @@ class ActiveIRL:
         *,
         horizon: int | None = None,
         discretise: Callable[[Any], Any] | None = None,
+        fields: Any = None,
         stochastic_expert: bool | None = None,
         stationary_expert: bool | None = None,
         out: str | Path | None = None,
@@ -166,15 +175,18 @@ class ActiveIRL:
         """
         check_arguments(self.infer, unknown)
         recording = read_recording(data)
-        task = recorded_task(recording, env, horizon=horizon, discretise=discretise, seed=self.settings.seed)
+        said, seed = self.settings.model_fields_set, self.settings.seed
+        options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "fields": fields}
+        discount = self.settings.discount if "discount" in said else None
+        task = recorded_task(recording, env, **options, seed=seed, discount=discount)
         shown = numbered(recording, task)
         task = with_expert(task, shown, stochastic=stochastic_expert, stationary=stationary_expert)
         settings = settings_for(task, after_recording(self.settings, shown))
-        if "certify" not in self.settings.model_fields_set:  # nothing was wagered, so there is nothing to promise
+        if "certify" not in said:  # nothing was wagered, so there is nothing to promise
             settings = settings.model_copy(update={"certify": None})
         turn = recorded_turn(task, shown, settings)
         found = turn.explanation
-        if found is not None and not found.explains and not {"irl", "reward"} & self.settings.model_fields_set:
+        if found is not None and not found.explains and not {"irl", "reward"} & said:
             turn = recorded_turn(task, shown, judged_by_visits(settings))
         record = replace(turn.record, stopped=RECORDED)
         result = Result([record], turn, task, demonstrations=shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -19,6 +20,8 @@ Event = dict[str, Any]
 
 LOCK = ".lock"
 DRAFT = ".draft"
+
+GONE = "it was deleted or moved while it was in use; put it back, or stop and start again"
 
 
 class DiskError(InputError):
@@ -110,6 +113,8 @@ class LogFile:
         lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events).encode()
         with disk(self.path):
             try:
+                if not self._is_there():
+                    raise FileNotFoundError(errno.ENOENT, GONE)
                 self._keep_whole_lines()
                 _write_all(self._file, lines)
                 if wait:
@@ -129,6 +134,10 @@ class LogFile:
                 raise InputError(f"{self.path}, line {number} is not an event: it is not an object")
             yield event
 
+    def content(self) -> bytes:
+        """All whole lines as they are, also if the file was deleted meanwhile."""
+        return b"".join(self._lines())[: self._size]
+
     def close(self) -> None:
         """No more is written."""
         self._file.close()
@@ -137,6 +146,12 @@ class LogFile:
         """All lines with their ends; the last one may have none."""
         self._file.seek(0)
         return io.BytesIO(self._file.readall()).readlines()
+
+    def _is_there(self) -> bool:
+        """Whether the path still leads to the open file."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path))
+        return False
 
     def _keep_whole_lines(self) -> None:
         """What a full disk has left of a line must not spoil the next."""

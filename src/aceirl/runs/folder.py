@@ -13,7 +13,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from aceirl.certificates import KINDS
+from aceirl.certificates import given_up
+from aceirl.certificates.budget import BUDGET
+from aceirl.certificates.e_process import shows
+from aceirl.certificates.policy import WAIT_FOR
 from aceirl.errors import InputError
 from aceirl.experts.tasks import OfflineTask, Source, Task, World, open_source, read_task, write_task
 from aceirl.learner.loop import learn
@@ -26,7 +29,7 @@ from aceirl.runs.files import LOCK, DiskError, alone, disk, replace
 from aceirl.runs.state import packed, unpacked
 from aceirl.version import version
 
-FORMAT = 5
+FORMAT = 6
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
 
@@ -55,6 +58,7 @@ FIXED = {
     "confidence": "the radii are chosen before anything is seen",
     "rmax": "its evidence is in that unit",
     "max_return": "its evidence is in that unit",
+    "discount": "its evidence is about returns that are discounted by it",
     "episodes_per_iteration": "its records count episodes by it",
     "seed": "its randomness comes from it",
 }
@@ -175,7 +179,7 @@ class Run:
         """Ask something else of the run from now on; what was seen and answered stays.
 
         The reward is inferred anew if its space or algorithm changes, and evidence for a promise stays where it can
-        show the new accuracy (`kept_evidence`).
+        show the new accuracy (`shows`).
         """
         settings = changed_settings(self.settings, values, str(self.path))
         before, after = self.settings.model_dump(), settings.model_dump()
@@ -271,8 +275,8 @@ class Run:
         space, by_function = turn.space, not isinstance(turn.settings.reward, RewardSpace)
         described = space.as_features() if by_function and space is not None else None
         features = None if described is None else described.features
-        again = turn.belief.estimate.kind.ask_again
-        content = write_task(task, turn.names, ask_again=again, features=features, complete=complete)
+        kind = turn.belief.estimate.kind
+        content = write_task(task, turn.names, kind=kind, features=features, complete=complete)
         with disk(self.path, KEPT):
             replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
 
@@ -311,9 +315,15 @@ def settings_for(task: Task, settings: Settings) -> Settings:
         "rmax": task.world.rmax,
         "max_return": task.world.max_return,
         "stationary_dynamics": task.world.stationary_dynamics,
+        "discount": task.world.discount,
         "episodes_per_iteration": getattr(task.environment, "num_envs", 1),
     }
     said = settings.model_fields_set
+    if "stationary_dynamics" in said and settings.stationary_dynamics and not task.world.stationary_dynamics:
+        raise InputError(
+            "stationary_dynamics is True, but this process has transitions for every step; leave it out, or give "
+            "transitions [S, A, S] if they are the same at every step"
+        )
     if "rmax" in said:
         known.pop("max_return")
     return settings.model_copy(update={name: value for name, value in known.items() if name not in said})
@@ -340,10 +350,11 @@ def state_under(state: RunState, before: Settings, after: Settings) -> RunState:
     horizon = state.counts.shape[0]
     share = after.target(horizon).share(horizon)
     if share != before.target(horizon).share(horizon):
-        kinds = {name: make() for name, make in KINDS.items()}
-        evidence = {name: kinds[name].retarget(memory, share) for name, memory in evidence.items()}
+        evidence = {kind: {n: array for n, array in kept.items() if n != WAIT_FOR} for kind, kept in evidence.items()}
+        evidence = given_up(evidence, [kind for kind, kept in evidence.items() if not shows(kept, share)])
     if pays_by_state(before.reward) and not pays_by_state(after.reward):
-        evidence = {}  # it may rest on the last step paying whatever is done there
+        # It may rest on the last step paying whatever is done there.
+        evidence = given_up(evidence, [kind for kind in evidence if kind != BUDGET])
     return changed(
         state,
         evidence=evidence,

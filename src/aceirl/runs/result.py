@@ -28,6 +28,7 @@ from aceirl.learner.named import Unavailable
 from aceirl.learner.recorded import RECORDED, Demonstrations, going_on
 from aceirl.learner.transfer import KnownProcess, Transfer, named_process, process_of_env, transfer
 from aceirl.learner.turns import last_measured
+from aceirl.models.fields.rules import rules
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, FeatureReward
 from aceirl.runs.driving import Callback, check_arguments, check_callback, driven
@@ -62,6 +63,21 @@ class Result(Learned):
         """The one that was asked for, whether it holds or not."""
         asked = self.turn.settings.certify
         return None if asked is None else self.turn.certificate(asked.name)
+
+    def rules(self) -> list[str]:
+        """The expert's answers as rules over fields, those of most answers first: "stick if your hand is at least 17".
+
+        They repeat what was said, and are a guess about what was not; none if nothing is known of the fields.
+        """
+        table, said = self.turn.belief.table.fields, self.turn.counts.answers.sum(axis=0)
+        if table is None:
+            return []
+        states = np.flatnonzero(said.any(axis=1))
+        found = rules(table, states, said[states].argmax(axis=1))
+        return [
+            f"{rule.words(table, self.actions)} ({rule.answers:,} of {rule.answers + rule.against:,} answers)"
+            for rule in found
+        ]
 
     @property
     def stopped(self) -> str:
@@ -262,6 +278,7 @@ class Result(Learned):
         target: KnownProcess | Problem | MDP | str | Any,
         *,
         start: Any = None,
+        discount: float | None = None,
         names: Sequence[str] = (),
         progress: bool = False,
         **unknown: Any,
@@ -271,9 +288,10 @@ class Result(Learned):
         `target` is a process, a problem, a Gymnasium environment (without a limit of its own, its episodes are as long
         as the run's), the name of an environment (with the run's seed), or a model file. Where an environment has no
         exact model, one is estimated by sampling; with `progress` a line says how far that is. Episodes start there as
-        they do, with `start` in that state (its name or observation), or with "uniform" anywhere. `names` are those of
-        the run's own states, where its environment neither has names for them nor numbers them as it meets them;
-        without names, states of the same number are the same.
+        they do, with `start` in that state (its name or observation), or with "uniform" anywhere. Returns are
+        discounted there as the run's are, or by another `discount`. `names` are those of the run's own states, where
+        its environment neither has names for them nor numbers them as it meets them; without names, states of the same
+        number are the same.
         """
         check_arguments(self.transfer, unknown)
         say = partial(print, file=sys.stderr, flush=True) if progress else logging.getLogger("aceirl").info
@@ -292,7 +310,8 @@ class Result(Learned):
             target = process_of_env(target, steps, cut, say)
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
-        return transfer(self.turn, target.starting(start), names or own)
+        factor = self.turn.settings.discount if discount is None else discount
+        return transfer(self.turn, target.starting(start).discounted(factor), names or own)
 
     def compare(self) -> Comparison:
         """How well the reward predicts answers that it was not shown, beside copying, a habit, maximum causal entropy

@@ -19,6 +19,7 @@ from aceirl.learner.turns import Turn
 from aceirl.runs.files import DiskError
 from aceirl.web.dialogue import generator
 from aceirl.web.driver import Interview
+from aceirl.web.ending import ending_of
 from aceirl.web.environment_view import film, maps, replay
 
 # How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
@@ -28,8 +29,11 @@ AT_ONCE, IN_BETWEEN = 0.015, 0.003
 # seconds.
 REFLECTION, RETRY = 0.2, 1.0
 
-# The stream of chance from which films of the policy are drawn.
-FILM = 3
+# The streams of chance from which films of the policy are drawn, and what comes of trying things out.
+FILM, TRY = 3, 6
+
+# How many steps can be tried out.
+TRIED = 30
 
 
 class Background:
@@ -106,12 +110,15 @@ class Background:
                 continue
             version, glance = self.interview.version, self.interview.preview()
             await loop.run_in_executor(self.thinking, work_out, glance)
-            over = self.interview.phase == "done"
+            over, ending = self.interview.phase == "done", None
             if over or self.interview.needs_inference:
                 await loop.run_in_executor(self.thinking, consider_alternatives, glance, over)
+            if over:
+                named, told = self.interview.named(), self.interview.history.told
+                ending = await loop.run_in_executor(self.thinking, ending_of, glance, named, told)
             while True:
                 try:
-                    self.interview.adopt(glance, version)
+                    self.interview.adopt(glance, version, ending)
                     break
                 except DiskError:
                     await asyncio.sleep(RETRY)
@@ -136,6 +143,18 @@ class Background:
         """An episode of what was learnt; another one for each number."""
         learned, rng = self.interview.learned, generator(self.interview.source.seed, FILM, number)
         return [] if learned is None else await self._filmed(film, rng, learned.policy, learned.names)
+
+    async def tried(self, number: int, actions: list[int]) -> list[dict[str, Any]]:
+        """What comes of doing these things from the start: nothing of it counts. Another chance for each number."""
+        interview, rng = self.interview, generator(self.interview.source.seed, TRY, number)
+        known = range(interview.environment.n_actions)
+        if len(actions) > TRIED or not set(actions) <= set(known):
+            raise InputError(f"at most {TRIED} actions from 0 to {known[-1]} can be tried out")
+        return await self._filmed(replay, rng, actions)
+
+    async def panels(self) -> list[dict[str, Any]]:
+        """The map panels of what was met so far, whether or not anything was learnt."""
+        return await self._filmed(maps, self.interview.engine.access.names)
 
     async def maps(self) -> list[dict[str, Any]]:
         """The map panels, with the environment's own pictures."""

@@ -5,7 +5,7 @@ All of it follows from the history, the engine's questions and what was learnt; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -139,18 +139,32 @@ class Dialogue:
 
     # What the person says, as events
 
-    def answer(self, question: Question, action: int, like: Mapping[str, str] | None) -> Event:
-        """What the person would do in a situation and, if `like` says how others relate to it, in all like it."""
+    def answer(
+        self, question: Question, action: int, like: Mapping[str, str] | None, also: Sequence[int] | None = None
+    ) -> Event:
+        """What the person would do in a situation and, if `like` says how others relate to it, in all like it; or in
+        those that they name, `also`."""
         state = question.state
         self._check_action(action)
         event: Event = {"event": "answer", "state": state, "step": question.step, "action": action}
         if not question.again and self.history.reopened is None:
             event["guess"] = guess(self.learned, state)
+        if like is not None and also is not None:
+            raise InputError("say either what is alike, or where also, not both")
+        if also is not None:
+            event["also"] = self._painted(also, state)
         if like is not None:
             scope = Scope.like(self.view.features(state), like)
             also = self.covered(scope, state)
             event |= {"scope": [list(one) for one in scope.conditions], "also": also, "turn": self.history.turn}
         return event | self.named(state, action)
+
+    def _painted(self, also: Sequence[int], here: int) -> list[int]:
+        """The states that somebody named, but for those they have spoken about before."""
+        free = set(range(self.view.environment.n_states)) - self.access.terminal
+        if not set(also) <= free:
+            raise InputError(f"also has {sorted(set(also) - free)}, which are no states to act in")
+        return sorted(set(also) - self.history.known().keys() - {here})
 
     def covered(self, scope: Scope, here: int, *, known: bool = False) -> list[int]:
         """The states met so far, but for this one, that a scope covers: those with an answer, or those without."""

@@ -7,35 +7,36 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from aceirl.certificates import Budget
 from aceirl.data.dataset import Trajectory
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.experts.tasks import Source
-from aceirl.explain.goal import goal_in_words
-from aceirl.explain.listing import YOU
-from aceirl.explain.wish import said_wish
 from aceirl.learner.collect import Answers, Guess, Reply
 from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import ExpertKind
-from aceirl.protocols import Question
+from aceirl.protocols import Capabilities, NumberedEnvironment, Question
 from aceirl.runs import Run
 from aceirl.runs.files import DiskError, Event, LogFile, disk
 from aceirl.runs.files import replace as write
 from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import HERE, RECORDS, STATE
 from aceirl.web.dialogue import Dialogue, generator
+from aceirl.web.ending import Ending, Named, ending_of
 from aceirl.web.environment_view import open_view
 from aceirl.web.episode_mode import enough_episodes, next_pair
-from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, Rule
+from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, Rule, Verdict
 from aceirl.web.inter_rater import answer_errors
 
 CONFIGURATION, ANSWERS, RESULT = "interview.json", "answers.jsonl", "result.json"
@@ -50,8 +51,9 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
 
-# What share of the error rate is kept for evidence that is gathered anew.
-CHANGES = 0.1
+# Episodes may be made so long, unless they were to begin with: steps, and steps times situations times actions. Some
+# fifty bytes are needed for each of the latter.
+MOST_STEPS, MOST_ENTRIES = 10_000, 1_500_000
 
 # The stream of randomness from which is drawn what comes when the person starts again.
 AGAIN = 5
@@ -68,6 +70,10 @@ class StaleError(Exception):
     """The answer is to a question that is no longer the current one."""
 
 
+class SettingsError(InputError):
+    """The folder holds an interview with other settings."""
+
+
 class Interview:
     """The questions and answers in a folder.
 
@@ -82,9 +88,10 @@ class Interview:
         self.folder, self.begun_with = folder, (source, accuracy)
         self.view = open_view(source)
         self.environment = self.view.environment
-        self._begun_horizon = self.environment.horizon
+        self._begun_horizon, self.most_steps = self.environment.horizon, _most_steps(self.environment)
         self.log = LogFile(folder / ANSWERS)
         self.trouble: str | None = None
+        self.ending: Ending | None = None
         self.learned_version = (0, 0)
         self.kept_version: tuple[int, int] | None = None
         self._step: Question | Turn | None = None  # what the agent did last, until it is logged
@@ -107,7 +114,9 @@ class Interview:
             raise InputError(f"{folder} has files but no interview; choose another folder with --out")
         if not path.exists() or _configuration(path) != wanted:
             if _has_answers(folder / ANSWERS):
-                raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
+                raise SettingsError(
+                    f"{folder} holds an interview with other settings; choose another folder with --out"
+                )
             with disk(path):
                 (folder / ANSWERS).unlink(missing_ok=True)
                 write(path, json.dumps(wanted, indent=2).encode(), private=True)
@@ -121,11 +130,13 @@ class Interview:
 
     # What the person says and decides
 
-    def answer(self, turn: int, action: int, like: Mapping[str, str] | None = None) -> None:
+    def answer(
+        self, turn: int, action: int, like: Mapping[str, str] | None = None, also: Sequence[int] | None = None
+    ) -> None:
         """What the person would do in the current situation and, if `like` says how others relate to it (see `Scope`),
-        in all that are like it."""
+        in all that are like it; or in those states that they name, `also`."""
         question = self._asked(turn, Question)
-        event = self.dialogue.answer(question, action, like)
+        event = self.dialogue.answer(question, action, like, also)
         if self._say(event):
             self.engine.tell(Guess(action) if question.again else action)
             if also := event.get("also"):
@@ -175,6 +186,24 @@ class Interview:
             raise InputError("there is no answer to take back")
         self._decide(turn, {"event": "undo"})
 
+    def verdict(self, turn: int, verdict: Verdict, what: str | None = None, where: int | None = None) -> None:
+        """Whether the person wanted what is read from their answers, at the end; and, if they say so, `what` they want
+        ("wants") or avoid ("avoids"), and the state `where`. That is evidence of their wish, and of nothing else."""
+        self._check_turn(turn)
+        ending = self.ending
+        if self.phase != "done" or ending is None:
+            raise StaleError
+        n_states = self.engine.access.shape[1]
+        if (what is None) != (where is None) or what not in ("wants", "avoids", None):
+            raise InputError(f"what must be wants or avoids, and where a state; got {what!r} and {where!r}")
+        if where is not None and not 0 <= where < n_states:
+            raise InputError(f"where must be a state from 0 to {n_states - 1}, got {where}")
+        named = [[one["what"], -1 if one["where"] is None else one["where"]] for one in ending.wish.named]
+        chosen = None if what is None else [what, where]
+        said: Event = {} if where is None else self.dialogue.named(where)
+        event: Event = {"event": "verdict", "verdict": verdict, "named": named, "chosen": chosen}
+        self._decide(turn, event | {"sentence": ending.wish.sentence} | said | {"seconds": None})
+
     def finish(self, turn: int) -> None:
         """End here, with what there is."""
         self._decide(turn, {"event": "finish"})
@@ -186,7 +215,7 @@ class Interview:
     def start_again(self, turn: int) -> None:
         """Forget everything that was said and seen, and begin anew; the log keeps it."""
         self._decide(turn, {"event": "start again"})
-        self.dialogue.learned, self.learned_version = None, (0, 0)
+        self.dialogue.learned, self.learned_version, self.ending = None, (0, 0), None
 
     def change_mode(self, turn: int, mode: Mode) -> None:
         """From now on be asked, play, or compare."""
@@ -199,11 +228,16 @@ class Interview:
         """
         if (Accuracy(epsilon, delta), horizon) == (self.accuracy, self.environment.horizon):
             return
-        if horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {horizon}")
-        if horizon != self.environment.horizon:
-            open_view(self.source.with_horizon(horizon))
-        self._decide(turn, {"event": "adjust", "epsilon": epsilon, "delta": delta, "horizon": horizon})
+        self._check_horizon(horizon)
+        event: Event = {"event": "adjust", "epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self._check_turn(turn)
+        self._keep_step()
+        try:  # what cannot be taken in must not be in the log
+            self._rebuild(self.learned, event)
+            self._keep(event)
+        except BaseException:
+            self._rebuild(self.learned)
+            raise
 
     def question_shown(self) -> None:
         """The person has the current question before them; how long they take is counted from the first time."""
@@ -224,8 +258,8 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        reopened = self.history.reopened is not None
-        if self.history.apply(self._keep(event | self._seconds())) or reopened:
+        reopened, declares = self.history.reopened is not None, "scope" in event and not self.history.rules
+        if self.history.apply(self._keep(event | self._seconds())) or reopened or declares:
             self._rebuild(self.learned)
             return False
         return True
@@ -311,8 +345,8 @@ class Interview:
 
     def _keep(self, event: Event) -> Event:
         """Log what the person did, after all that the agent did before, and see it on the disk; the event as logged."""
-        if self._step is not None:
-            self._keep_step()
+        self._keep_step()
+        self._note_spent()
         event = event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}
         with self._writing():
             self.log.append([event])
@@ -395,6 +429,16 @@ class Interview:
             raise
         self.trouble = None
 
+    def _note_spent(self) -> None:
+        """Log what a run that went on from the result has spent of the error rate, before that is lost with it."""
+        try:
+            state = Run.open(self.folder).state() if (self.folder / RUN).exists() else None
+        except InputError:
+            return  # it cannot go on either
+        restarts = 0 if state is None else Budget.of(state.evidence).restarts
+        if restarts > self.history.spent:
+            self._log([{"event": "spent", "restarts": restarts}])
+
     def _drop_result(self) -> None:
         """Remove what was left in the folder when the interview was over: it holds no more."""
         for name in RESULTS:
@@ -403,17 +447,24 @@ class Interview:
 
     # What follows from the log
 
-    def _rebuild(self, learned: Turn | None) -> None:
-        """Compute everything from the log again, and bring the environment back to where the log ends."""
-        events = list(self.log)
+    def _rebuild(self, learned: Turn | None, *also: Event) -> None:
+        """Compute everything from the log again, and bring the environment back to where the log ends.
+
+        `also` are events to be tried, as if they were the last of the log.
+        """
+        events = [*self.log, *also]
         try:
             self.history = history = History.of(events)
         except InputError as error:
             raise InputError(f"{self.log.path}, {error}") from error.__cause__
+        self._note_spent()
         self._set_up()
         horizon = self.environment.horizon
         self.dialogue = Dialogue(history, self.view, self.source.seed, learned)
-        self.engine = Engine(self.environment, Answers(PERSON, wanted=self.dialogue.wanted), self.settings)
+        begun = Budget.begun("policy")
+        budget = replace(begun.started_anew("policy", history.restarts), restarts=history.spent)
+        answers = Answers(replace(PERSON, declares=bool(history.rules)), wanted=self.dialogue.wanted)
+        self.engine = Engine(self.environment, answers, self.settings, budget=budget)
         self.engine.access.recall(tuple(history.names))
         if not history.fits(self.engine.access.shape):
             raise InputError(f"{self.log.path} is of another environment")
@@ -435,6 +486,7 @@ class Interview:
         if history.adjusted is not None:
             self.accuracy, horizon = history.adjusted
         if horizon != self._begun_horizon:
+            self._check_horizon(horizon)
             self.source = self.source.with_horizon(horizon)
         if horizon != self.environment.horizon:
             self.view = open_view(self.source)
@@ -446,7 +498,7 @@ class Interview:
         self.settings = Settings(
             strategy="guided",
             epsilon=self.accuracy.epsilon * horizon,
-            delta=self.accuracy.delta * _share_of_delta(history.times_anew),
+            delta=self.accuracy.delta,
             max_samples=10**9,
             infer_after_growth=INFER_AFTER_GROWTH,
             seed=self.seed,
@@ -455,6 +507,10 @@ class Interview:
             mode: Settings(**(self.settings.model_dump() | {"strategy": strategy}))
             for mode, strategy in STRATEGIES.items()
         }
+
+    def _check_horizon(self, horizon: int) -> None:
+        if not 1 <= horizon <= self.most_steps:
+            raise InputError(f"horizon must be a whole number from 1 to {self.most_steps}, got {horizon}")
 
     # What is known
 
@@ -507,18 +563,30 @@ class Interview:
             turn = self.engine.preview(self.history.recorded(self.environment.horizon)[-1][0])
         return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
-    def adopt(self, turn: Turn, version: tuple[int, int]) -> None:
-        """Take over what was worked out, and leave it in the folder if it is the last word."""
+    def named(self) -> Named:
+        """What the states and actions are called, for sentences about them."""
+        view, states = self.view, range(self.environment.n_states)
+        said = self.history.known()
+        return Named(
+            [view.name(state) for state in states],
+            [action.name for action in view.actions],
+            said,
+            {state: view.features(state) for state in said},
+        )
+
+    def adopt(self, turn: Turn, version: tuple[int, int], ending: Ending | None = None) -> None:
+        """Take over what was worked out, and leave it in the folder if it is the last word; that comes with an
+        `ending`, which is worked out if it is not given."""
         self.dialogue.learned, self.learned_version = turn, version
         if self.needs_inference and version == self.version:
             self.dialogue.pair = next_pair(self.history, turn)
         if self.phase == "done" and version == self.version:
+            self.ending = ending or ending_of(turn, self.named(), self.history.told)
             result = json.dumps(summary(self), indent=2, ensure_ascii=False).encode()
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):
                 write(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
-                settings = self.settings.model_copy(update={"delta": self.accuracy.delta})
-                Run.written(self.folder, settings, replace(self.source, expert=HERE), turn, "questions")
+                Run.written(self.folder, self.settings, replace(self.source, expert=HERE), turn, "questions")
                 write(self.folder / RESULT, result, private=True)
             self.kept_version = version
 
@@ -529,22 +597,28 @@ class Interview:
             given = {key: self.history.given[state, action].get(key) for key in ("time", "seconds")}
             yield {"observation": observation, "action": does} | self.dialogue.named(state, action) | given
 
-    @property
-    def files(self) -> list[Path]:
-        """The files for the person: the log, and the result if it is the present one."""
-        results = RESULTS if self.kept_version == self.version else ()
-        return [self.folder / name for name in (CONFIGURATION, ANSWERS, *results)]
+    def files(self) -> dict[str, bytes]:
+        """The files for the person: the log, and the result if it is the present one; without what is gone."""
+        found = {ANSWERS: self.log.content()}
+        for name in (CONFIGURATION, *(RESULTS if self.kept_version == self.version else ())):
+            with suppress(FileNotFoundError):
+                found[name] = (self.folder / name).read_bytes()
+        return found
 
 
 def summary(interview: Interview) -> dict[str, Any]:
     """What an interview has come to, in plain values."""
-    history, view, learned = interview.history, interview.view, interview.learned
+    history, view, ending = interview.history, interview.view, interview.ending
     names = [view.name(state) for state in range(interview.environment.n_states)]
     actions = [action.name for action in view.actions]
     return {
         "environment": interview.source.environment,
-        "goal": [] if learned is None else goal_in_words(learned, names, actions, YOU),
-        "wish": None if learned is None else said_wish(learned, names, actions, YOU).to_json(),
+        "goal": [] if ending is None or ending.goal is None else ending.goal.lines,
+        "wish": None if ending is None else ending.wish.to_json(),
+        "verdicts": [
+            {name: event.get(name) for name in ("sentence", "verdict", "chosen", "state_name")}
+            for event in history.verdicts
+        ],
         "certified": interview.certified,
         "certified_loss_share": interview.certified_share,
         "asked_loss_share": interview.accuracy.epsilon,
@@ -568,12 +642,12 @@ def _so_far(question: Question) -> Trajectory:
     return Trajectory.of_moves(question.walk[0][1] if question.walk else question.state, question.walk)
 
 
-def _share_of_delta(times: int) -> float:
-    """What the evidence may spend of the error rate, if it was gathered anew so many times: never more than all of it.
-
-    Most is for those who never change what they said.
-    """
-    return 1 - CHANGES if times == 0 else CHANGES / (times * (times + 1))
+def _most_steps(environment: NumberedEnvironment) -> int:
+    """How long episodes may be made: as long as they are, and as there is room for."""
+    access = Capabilities.of(environment)
+    (horizon, n_states, n_actions), possible = access.shape, access.possible_states or 0
+    entries = n_actions * int(possible if n_states < possible < np.inf else n_states)
+    return max(horizon, min(MOST_STEPS, MOST_ENTRIES // entries))
 
 
 def _configuration(path: Path) -> Any:

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.envs import Layout
-from aceirl.envs.described import action_names, description, features, map_cell, words
+from aceirl.envs.described import action_names, description, features, map_cell, rules, words
 from aceirl.envs.description import COMPASS, Features, MapCell
 from aceirl.envs.map_layout import rendered
 from aceirl.envs.simulator import Simulator
 from aceirl.experts.tasks import Source, layout, rendering_env
 from aceirl.models.tabular.encoder import PADDING_NAME, PADDING_STATE, plain
-from aceirl.models.tabular.mdp import IntArray
+from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.protocols import Capabilities, NumberedEnvironment
 
 # Pictures are large; a film has no more of them than this.
@@ -52,7 +52,7 @@ class BuiltinView:
         self.environment: NumberedEnvironment = Simulator(problem.mdp)
         self.layout: Layout = problem.layout
         self.shape: str = self.layout.kind
-        self.brief = BRIEFS[self.shape]
+        self.brief, self.rules = BRIEFS[self.shape], _chance_in_words(problem.mdp)
         pairs = zip(self.layout.action_names, self.layout.action_directions.tolist(), strict=True)
         self.actions = with_keys([(name, (x, y)) for name, (x, y) in pairs])
 
@@ -67,15 +67,8 @@ class BuiltinView:
         return f"the {arms[short[0]]} corridor, cell {short[1:]}"
 
     def features(self, state: int) -> Features:
-        """What a state consists of, by name: corridor and cell, or what the layout's coordinates say."""
-        if self.shape == "arms":
-            _, corridor, *cell = self.name(state).replace(",", "").split()
-            return {"corridor": corridor, "cell": int(cell[-1])} if cell else {"corridor": "the middle", "cell": 0}
-        x, y = (1 + round(value) for value in self.layout.positions[state].tolist())
-        if self.shape == "grid":
-            return {"column": x, "row": y}
-        alone = (self.layout.positions[:, 1] == self.layout.positions[0, 1]).all()
-        return {"place": x} if self.shape == "chain" and alone else {}
+        """What a state consists of, by name."""
+        return self.layout.features(state)
 
     def demonstrated(self, state: int, action: int) -> tuple[Any, Any]:
         """An observation and an action as demonstrations have them: the name on the drawing is an observation."""
@@ -100,6 +93,7 @@ class GymView:
         self._told: dict[tuple[str, int], tuple[Any, bool, Any]] = {}
         self.environment = GymEnvironment(self._env, horizon=source.horizon)
         self.shape, self.brief = "grid", description(self._env).brief
+        self.rules = rules(self._env)
 
     @cached_property
     def actions(self) -> list[Action]:
@@ -143,6 +137,16 @@ class GymView:
 EnvironmentView = BuiltinView | GymView
 
 
+def _chance_in_words(mdp: MDP) -> tuple[str, ...]:
+    """How often what one does has its usual effect."""
+    usual = float(mdp.transitions.dense().max(axis=-1).mean())
+    if usual > 0.999:
+        return ("Whatever you do always has the same effect.",)
+    return (
+        f"There is chance in it: in {100 * usual:.0f} of 100 cases an action has its usual effect, else another one.",
+    )
+
+
 def open_view(source: Source) -> EnvironmentView:
     """The environment that a source names, ready to be looked at."""
     return BuiltinView(source) if source.ours else GymView(source)
@@ -165,14 +169,16 @@ def with_keys(actions: list[tuple[str, tuple[float, float]]]) -> list[Action]:
 
 
 def replay(source: Source, rng: np.random.Generator, actions: list[int]) -> list[dict[str, Any]]:
-    """An episode that was played before, from its randomness and its actions; only its end, if it was long."""
+    """An episode from its randomness and its actions, up to where it ends; only its last steps, if it was long."""
     view = open_view(source)
     skipped = max(0, len(actions) + 1 - MOST_FRAMES)
-    encode = Capabilities.of(view.environment).encode
-    state = encode(view.environment.reset(rng))
+    access = Capabilities.of(view.environment)
+    state = access.encode(view.environment.reset(rng))
     frames = [] if skipped else [_frame(view, state, None)]
     for number, action in enumerate(actions, start=1):
-        state = encode(*view.environment.step(action))
+        if state in access.terminal:
+            break
+        state = access.encode(*view.environment.step(action))
         if number >= skipped:
             frames.append(_frame(view, state, action, number))
     return frames

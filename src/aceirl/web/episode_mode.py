@@ -15,6 +15,10 @@ FIRST_REPEAT, LATER_REPEATS = 6, (9, 15)
 # A question is not repeated before so many others were answered. It comes a third time if two answers differ.
 REST, MAX_VOTES = 4, 3
 
+# What was said of many states at once is asked about in this share of them, the first time that one is met. The stream
+# of randomness from which they are drawn, beside those of other repeats.
+DECLARED_SHARE, DECLARED = 0.1, 1_000_000
+
 # So many guesses in a row have to be right before the person is shown an episode that is walked on guesses, and there
 # are at most so many in it.
 RIGHT_GUESSES, MOST_GUESSES = 2, 20
@@ -80,6 +84,8 @@ def is_worth_showing(history: History, guesses: int) -> bool:
 def wants_repeat(history: History, state: int, generator: Callable[[int], np.random.Generator]) -> bool:
     """Whether the person shall be asked once more about a state that they have answered, to see how often they err."""
     votes = history.votes[state]
+    if votes.declared and len(votes.votes) == 1 and not votes.settled:
+        return generator(DECLARED + state).random() < DECLARED_SHARE
     if votes.settled or len(votes.votes) >= MAX_VOTES or history.answers - votes.last_answer < REST:
         return False
     if len(votes.votes) > 1:

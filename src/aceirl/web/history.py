@@ -16,16 +16,21 @@ from aceirl.data.dataset import Trajectory
 from aceirl.data.preferences import Preference
 from aceirl.envs.description import Features
 from aceirl.errors import InputError
+from aceirl.explain.wish import Statement
 from aceirl.learner.engine import Recorded
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.runs.files import Event
+from aceirl.web.early import LEAST_SHARE, MOST_SHARE
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
-SAID = ("answer", "skip", "correct", "review", "prefer")
+SAID = ("answer", "skip", "correct", "review", "prefer", "verdict")
 USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode")
 
 Mode = Literal["ask", "play", "compare"]
 """How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
+
+Verdict = Literal["yes", "nearly", "no"]
+"""What a person says of the wish that is read from their answers."""
 
 EpisodeMode = Literal["asked", "shown", "alone"]
 """How the actions of an episode are chosen: by the person's answers, by guesses shown afterwards, or without them."""
@@ -61,8 +66,8 @@ class Accuracy:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            if not 0 < value < 1:
-                raise InputError(f"{name} must be between 0 and 1, got {value!r}")
+            if not LEAST_SHARE <= value <= MOST_SHARE:
+                raise InputError(f"{name} must be between {LEAST_SHARE} and {MOST_SHARE}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -155,13 +160,14 @@ class Votes:
     """What a person said about a state, in order; `since` is the episode and step from which the answer stands.
 
     `last_answer` is the number of the last answer. What was put right, or not known when it was asked again, is
-    `settled` and not asked about any more.
+    `settled` and not asked about any more. What was said of many states at once is `declared`.
     """
 
     votes: list[int] = field(default_factory=list)
     since: tuple[int, int] = (0, 0)
     last_answer: int = 0
     settled: bool = False
+    declared: bool = False
     skipped: int = 0
 
     @property
@@ -200,9 +206,10 @@ class History:
     An answer that was taken back or put right was wrong when it was given. So an episode knows a state from the time on
     at which its standing answer came to stand *for good*: what was won with the help of another one does not count.
 
-    `turn` counts what the person did, `said` what of it can be taken back, and `reopened` is what was taken back just
-    now. `first_said` has by state the event that speaks of it first, or that put it right, and `given` by state and
-    action the last event that says so.
+    `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
+    `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
+    be taken back, and `reopened` what was taken back just now. `first_said` has by state the event that speaks of it
+    first, or that put it right, and `given` by state and action the last event that says so.
     """
 
     def __init__(self) -> None:
@@ -214,9 +221,10 @@ class History:
         self.mode: Mode = "ask"
         self.finished = False
         self.adjusted: tuple[Accuracy, int] | None = None
-        self.times_anew = self.evidence_since = self.alone_steps = 0
+        self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
         self.rules: list[Rule] = []
         self.compared: list[Event] = []
+        self.verdicts: list[Event] = []
         self.trajectories: list[LoggedTrajectory] = []
         self.names: list[str] = []
         self.met: Counter[int] = Counter()
@@ -224,7 +232,8 @@ class History:
         self._last_met: deque[set[int]] = deque()
         self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
-        self.said = self.turn = self.times_begun = 0
+        self.turn = self.times_begun = 0
+        self.said: list[Event] = []
         self.reopened: Event | None = None
         self.last_event: Event | None = None
         self.given: dict[tuple[int, int], Event] = {}
@@ -232,15 +241,23 @@ class History:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
-        """The history that a log tells; what was undone is left out, and the episodes stay."""
-        history, events = cls(), list(events)
-        for number, event in enumerate(effective(events), start=1):
-            try:
-                history.apply(event)
-            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                raise _misfit(number) from error
+        """The history that a log tells; what was undone is left out, and the episodes stay.
+
+        Who starts again forgets all but what was spent of the error rate: the folder promises once.
+        """
+        events, first, spent = list(events), 0, 0
+        begins = [number for number, event in enumerate(events) if event.get("event") == "start again"]
+        for last in (*begins, len(events)):
+            history = cls()
+            history.restarts = history.spent = spent
+            for number, event in enumerate(effective(events[first:last]), start=first + 1):
+                try:
+                    history.apply(event)
+                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                    raise _misfit(number) from error
+            first, spent = last + 1, history.spent + 1
         history.turn = sum(event["event"] in USER_ACTIONS for event in events)
-        history.times_begun = sum(event["event"] == "start again" for event in events)
+        history.times_begun = len(begins)
         return history
 
     @property
@@ -322,6 +339,22 @@ class History:
                 found.append(Preference(better, other, equal=event["better"] is None))
         return found
 
+    @property
+    def told(self) -> list[Statement]:
+        """What the person said of their wish: all that they denied, and what they affirmed last."""
+        denied: list[Statement] = []
+        affirmed: list[Statement] = []
+        for event in self.verdicts:
+            named = frozenset((str(what), int(where)) for what, where in event["named"])
+            if event["chosen"] is not None:
+                what, where = event["chosen"]
+                affirmed = [Statement(frozenset({(str(what), int(where))}))]
+            elif event["verdict"] == "yes" and named:
+                affirmed = [Statement(named)]
+            if event["verdict"] == "no" and named:
+                denied.append(Statement(named, right=False))
+        return [one for one in denied if all(one.claims != other.claims for other in affirmed)] + affirmed
+
     def fits(self, shape: tuple[int, int, int]) -> bool:
         """Whether all steps, states and actions are those of an environment of `shape` `(H, S, A)`."""
         walks, said = self.trajectories, self.votes
@@ -336,8 +369,10 @@ class History:
     def apply(self, event: Event) -> bool:
         """Take in one event that counts; whether it changed an answer that stood before."""
         kind, changed = event["event"], False
-        self.said += kind in SAID
-        self.last_event = event
+        if kind in SAID:
+            self.said.append(event)
+        if kind != "spent":
+            self.last_event = event
         if kind in USER_ACTIONS:
             self.turn += 1
             self.reopened = None
@@ -345,7 +380,7 @@ class History:
             case "answer":
                 changed = self._answer(event, *_numbers(event["state"], event["step"], event["action"]))
             case "applied":
-                self._fill(*_numbers(event["step"], event["state"], event["action"]))
+                self._fill(*_numbers(event["step"], event["state"], event["action"]), declared=True)
             case "skip":
                 self._skip(*_numbers(event["state"], event["step"]))
             case "correct":
@@ -359,6 +394,10 @@ class History:
                 unknown = bool(event.get("unknown"))
                 self.compared.append(event)
                 self.answers, self.skips = self.answers + (not unknown), self.skips + unknown
+            case "verdict":
+                if event["verdict"] not in get_args(Verdict):
+                    raise ValueError(event)
+                self.verdicts.append(event)
             case "walk":
                 self._walk_on(event)
             case "mode":
@@ -376,12 +415,16 @@ class History:
                 self.finished, self.episodes_since_user_action = False, 0
             case "undo":
                 took = event["took"]
-                self.reopened = None if took["event"] == "correct" else took
-                if event["walked"]:
+                self.reopened = None if took["event"] in ("correct", "verdict") else took
+                # What was taken back may have made the evidence start anew.
+                self.spent += took["event"] == "correct" or (took["event"] == "answer" and "guess" not in took)
+                if event["walked"] and took["event"] != "verdict":
                     self._gather_anew()
                     for state, _ in _spoken_about(took):
                         self.votes.get(state, Votes()).since = (len(self.trajectories) - 1, 0)
-            case "undone" | "start again":
+            case "spent":
+                self.spent = max(self.spent, *_numbers(event["restarts"]))
+            case "undone":
                 pass
             case _:
                 raise ValueError(kind)
@@ -396,7 +439,7 @@ class History:
         before = votes.standing
         if before is not None:
             self.last_repeat = self.answers + 1
-        if len(votes.votes) == 1:
+        if len(votes.votes) == 1 and not votes.declared:
             # Only the first repeat of a state is a trial: whether there is a third answer depends on the second.
             self.repeats += 1
             self.contradictions += action != before
@@ -409,15 +452,19 @@ class History:
         if "scope" in event:
             (number,) = _numbers(event["turn"])
             self.rules.append(Rule(number, Scope.read(event["scope"]), action))
-            for other in _numbers(*event["also"]):
-                self._fill(step, other, action)
+        for other in _numbers(*event.get("also", ())):
+            self._fill(step, other, action, declared=True)
         return changed
 
-    def _fill(self, step: int, state: int, action: int) -> None:
-        """An answer that comes with others, for a state that has none of its own; it is not asked about by itself."""
+    def _fill(self, step: int, state: int, action: int, *, declared: bool = False) -> None:
+        """An answer that comes with others, for a state that has none of its own.
+
+        If it was declared it may be asked about, else it was approved, and is not.
+        """
         votes = self.votes.setdefault(state, Votes())
         if votes.standing is None:
-            votes.votes, votes.last_answer, votes.settled = [action], self.answers, True
+            votes.votes, votes.last_answer = [action], self.answers
+            votes.declared, votes.settled = declared, not declared
             self._changed(state, None, step)
 
     def _review(self, event: Event) -> None:
@@ -466,7 +513,8 @@ class History:
 
     def _gather_anew(self) -> None:
         """From now on other answers are known, or something else is aimed at: no wager so far was about that."""
-        self.times_anew += 1
+        self.spent += 1
+        self.restarts = self.spent
         self.evidence_since = len(self.trajectories)
 
     def _walk_on(self, event: Event) -> None:
@@ -554,7 +602,7 @@ class History:
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The events since the person last started again, with what was undone left blank.
+    """The events of a log in which nobody starts again, with what was undone left blank.
 
     What the agent did meanwhile stays, but for what it did on an answer for many situations that was taken back. An
     undoing has what it `took` back, as what is said of those states stands only since then, and whether episodes began
@@ -572,8 +620,6 @@ def effective(events: Iterable[Event]) -> list[Event]:
             walked = any("stakes" in one for one in kept[said[-1] :])
             kept[-1] = event | {"took": kept[said[-1]], "walked": walked}
             kept[said.pop()] = {"event": "undone"}
-        elif event.get("event") == "start again":
-            kept, said = [], []
     rules = {event["turn"] for event in kept if event.get("event") == "answer" and "scope" in event}
     lost = {"event": "undone"}
     return [lost if event.get("event") == "applied" and event.get("rule") not in rules else event for event in kept]

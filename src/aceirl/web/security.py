@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,8 +28,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aceirl.errors import InputError
 from aceirl.runs.files import disk, replace
+from aceirl.web.early import BACKLOG
 
-TOKEN_FILE, INVITATION_FILE, REDIRECT_FILE = "token", "invitation", "open.html"
+TOKEN_FILE, REDIRECT_FILE = "token", "open.html"
 TOKEN_LENGTH = 32
 MAX_BODY = 4096
 REQUESTS_PER_SECOND, BURST = 40.0, 120.0
@@ -37,8 +39,8 @@ MAX_CLIENTS = 256
 # How many connections there may be that have not shown the token, and how long each may be without it, in seconds.
 ROOM, PATIENCE = 1024, 10.0
 
-# How many connections may wait to be accepted; they are accepted all at once.
-BACKLOG = 128
+# How many connections there may be to one person's pages; a browser has about six, and so does every tab of it.
+OWN_ROOM = 32
 
 # How many files the process should be allowed to have open, connections included, and how many it needs for itself.
 DESCRIPTORS, OWN_DESCRIPTORS = 2048, 64
@@ -77,15 +79,20 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_LENGTH * 3 // 4)
 
 
-def lasting_token(folder: Path, name: str = TOKEN_FILE, fresh: str | None = None) -> str:
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token."""
+    return re.fullmatch(rf"[\w-]{{{TOKEN_LENGTH}}}", text, re.ASCII) is not None
+
+
+def lasting_token(folder: Path, fresh: str | None = None) -> str:
     """A secret in an address: kept with the interview, so that an open page works after a restart.
 
     If there is none yet it is drawn, or `fresh`.
     """
-    path = folder / name
+    path = folder / TOKEN_FILE
     if path.exists():
         kept = path.read_text(errors="replace").strip()
-        if re.fullmatch(rf"[\w-]{{{TOKEN_LENGTH}}}", kept, re.ASCII):
+        if is_token(kept):
             return kept
     token = fresh or new_token()
     with disk(path):
@@ -120,6 +127,10 @@ class Tokens:
         if len(token) != TOKEN_LENGTH:
             raise ValueError(f"a token has {TOKEN_LENGTH} characters, not {len(token)}")
         self._apps[token.encode()] = app
+
+    def remove(self, token: str) -> None:
+        """From now on the token opens nothing."""
+        self._apps.pop(token.encode(), None)
 
     def opened(self, given: bytes) -> ASGIApp | None:
         """The application of a token, None if there is none. How long that takes says nothing about the others."""
@@ -317,6 +328,7 @@ class Door(asyncio.Protocol):
     refusal: ClassVar[bytes]
     room: ClassVar[int]
     strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
+    guests: ClassVar[dict[bytes, dict[Inside, None]]]
     gone: ClassVar[int] = 0
 
     def __init__(self, **server: Any) -> None:
@@ -344,7 +356,7 @@ class Door(asyncio.Protocol):
             self.transport.write(self.refusal)
             self.transport.close()
             return
-        inside = H11Protocol(**self.server)
+        inside = Inside(self.guests.setdefault(shown, {}), **self.server)
         self.transport.set_protocol(inside)
         inside.connection_made(self.transport)
         inside.data_received(self.opening)
@@ -369,9 +381,51 @@ class Door(asyncio.Protocol):
         self.transport.abort()
 
 
+class Inside(H11Protocol):
+    """A connection that has shown a token. A request has to be sent whole within a while, and `others` are those of the
+    same token: if there are too many, the one that came first has to go."""
+
+    def __init__(self, others: dict[Inside, None], **server: Any) -> None:
+        super().__init__(**server)
+        self.others, self._end = others, None  # type: dict[Inside, None], asyncio.TimerHandle | None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room."""
+        super().connection_made(transport)
+        self.others[self] = None
+        if len(self.others) > OWN_ROOM:
+            first = next(iter(self.others))
+            del self.others[first]
+            first.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a request, but not for ever."""
+        super().data_received(data)
+        unfinished = self.conn.their_state is h11.SEND_BODY or (
+            self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        )
+        if not unfinished:
+            self._stop_waiting()
+        elif self._end is None:
+            self._end = asyncio.get_running_loop().call_later(PATIENCE, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has gone."""
+        self._stop_waiting()
+        self.others.pop(self, None)
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+
 def door(tokens: Tokens, refusal: bytes) -> type[Door]:
     """The door of one server."""
-    return type("OwnDoor", (Door,), {"tokens": tokens, "refusal": refusal, "room": _room(), "strangers": {}})
+    return type(
+        "OwnDoor", (Door,), {"tokens": tokens, "refusal": refusal, "room": _room(), "strangers": {}, "guests": {}}
+    )
 
 
 def _room() -> int:

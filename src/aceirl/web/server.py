@@ -11,7 +11,7 @@ import secrets
 import socket
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
@@ -27,9 +27,10 @@ from starlette.routing import Route
 from aceirl.errors import InputError
 from aceirl.web.background import Background
 from aceirl.web.driver import Interview, StaleError
-from aceirl.web.history import Mode
-from aceirl.web.people import Participant, People, Together
-from aceirl.web.security import BACKLOG, Guard, Reach, Tokens, door, on_loop_error, refusal
+from aceirl.web.early import BACKLOG
+from aceirl.web.history import Mode, Verdict
+from aceirl.web.people import Invitation, Participant, People, Together
+from aceirl.web.security import Guard, Reach, Tokens, door, on_loop_error, refusal
 from aceirl.web.setup import FIELDS, FormError, SetUp
 from aceirl.web.view import about, answers, like, tag, view
 
@@ -43,12 +44,15 @@ def _change(method: Callable[..., None], **fields: Any) -> tuple[Callable[..., N
 
 
 CHANGES = {
-    "answer": _change(Interview.answer, action=(int, ...), like=(dict[str, str] | None, None)),
+    "answer": _change(
+        Interview.answer, action=(int, ...), like=(dict[str, str] | None, None), also=(list[int] | None, None)
+    ),
     "skip": _change(Interview.skip),
     "undo": _change(Interview.undo),
     "correct": _change(Interview.correct, state=(int, ...), action=(int, ...)),
     "review": _change(Interview.review, step=(int | None, None), action=(int | None, None)),
     "prefer": _change(Interview.prefer, better=(Literal[0, 1] | None, ...)),
+    "verdict": _change(Interview.verdict, verdict=(Verdict, ...), what=(str | None, None), where=(int | None, None)),
     "finish": _change(Interview.finish),
     "go_on": _change(Interview.go_on),
     "start_again": _change(Interview.start_again),
@@ -100,29 +104,39 @@ class Site:
     def welcome(self, people: People) -> None:
         """Serve the interviews of people, and let others join."""
         together = Together(people, self.backgrounds, self.reach)
+        self.joining = _Joining(self, together)
         for person in people.everybody:
             self.admit(person, together)
-        self.tokens.add(people.invitation, _JoinPages(self, together).app)
+        for invitation in people.decided.invitations:
+            self.joining.open(invitation)
 
     def admit(self, person: Participant, together: Together) -> None:
         """Serve the interview of one person. Nothing is computed before they come."""
         background = self.backgrounds[person.token] = Background(person.interview)
-        pages = self.pages[person.token] = _Pages(person, background, together)
+        pages = self.pages[person.token] = _Pages(self, person, background, together)
         self.tokens.add(person.token, pages.app)
+
+    async def dismiss(self, token: str) -> None:
+        """Serve the interview of somebody no more."""
+        self.tokens.remove(token)
+        self.pages.pop(token)
+        await self.backgrounds.pop(token).stop()
 
 
 class _Pages:
     """What the addresses of one person answer."""
 
-    def __init__(self, person: Participant, background: Background, together: Together) -> None:
-        self.person, self.background, self.together = person, background, together
+    def __init__(self, site: Site, person: Participant, background: Background, together: Together) -> None:
+        self.site, self.person, self.background, self.together = site, person, background, together
         self.interview, self._come = person.interview, False
+        host = self.host_routes() if person is together.people.owner else ()
         self.app = _app(
             [
                 Route("/", self.page),
                 Route("/view", self.view),
                 Route("/replay", self.replay),
                 Route("/film", self.film),
+                Route("/try", self.tried),
                 Route("/maps", self.maps),
                 Route("/everything.zip", self.everything),
                 Route("/answers", self.answers),
@@ -131,8 +145,49 @@ class _Pages:
                 Route("/people", self.everybody),
                 Route("/people.json", self.people),
                 Route("/name", self.rename, methods=["POST"]),
+                Route("/panels", self.panels),
+                *host,
             ]
         )
+
+    def host_routes(self) -> Iterator[Route]:
+        """What only the host can do, and what is sent for it."""
+        people, joining = self.together.people, self.site.joining
+
+        async def invite(seats: int) -> None:
+            joining.open(people.invite(seats))
+
+        async def revoke(token: str) -> None:
+            people.revoke(token)
+            self.site.tokens.remove(token)
+
+        async def remove(name: str) -> None:
+            person = next((one for one in people.everybody[1:] if one.name == name), None)
+            if person is not None:
+                await self.site.dismiss(person.token)
+            people.remove(name)
+
+        async def minimum(answers: int) -> None:
+            people.ask_for(answers)
+
+        async def settle(situation: str, action: int | None) -> None:
+            people.settle(situation, action)
+
+        yield self.decision(invite, seats=(int, ...))
+        yield self.decision(revoke, token=(str, ...))
+        yield self.decision(remove, name=(str, ...))
+        yield self.decision(minimum, answers=(int, ...))
+        yield self.decision(settle, situation=(str, ...), action=(int | None, ...))
+
+    def decision(self, decided: Callable[..., Coroutine[Any, Any, None]], **fields: Any) -> Route:
+        """The request by which the host decides something; the answer is what the page about everybody shows then."""
+        kind = create_model("Decision", __config__=STRICT, **fields)
+
+        async def made(request: Request) -> Response:
+            await decided(**_read(kind, await request.body()))
+            return JSONResponse(self.together.shown(self.person))
+
+        return Route(f"/{decided.__name__}", made, methods=["POST"])
 
     async def page(self, request: Request) -> Response:
         return page("page", about=about(self.interview), view=self._shown())
@@ -149,11 +204,21 @@ class _Pages:
     async def film(self, request: Request) -> Response:
         return JSONResponse({"frames": await self.background.film(_number(request, "number"))})
 
+    async def tried(self, request: Request) -> Response:
+        actions = request.query_params.get("actions", "")
+        if not re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,3})*)?", actions):
+            raise InputError("actions must be whole numbers with dots between them")
+        numbers = [int(one) for one in actions.split(".") if one]
+        return JSONResponse({"frames": await self.background.tried(_number(request, "number"), numbers)})
+
     async def answers(self, request: Request) -> Response:
         return JSONResponse({"answers": answers(self.interview)})
 
     async def like(self, request: Request) -> Response:
         return JSONResponse(like(self.interview, dict(request.query_params)))
+
+    async def panels(self, request: Request) -> Response:
+        return JSONResponse({"panels": await self.background.panels()})
 
     async def maps(self, request: Request) -> Response:
         return JSONResponse({"panels": await self.background.maps()})
@@ -161,8 +226,8 @@ class _Pages:
     async def everything(self, request: Request) -> Response:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in self.interview.files:
-                archive.writestr(path.name, path.read_bytes())
+            for name, content in self.interview.files().items():
+                archive.writestr(name, content)
         headers = {"content-disposition": 'attachment; filename="interview.zip"'}
         return Response(packed.getvalue(), media_type="application/zip", headers=headers)
 
@@ -185,7 +250,8 @@ class _Pages:
                 method(self.interview, **_read(kind, await request.body()))
             except StaleError:
                 return JSONResponse(self._shown(), status_code=409)
-            self.background.carry_on()
+            finally:
+                self.background.carry_on()
             return JSONResponse(self._shown())
 
         return changed
@@ -204,23 +270,31 @@ class _Pages:
             self.background.carry_on()
 
 
-class _JoinPages:
-    """What the invitation answers."""
+class _Joining:
+    """What invitations answer."""
 
     def __init__(self, site: Site, together: Together) -> None:
         self.site, self.together, self.people = site, together, together.people
-        self._joining = asyncio.Lock()
-        self.app = _app([Route("/", self.page), Route("/join", self.join, methods=["POST"])])
+        self._one_at_a_time = asyncio.Lock()
 
-    async def page(self, request: Request) -> Response:
-        return page("join", about=about(self.people.owner.interview))
+    def open(self, invitation: Invitation) -> None:
+        """From now on people can join by an invitation."""
 
-    async def join(self, request: Request) -> Response:
-        (name,) = await _texts(request, ("name",))
-        async with self._joining:
-            person = await asyncio.to_thread(self.people.join, name)
-            self.site.admit(person, self.together)
-        return JSONResponse({"name": person.name, "address": f"/{person.token}/"})
+        async def shown(request: Request) -> Response:
+            free = invitation.taken < invitation.seats
+            return page("join", about=about(self.people.owner.interview), free=free)
+
+        async def join(request: Request) -> Response:
+            (name,) = await _texts(request, ("name",))
+            async with self._one_at_a_time:
+                person = await asyncio.to_thread(self.people.join, name, invitation)
+                self.site.admit(person, self.together)
+                if self.people.invitation is None and self.people.free_seats:
+                    self.open(self.people.invite(1))  # the host finds the next link ready
+            return JSONResponse({"name": person.name, "address": f"/{person.token}/"})
+
+        routes = [Route("/", shown), Route("/join", join, methods=["POST"])]
+        self.site.tokens.add(invitation.token, _app(routes))
 
 
 class _SetUpPages:
@@ -228,8 +302,8 @@ class _SetUpPages:
 
     def __init__(self, site: Site, form: SetUp) -> None:
         self.site, self.form = site, form
-        self._starting = asyncio.Lock()
-        routes = [Route("/", self.page), Route("/environment", self.environment)]
+        self._starting, self._drawing = asyncio.Lock(), asyncio.Lock()
+        routes = [Route("/", self.page), Route("/environment", self.environment), Route("/picture", self.picture)]
         self.app = _app([*routes, Route("/start", self.start, methods=["POST"])])
 
     async def page(self, request: Request) -> Response:
@@ -237,6 +311,11 @@ class _SetUpPages:
 
     async def environment(self, request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(self.form.offer, request.query_params.get("name", "")))
+
+    async def picture(self, request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        async with self._drawing:
+            return JSONResponse({"picture": await asyncio.to_thread(self.form.picture, name)})
 
     async def start(self, request: Request) -> Response:
         try:
@@ -279,6 +358,7 @@ def page(name: str, **values: Any) -> HTMLResponse:
     style, script = _text("page.css"), _text(f"{name}.js")
     if name != "page":
         style, script = style + _text("more.css"), _text("more.js") + script
+    script = _text("spot.js") + script
     content = _template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
@@ -321,24 +401,6 @@ async def _texts(request: Request, fields: Sequence[str]) -> list[str]:
 def _is_unicode(text: str) -> bool:
     """Whether a text can be written down; JSON can hold halves of characters, which cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def listening_socket(host: str, port: int | None, preferred: int) -> socket.socket:
-    """A socket on the port asked for or, if none was, on the preferred one or any that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in (preferred, 0) if port is None else (port,):
-        # asyncio sends small answers without delay only if the protocol is named; else each takes 40 ms longer.
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((host, candidate))
-            # From now on a browser that comes too early waits, and is not turned away.
-            listening.listen(BACKLOG)
-            return listening
-        except OSError as error:
-            listening.close()
-            reason = error.strerror or str(error)
-    raise InputError(f"cannot listen on {host}, port {candidate}: {reason}")
 
 
 def serve(app: Guard, listening: socket.socket) -> None:

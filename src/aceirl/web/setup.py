@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -9,14 +10,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aceirl.errors import InputError
-from aceirl.experts.tasks import Source, offer, offered, read_parameters
+from aceirl.experts.tasks import CatalogueEntry, Source, offer, offered, read_parameters
 from aceirl.web.driver import CONFIGURATION
-from aceirl.web.environment_view import open_view
+from aceirl.web.early import LEAST_SHARE, MOST_SHARE, check_id, usual_steps
+from aceirl.web.environment_view import EnvironmentView, open_view
 from aceirl.web.history import Accuracy
 from aceirl.web.people import People, checked_name
 
 FIELDS = ("environment", "horizon", "epsilon", "delta", "seed", "parameters", "name", "folder")
+
+PICTURED = ("FrozenLake-v1", "CliffWalking-v1", "Taxi-v4", "Blackjack-v1", "four-paths")
+"""The environments to begin with, shown with a picture."""
 
 CONTINUOUS = "its observations are continuous; only discrete ones can be asked about"
 NO_LIMIT = "needed: the environment does not say how long an episode is"
@@ -46,11 +53,13 @@ class SetUp:
         self.token, self.out, self.started = token, out, started
         self.first = dict.fromkeys(FIELDS, "") | first | _kept(out)
         self.people: People | None = None
+        self._pictures: dict[str, str | None] = {}
 
     def shown(self) -> dict[str, Any]:
         """The environments to choose from, and what the fields hold at first."""
         return {
-            "environments": [asdict(one) for one in offered()],
+            "environments": sorted((_described(one) for one in offered()), key=lambda one: _rank(one["name"])),
+            "pictured": PICTURED,
             "values": self.first,
             "folder": None if self.out is None else str(self.out),
         }
@@ -58,9 +67,21 @@ class SetUp:
     def offer(self, name: str) -> dict[str, Any]:
         """What there is to say of an environment whose name was typed in."""
         try:
-            return asdict(offer(_plain_name(name)))
+            name = _plain_name(name)
+            check_id(name)
+            return _described(offer(name))
         except Exception as error:
             raise FormError("environment", _in_words(error)) from error
+
+    def picture(self, name: str) -> str | None:
+        """How an environment looks that is offered with a picture, as a data URL; None if it does not draw itself."""
+        if name not in PICTURED:
+            raise FormError("environment", f"{name} has no picture; those with one are {', '.join(PICTURED)}")
+        if name not in self._pictures:
+            view = open_view(Source(name, {}, seed=0, stationary_expert=True, horizon=usual_steps(name)))
+            view.environment.reset(np.random.default_rng(0))
+            self._pictures[name] = view.picture() or _drawn(view)
+        return self._pictures[name]
 
     def start(self, values: dict[str, str]) -> People:
         """Begin the interview that the form describes, or go on with it."""
@@ -94,12 +115,36 @@ class SetUp:
             self.people.close()
 
 
+def _rank(name: str) -> tuple[int, str]:
+    return (PICTURED.index(name) if name in PICTURED else len(PICTURED)), name
+
+
+def _drawn(view: EnvironmentView) -> str | None:
+    """The places of an environment that does not render, as a picture."""
+    cells = [cell for state in range(view.environment.n_states) if (cell := view.map_cell(state)) is not None]
+    if not cells:
+        return None
+    left, low = min(cell.x for cell in cells) - 1, min(cell.y for cell in cells) - 1
+    width, height = max(cell.x for cell in cells) + 1 - left, max(cell.y for cell in cells) + 1 - low
+    corners = [(cell.x - left - 0.44, height - cell.y + low - 0.44) for cell in cells]
+    boxes = "".join(f'<rect x="{x:g}" y="{y:g}" width="0.88" height="0.88" rx="0.15"/>' for x, y in corners)
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" fill="#5aa0bd">{boxes}</svg>'
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _described(entry: CatalogueEntry) -> dict[str, Any]:
+    """An environment with how long its episodes are, also if it does not say so itself."""
+    return asdict(replace(entry, steps=entry.steps or usual_steps(entry.name)))
+
+
 def _source(given: dict[str, str]) -> Source:
     environment = _plain_name(given["environment"])
     lines = [line for line in given["parameters"].splitlines() if line.strip()]
     parameters = _in_field("parameters", read_parameters, lines, "each line")
     horizon = None if not given["horizon"] else _whole_number("horizon", given["horizon"], least=1)
-    source = Source(environment, parameters, seed=0, stationary_expert=True, horizon=horizon)
+    source = Source(
+        environment, parameters, seed=0, stationary_expert=True, horizon=horizon or usual_steps(environment)
+    )
     if horizon is not None and source.ours:
         raise FormError("horizon", f"{environment} has its own; write horizon={horizon} under parameters instead")
     return replace(source, seed=_whole_number("seed", given["seed"], least=0))
@@ -124,8 +169,8 @@ def _accuracy(given: dict[str, str]) -> Accuracy:
             values[field] = float(given[field].removesuffix("%").rstrip()) / (100 if given[field].endswith("%") else 1)
         except ValueError:
             raise FormError(field, f"{given[field]!r} is not a number") from None
-        if not 0 < values[field] < 1:
-            raise FormError(field, f"this must be between 0 and 1, got {given[field]}")
+        if not LEAST_SHARE <= values[field] <= MOST_SHARE:
+            raise FormError(field, f"this must be between {LEAST_SHARE} and {MOST_SHARE}, got {given[field]}")
     return Accuracy(**values)
 
 
@@ -138,6 +183,7 @@ def _whole_number(field: str, text: str, least: int) -> int:
 def _check_environment(source: Source) -> None:
     """Make the environment once, to say next to which field what is wrong with it."""
     try:
+        check_id(source.environment)
         open_view(source)
     except Exception as error:
         message = _in_words(error)

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from aceirl.errors import InputError
-from aceirl.explain.goal import explained_answers, goal_of
-from aceirl.explain.listing import YOU, listed
+from aceirl.explain.listing import listed
 from aceirl.learner.turns import Turn
 from aceirl.protocols import Question
 from aceirl.runs.files import Event
 from aceirl.web.driver import Interview
+from aceirl.web.ending import Ending, Group
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.history import Accuracy, LoggedTrajectory, Scope
 from aceirl.web.inter_rater import answer_errors
 
 # How many of the steps before a question are told in words.
 NARRATED_STEPS = 4
+
+# A wish that is this much less probable than the first one is not offered to choose from.
+UNLIKELY = 0.02
 
 
 def about(interview: Interview) -> dict[str, Any]:
@@ -28,9 +32,15 @@ def about(interview: Interview) -> dict[str, Any]:
     return {
         "environment": interview.source.environment,
         "brief": shown.brief,
+        "rules": [*shown.rules, _end_of_time(interview)],
         "shape": shown.shape,
+        "most_steps": interview.most_steps,
         "actions": [{"name": a.name, "direction": a.direction, "key": a.key} for a in shown.actions],
     }
+
+
+def _end_of_time(interview: Interview) -> str:
+    return f"After {counted(interview.environment.horizon, 'step')} an episode is over in any case."
 
 
 def tag(interview: Interview) -> str:
@@ -61,7 +71,7 @@ def view(interview: Interview) -> dict[str, Any]:
             {"state": state, "name": interview.view.name(state), "votes": votes.votes, "standing": votes.standing}
             for state, votes in interview.history.contradictory().items()
         ],
-        "can_undo": interview.history.said > 0,
+        "last": _last_said(interview),
         "finished": interview.history.finished and not interview.certified,
         "settings": {
             "epsilon": interview.accuracy.epsilon,
@@ -69,15 +79,51 @@ def view(interview: Interview) -> dict[str, Any]:
             "horizon": interview.environment.horizon,
         },
         "trouble": interview.trouble,
-        "outcome": _outcome(interview, interview.learned) if phase == "done" and interview.learned else None,
+        "outcome": (
+            _outcome(interview, interview.learned, interview.ending)
+            if phase == "done" and interview.learned and interview.ending
+            else None
+        ),
     }
+
+
+def _last_said(interview: Interview) -> dict[str, str] | None:
+    """What undoing takes back, in words: short, and in full; None if there is nothing."""
+    if not interview.history.said:
+        return None
+    event = interview.history.said[-1]
+    where = event.get("state_name", "")
+    match event["event"]:
+        case "answer":
+            short, full = f"You said {event['action_name']}", f"{event['action_name']} in {where}"
+        case "skip":
+            short, full = "You did not know", f"“I don’t know” in {where}"
+        case "correct":
+            short, full = f"You put right: {event['action_name']}", f"the change to {event['action_name']} in {where}"
+        case "review":
+            said = event["names"][-1] if event["instead"] and event["names"] else None
+            short = "You agreed" if said is None else f"You said {said['action_name']}"
+            full = "what you said to the episode" if said is None else f"{said['action_name']} in {said['state_name']}"
+        case "prefer":
+            sides = {0: "left is better", 1: "right is better", None: "no difference"}
+            said = "I don’t know" if event.get("unknown") else sides[event["better"]]
+            short, full = f"You said {said}", f"“{said}”"
+        case _:
+            said = event["verdict"]
+            short, full = f"You said {said}", f"“{said}” to what you want"
+    return {"short": short, "full": full}
 
 
 def answers(interview: Interview) -> list[dict[str, Any]]:
     """What the person is taken to do, situation by situation, in the order in which they said so, and how they did."""
     known, shown = interview.history.known(), interview.view
     return [
-        {"state": state, "name": shown.name(state), "action": known[state], "how": _how_said(event)}
+        {
+            "state": state,
+            "name": shown.name(state),
+            "action": known[state],
+            "how": _how_said(event),
+        }
         for state, event in interview.history.first_said.items()
         if state in known
     ]
@@ -86,6 +132,8 @@ def answers(interview: Interview) -> list[dict[str, Any]]:
 def _how_said(event: Event) -> str:
     if "scope" in event:
         return f"the same: {Scope.read(event['scope']).words}"
+    if event.get("also"):
+        return f"the same in {counted(1 + len(event['also']), 'situation')}"
     how = {"answer": "", "applied": "the same everywhere like it", "correct": "put right", "review": "you saw it"}
     return how[event["event"]]
 
@@ -289,8 +337,9 @@ def _listed(interview: Interview, learned: Turn) -> list[dict[str, Any]]:
     ]
 
 
-def _outcome(interview: Interview, learned: Turn) -> dict[str, Any]:
-    """What the interview has come to: what the person seems to want, in words and place by place, and what is next."""
+def _outcome(interview: Interview, learned: Turn, ending: Ending) -> dict[str, Any]:
+    """What the interview has come to: what the agent does, what the person seems to want, in words and place by place,
+    and what is next."""
     history = interview.history
     places = [_place(interview, state) for state in range(interview.environment.n_states)]
     alternatives = learned.alternatives
@@ -298,10 +347,6 @@ def _outcome(interview: Interview, learned: Turn) -> dict[str, Any]:
         cell = interview.view.map_cell(place["state"])
         place["ahead"] = (0.0, 1.0) if cell is None else cell.ahead
         place["open"] = alternatives is not None and place["state"] in alternatives.undetermined
-    found = goal_of(learned, [place["name"] for place in places], [a.name for a in interview.view.actions], YOU)
-    wish = [] if found is None else [found.wish, *found.reasons, *found.errors]
-    if not history.answers:
-        wish = ["You have answered nothing, so there is nothing to say about what you want."]
     answers, were = counted(history.answers, "answer"), "was" if history.answers == 1 else "were"
     worked = f"{answers} {were} enough" if interview.certified else f"You gave {answers}"
     known = len(history.known())
@@ -310,34 +355,87 @@ def _outcome(interview: Interview, learned: Turn) -> dict[str, Any]:
     unanswered = [interview.view.name(s) for s, votes in history.votes.items() if votes.standing is None]
     unsaid = [f"You did not say what you would do in {listed(unanswered)}."] if unanswered else []
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
-    lines = [*wish, f"{worked}; the agent walked {episodes}, {steps} in all."]
+    found = ending.goal if ending.wish.kind == "bold" and not history.told else None
+    lines = [] if found is None else [*found.reasons, *found.errors]
+    lines.append(f"{worked}; the agent walked {episodes}, {steps} in all.")
     if not interview.certified and not history.contradictory():
         lines.append(_why_not_more(interview))
     return {
         "certified": interview.certified,
+        "does": [_group_in_words(group) for group in ending.does],
+        "wish": _wish(interview, ending),
         "lines": lines,
         "places": places,
-        "explained": _explained(interview, learned),
+        "explained": _explained(interview, ending.explained),
         "open": [*(() if found is None else found.undetermined), *unsaid],
         "next": next_steps(interview),
     }
 
 
-def _explained(interview: Interview, learned: Turn) -> dict[str, Any]:
-    """Which answers the reward explains, those that it does not first; `None` if there was nothing to compare with."""
-    shown, known, verdicts = interview.view, interview.history.known(), explained_answers(learned)
-    rows = [
-        {"name": shown.name(state), "action": shown.actions[action].name, "explained": verdicts.get(state)}
-        for state, action in known.items()
-    ]
-    rows.sort(key=lambda row: (False, True, None).index(row["explained"]))
+def _group_in_words(group: Group) -> dict[str, str]:
+    count = counted(group.count, "situation") + (f", {group.otherwise} of them otherwise" if group.otherwise else "")
+    return {"action": group.action, "where": group.words, "count": count}
+
+
+def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
+    """What the person seems to want: a headline, why no more, what else it may be, and what they said to it."""
+    history, wish = interview.history, ending.wish
+    verdict = history.verdicts[-1] if history.verdicts else None
+    headline, why = wish.sentence, ""
+    if not history.answers and not history.told:
+        headline = "You have answered nothing, so there is nothing to say about what you want."
+    elif wish.kind == "open" and verdict is not None and verdict["chosen"] is not None:
+        headline, why = (
+            f"You say that you want to {_chosen_in_words(verdict)}.",
+            "Your answers alone do not show that yet.",
+        )
+    elif wish.kind == "open":
+        more = f"; about {counted(ending.needed, 'more answer')} would" if ending.needed else ""
+        reason = re.sub(r"^The [a-z ]+ do not tell what you want: ", "", wish.sentence)
+        headline, why = f"I cannot tell yet what you want{more}.", reason[0].upper() + reason[1:]
+    return {
+        "kind": wish.kind,
+        "headline": headline,
+        "why": why,
+        "rivals": [one | {"words": _rival_in_words(one)} for one in _likely(wish.rivals)],
+        "verdict": None if verdict is None else _verdict_in_words(verdict),
+    }
+
+
+def _likely(rivals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that are not much less probable than the first."""
+    return [one for one in rivals if one["probability"] >= UNLIKELY * rivals[0]["probability"]]
+
+
+def _rival_in_words(rival: dict[str, Any]) -> str:
+    return f"{'Get to' if rival['what'] == 'wants' else 'Keep away from'} {rival['name']}"
+
+
+def _verdict_in_words(event: Event) -> str:
+    said = event["verdict"]
+    return f"You said: {said}." if event["chosen"] is None else f"You said: {said}; {_chosen_in_words(event)}."
+
+
+def _chosen_in_words(event: Event) -> str:
+    return f"{'get to' if event['chosen'][0] == 'wants' else 'keep away from'} {event['state_name']}"
+
+
+def _explained(interview: Interview, verdicts: Mapping[int, bool]) -> dict[str, Any]:
+    """How many answers the reward explains, and those that it does not, together by what was said."""
+    shown, known = interview.view, interview.history.known()
     compared = [verdicts[state] for state in known if state in verdicts]
     if compared:
-        words = f"That explains what you would do in {sum(compared)} of {counted(len(compared), 'situation')}."
+        words = f"The recovered reward explains what you would do in {sum(compared)} of "
+        words += f"{counted(len(compared), 'situation')}."
     elif known:
-        words = "There is no goal that explains any of your answers."
+        words = "There is no reward yet that explains any of your answers."
     else:
         words = "You did not say of any situation what you would do."
+    groups: dict[str, list[str]] = {}
+    for state, action in known.items():
+        if verdicts.get(state) is False:
+            groups.setdefault(shown.actions[action].name, []).append(shown.name(state))
+    rows = [{"action": action, "count": len(names), "where": listed(names)} for action, names in groups.items()]
     return {"words": words, "rows": rows}
 
 

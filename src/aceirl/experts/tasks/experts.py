@@ -48,8 +48,8 @@ def optimal_task(world: GymWorld, *, stationary: bool = False) -> Task:
 
     best_action = (lambda observation: answer(observation, 0)) if stationary else answer
     expert = ObservationExpert(best_action, environment, ask_again=1.0 if environment.binned else 0.0)
-    rmax, max_return = reward_range(world.env)
-    paying = replace(world, rmax=rmax or float(np.ptp(model.reward)), max_return=max_return or model.max_return)
+    rmax = reward_range(world.env)[0] or float(np.ptp(model.reward))
+    paying = replace(world, rmax=rmax, max_return=world.max_return or model.max_return)
     return Task(paying, expert, model.regret(environment.states))
 
 

@@ -17,6 +17,7 @@ from aceirl.experts.tasks.opening import drawing
 from aceirl.experts.tasks.references import named_object
 from aceirl.experts.tasks.source import Source, Task
 from aceirl.experts.tasks.world import OfflineWorld
+from aceirl.models.tabular.counts import ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Capabilities, NumberedEnvironment, Seen
 
@@ -93,11 +94,16 @@ class OfflineStates(OfflineEnvironment):
 
 
 def write_task(
-    task: Task, names: tuple[str, ...], *, ask_again: float, features: FloatArray | None = None, complete: bool = False
+    task: Task,
+    names: tuple[str, ...],
+    *,
+    kind: ExpertKind,
+    features: FloatArray | None = None,
+    complete: bool = False,
 ) -> bytes:
     """The task of a run as a file; `names` are the states met, where the environment numbers them.
 
-    `ask_again` is how often the expert was asked again, `features [S, K]` are those of the states. The map is drawn,
+    `kind` is what was assumed of the expert, `features [S, K]` are those of the states. The map is drawn,
     which takes its time, if it is `complete`.
     """
     world, access = task.world, Capabilities.of(task.environment)
@@ -116,7 +122,8 @@ def write_task(
         "expert": {
             "deterministic": task.expert.deterministic,
             "stationary": task.expert.stationary,
-            "ask_again": ask_again,
+            "ask_again": kind.ask_again,
+            "declares": kind.declares,
         },
         "pay": {name: getattr(world, name) for name in ("rmax", "max_return", "stationary_dynamics")},
         "words": {"states": world.state_names(names), "actions": world.action_names},

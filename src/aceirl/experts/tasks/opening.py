@@ -19,6 +19,7 @@ from aceirl.experts.tasks.experts import expert_of, interviewed_expert, is_log, 
 from aceirl.experts.tasks.gymnasium import adapted, gym_env, rendering_env, side_by_side, without_reports
 from aceirl.experts.tasks.source import Source, Task, named_source
 from aceirl.experts.tasks.world import GymWorld, OwnWorld, World, is_vector
+from aceirl.models.tabular.discounted import effective_horizon
 from aceirl.models.tabular.mdp import MDP
 from aceirl.protocols import Expert, NumberedEnvironment
 
@@ -37,16 +38,19 @@ def open_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     stochastic_expert: bool = False,
     otherwise: Expert | None = None,
     seed: int = 0,
+    discount: float | None = None,
 ) -> Task:
     """An environment to act in and an expert to ask.
 
     `given` is a `Source`, which names all of it, or an environment in any form that `ActiveIRL.fit` takes, with an
-    expert in any of its forms. `horizon` and `discretise` are for Gymnasium environments, `stochastic_expert` for
-    functions and models. `otherwise` is asked if no expert is given and the environment has none of its own. Of a
-    source one environment is opened, whatever `num_envs` is.
+    expert in any of its forms. `horizon`, `discretise` and `fields` are for Gymnasium environments,
+    `stochastic_expert` for functions and models. `otherwise` is asked if no expert is given and the environment has
+    none of its own. Returns are discounted by `discount` a step, or as the problem says. Of a source one environment is
+    opened, whatever `num_envs` is.
     """
     if isinstance(given, Source):
         world = open_world(given)
@@ -55,7 +59,7 @@ def open_task(
         except Exception:
             world.close()
             raise
-    world = _world(given, horizon, discretise, seed)
+    world = _world(given, horizon, discretise, seed, discount, fields)
     asked = otherwise if expert is None and not isinstance(world, OwnWorld) else expert
     if isinstance(asked, str) and asked == "optimal" and isinstance(world, GymWorld):
         task = optimal_task(world)
@@ -64,7 +68,7 @@ def open_task(
         task = task if asked is None else replace(task, expert=expert_of(asked, world))
     else:
         task = Task(world, expert_of(asked, world, stochastic=stochastic_expert))
-    options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "seed": seed}
+    options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "seed": seed, "discount": world.discount}
     return replace(task, source=named_source(given, asked, stochastic_expert=stochastic_expert, **options))
 
 
@@ -91,7 +95,8 @@ def open_world(source: Source, horizon: int | None = None, *, rendering: bool = 
         return OwnWorld.of(source.problem())
     env = rendering_env(source) if rendering else gym_env(source)
     try:
-        return GymWorld.of(env, adapted(replace(source, horizon=source.horizon or horizon), env))
+        steps = source.horizon or horizon or _effective(env, source.discount)
+        return GymWorld.of(env, adapted(replace(source, horizon=steps), env), source.discount)
     except Exception:
         env.close()
         raise
@@ -112,7 +117,26 @@ def layout(source: Source, met: tuple[str, ...]) -> Layout:
     return found
 
 
-def _world(given: Any, horizon: int | None, discretise: Callable[[Any], Any] | None, seed: int) -> World:
+REMAINDER = 0.01
+"""An endless episode that is discounted is followed until what is left of it is worth this share of the whole."""
+
+
+def _effective(env: Any, discount: float) -> int | None:
+    """The steps of an episode of an environment without a limit, if returns are discounted; None if they are not."""
+    spec = getattr(env, "spec", None)
+    if discount == 1 or (spec is not None and spec.max_episode_steps is not None):
+        return None
+    return effective_horizon(discount, 1 - discount, REMAINDER)
+
+
+def _world(
+    given: Any,
+    horizon: int | None,
+    discretise: Callable[[Any], Any] | None,
+    seed: int,
+    discount: float | None,
+    fields: Any = None,
+) -> World:
     """What is known of an environment in any of the `KINDS`."""
     if discretise is not None and not callable(discretise):
         raise InputError(
@@ -125,23 +149,27 @@ def _world(given: Any, horizon: int | None, discretise: Callable[[Any], Any] | N
         source = Source(given, {}, seed, horizon=horizon)
         given = source.problem() if source.ours else gym_env(source)
     if hasattr(given, "action_number"):  # a Gymnasium environment as the learner wants it
-        return GymWorld.of(None, given)
+        return GymWorld.of(None, given, 1.0 if discount is None else discount)
     if hasattr(given, "action_space"):
         from aceirl.envs.gymnasium import GymEnvironment, check_interface
         from aceirl.envs.vector import GymVectorEnvironment
 
         check_interface(given)
         made = GymVectorEnvironment if is_vector(given) else GymEnvironment
-        return GymWorld.of(given, made(given, horizon=horizon, discretise=discretise))
-    for name, value in (("horizon", horizon), ("discretise", discretise)):
+        factor = 1.0 if discount is None else discount
+        steps = horizon or _effective(given, factor)
+        return GymWorld.of(given, made(given, horizon=steps, discretise=discretise, fields=fields), factor)
+    for name, value in (("horizon", horizon), ("discretise", discretise), ("fields", fields)):
         if value is not None:
             raise InputError(f"{name} is for Gymnasium environments; this one has its own")
     if isinstance(given, Problem):
-        return OwnWorld.of(given)
+        return OwnWorld.of(given if discount is None else given.discounted(discount))
+    own = given.discount if isinstance(given, MDP) else 1.0
     played: NumberedEnvironment = Simulator(given) if isinstance(given, MDP) else given
     if not callable(getattr(played, "reset", None)) or not hasattr(played, "n_states"):
         raise InputError(f"environment must be {KINDS}; got {given!r}")
-    return World(played)
+    steady = getattr(played, "stationary_dynamics", True)
+    return World(played, discount=own if discount is None else discount, stationary_dynamics=steady)
 
 
 def _source_task(source: Source, world: World) -> Task:
@@ -187,14 +215,16 @@ def recorded_task(
     *,
     horizon: int | None = None,
     discretise: Callable[[Any], Any] | None = None,
+    fields: Any = None,
     seed: int = 0,
+    discount: float | None = None,
 ) -> Task:
     """The environment of a recording, as `recorded_source` and `open_task` find it, and nobody to ask."""
     if given is None or isinstance(given, str):
         given = Source(given or "", {}, seed, horizon=horizon)
     if isinstance(given, Source):
-        source = recorded_source(recording, given)
-        if discretise is None:
+        source = recorded_source(recording, given if discount is None else replace(given, discount=discount))
+        if discretise is None and fields is None:
             world = open_world(source, recording.longest)
             timed = source if source.ours else replace(source, horizon=world.environment.horizon)
             # Nothing is promised in units of what the environment pays.
@@ -202,7 +232,15 @@ def recorded_task(
         given, horizon = gym_env(source), source.horizon
     if hasattr(given, "action_space") and not hasattr(given, "action_number"):
         horizon = horizon or recording.longest
-    task = open_task(given, RecordedExpert(), horizon=horizon, discretise=discretise, seed=seed)
+    task = open_task(
+        given,
+        RecordedExpert(),
+        horizon=horizon,
+        discretise=discretise,
+        fields=fields,
+        seed=seed,
+        discount=discount,
+    )
     return replace(task, regret=None)
 
 

@@ -25,7 +25,8 @@ class Source:
     function), `wrap` which wrappers go around the environment, the innermost first (by default none, but a MiniGrid is
     shown whole), `num_envs` how many episodes are played side by side, in processes of their own, and
     `stochastic_expert` that the function or model is a stochastic expert. In one of ours, `expert` can be the folder of
-    an interview. `recordings` are what a run begins with; without an expert, they are what is known of it.
+    an interview. `recordings` are what a run begins with; without an expert, they are what is known of it. The expert
+    of one of ours, and the optimal one, are those of rewards that are discounted by `discount` a step.
     """
 
     environment: str
@@ -39,6 +40,7 @@ class Source:
     num_envs: int = 1
     stochastic_expert: bool = False
     recordings: str | None = None
+    discount: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wrap", tuple(self.wrap))  # JSON knows no tuples
@@ -54,7 +56,7 @@ class Source:
 
     def problem(self) -> Problem:
         """Our own environment of that name."""
-        return make(self.environment, self.seed, **self.parameters)
+        return make(self.environment, self.seed, **self.parameters).discounted(self.discount)
 
     def with_horizon(self, horizon: int) -> Source:
         """The same with longer or shorter episodes."""
@@ -90,6 +92,7 @@ def named_source(
     discretise: Callable[[Any], Any] | None = None,
     stochastic_expert: bool = False,
     seed: int = 0,
+    discount: float = 1.0,
 ) -> Source | None:
     """The words that name what `fit` was given, so that the command line can open it; None if there are none."""
     made = _spec_of(environment)
@@ -106,6 +109,7 @@ def named_source(
         horizon=horizon or steps,
         discretise=cut,
         stochastic_expert=stochastic_expert,
+        discount=discount,
     )
 
 

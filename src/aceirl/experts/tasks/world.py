@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aceirl.envs import Layout, Problem
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
+from aceirl.models.fields import Fields
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import NumberedEnvironment
@@ -29,7 +30,7 @@ class World:
 
     `rmax` is how far the rewards of two steps lie apart, `max_return` how far the returns of two episodes do, where
     that is known. `stationary_dynamics` is false if the dynamics are known to depend on the step. `layout` is how the
-    environment is drawn, where that is known without it.
+    environment is drawn, where that is known without it. By the `discount` its returns are measured.
     """
 
     environment: NumberedEnvironment
@@ -37,6 +38,7 @@ class World:
     max_return: float | None = None
     stationary_dynamics: bool = True
     layout: Layout | None = None
+    discount: float = 1.0
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -72,8 +74,9 @@ class OwnWorld(World):
     @classmethod
     def of(cls, problem: Problem) -> OwnWorld:
         """The problem, to be played."""
-        mdp = problem.mdp
-        return cls(Simulator(mdp), stationary_dynamics=mdp.stationary, layout=problem.layout, problem=problem)
+        mdp, layout = problem.mdp, problem.layout
+        played = Simulator(mdp, fields=Fields(layout.features, {}, speaks=False))
+        return cls(played, 1.0, None, mdp.stationary, layout, mdp.discount, problem=problem)
 
     def table(self) -> tuple[MDP, tuple[str, ...]]:
         """The problem's own dynamics."""
@@ -95,12 +98,12 @@ class GymWorld(World):
     env: gymnasium.Env[Any, Any] | None = None
 
     @classmethod
-    def of(cls, env: Any, environment: GymAdapter) -> GymWorld:
+    def of(cls, env: Any, environment: GymAdapter, discount: float = 1.0) -> GymWorld:
         """The environment with what it says it pays."""
         from aceirl.envs.pay import reward_range
 
-        rmax, max_return = (None, None) if env is None or is_vector(env) else reward_range(env)
-        return cls(environment, rmax or 1.0, max_return, env=env)
+        rmax, max_return = (None, None) if env is None or is_vector(env) else reward_range(env, discount)
+        return cls(environment, rmax or 1.0, max_return, discount=discount, env=env)
 
     @property
     def _one(self) -> gymnasium.Env[Any, Any] | None:
@@ -144,7 +147,8 @@ class GymWorld(World):
 
         if self.env is None:
             raise InputError("for the expert 'optimal' give the Gymnasium environment itself")
-        return exact_model(self.env, self.environment.horizon, self.environment.n_actions)
+        model = exact_model(self.env, self.environment.horizon, self.environment.n_actions)
+        return model.discounted(self.discount)
 
     def regret(self) -> Callable[[IntArray], float]:
         """By the environment's exact model."""

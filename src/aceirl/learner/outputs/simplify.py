@@ -19,14 +19,14 @@ TOLERANCE = 1e-7
 
 
 def shaped(mdp: MDP, reward: FloatArray, potential: FloatArray) -> FloatArray:
-    """`r - φ_h(s) + Σ P(s'|s,a)·φ_{h+1}(s')`, with `φ [H, S]` and nothing after the last step.
+    """`r - φ_h(s) + γ·Σ P(s'|s,a)·φ_{h+1}(s')`, with `φ [H, S]` and nothing after the last step.
 
     Every action value falls by `φ_h(s)`, so in each state the actions keep their order and the distances between them:
     the same policies are best, by the same margin (Ng, Harada & Russell 1999, for a finite horizon).
     """
     mdp.require_complete()
     later = np.concatenate((potential[1:], np.zeros((1, mdp.n_states))))
-    return check_reward(reward, mdp.shape) - potential[:, :, None] + mdp.transitions.expect(later)
+    return check_reward(reward, mdp.shape) - potential[:, :, None] + mdp.backup.expect(later)
 
 
 def price_of_actions(mdp: MDP, reward: FloatArray) -> FloatArray:

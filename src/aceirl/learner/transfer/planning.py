@@ -23,7 +23,7 @@ from aceirl.errors import InputError
 from aceirl.learner.transfer.targets import KnownProcess
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import Counts
-from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
@@ -68,12 +68,14 @@ class Transfer:
         return f"<Transfer: to {states:,} states and {steps:,} steps, the plan earns {self.value:.3g}{regret}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; of the certificate its value."""
+        """Plain values; of the certificate its value, if it promises anything."""
+        found = self.certificate
+        promises = found is not None and found.guaranteed and found.refuted is None
         return {
             "regret": self.regret,
             "value": self.value,
             "loses_more_than": self.loses_more_than,
-            "certificate": None if self.certificate is None else min(self.certificate.value, self.certificate.possible),
+            "certificate": min(found.value, found.possible) if found is not None and promises else None,
             "unmet": [self.target.word(state) for state in self.unmet],
         }
 
@@ -112,7 +114,7 @@ class Transfer:
 
     def _where_it_leads(self) -> str:
         """Where episodes of the plan end."""
-        last = occupancy(self.target.mdp, self.policy)[-1]
+        last = self.target.mdp.transitions.push(self.target.mdp.initial, self.policy)[-1]
         ends = np.asarray(last.ravel() @ self.target.mdp.transitions.matrix[-last.size :])
         often = np.argsort(-ends, kind="stable")[:3].tolist()
         named = ", ".join(f"{self.target.word(state)} ({ends[state]:.0%})" for state in often if ends[state] >= 0.005)
@@ -290,14 +292,15 @@ def _certificate(turn: Turn, process: MDP, policy: FloatArray, numbers: IntArray
     """
     belief = turn.belief
     n_states = turn.counts.shape[1]
-    if process.shape != belief.shape or not np.array_equal(np.sort(numbers), np.arange(n_states)):
+    alike = process.shape == belief.shape and process.discount == belief.estimate.discount
+    if not alike or not np.array_equal(np.sort(numbers), np.arange(n_states)):
         return None
     order = np.argsort(numbers)
     renumbered, plan = _renumbered(process, order), np.ascontiguousarray(policy[:, order])
     reward = belief.recovered.reward
     best = float(renumbered.initial @ optimal_values(renumbered, reward)[1][0])
     own = float(renumbered.initial @ evaluate(renumbered, reward, plan)[1][0])
-    if best - own > TIES * renumbered.horizon * belief.rmax:
+    if best - own > TIES * belief.target.steps(renumbered.horizon) * belief.rmax:
         return None
     certificate = transfer_certificate(belief, renumbered, plan)
     if certificate.entry is None:
@@ -323,4 +326,4 @@ def _renumbered(mdp: MDP, order: IntArray) -> MDP:
         probabilities=matrix.data,
         steps=transitions.steps,
     )
-    return MDP(mdp.horizon, moved, mdp.initial[order])
+    return replace(mdp, transitions=moved, initial=mdp.initial[order])

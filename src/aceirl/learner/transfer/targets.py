@@ -91,6 +91,10 @@ class KnownProcess:
                 raise InputError(f"episodes are over in {start}, so none can start there")
         return replace(self, mdp=replace(self.mdp, initial=initial / initial.sum()))
 
+    def discounted(self, discount: float) -> KnownProcess:
+        """The same where a reward one step later is worth `discount` as much."""
+        return replace(self, mdp=replace(self.mdp, discount=discount))
+
     def valued_as(self, other: KnownProcess) -> KnownProcess:
         """The same with the true reward of another process, state by state: what its expert wants, wanted here."""
         if other.reward is None or other.mdp.n_actions != self.mdp.n_actions:

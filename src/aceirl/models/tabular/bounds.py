@@ -11,7 +11,7 @@ from aceirl.models.tabular.confidence import Radii
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.kernels import Successors, clipped_backward, compiled
-from aceirl.models.tabular.mdp import MDP, FloatArray, steps_after
+from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.planner import PolicySet, solve_constrained
 
 HALVINGS = 40
@@ -30,7 +30,7 @@ class ErrorBound:
 
 
 def error_bound(mdp: MDP, radii: Radii) -> ErrorBound:
-    """Paper, (EB1): `E[h] = min((H-h)·Rmax, C[h] + P̂·max_a E[h+1])`, one backward induction.
+    """Paper, (EB1): `E[h] = min((H-h)·Rmax, C[h] + γ·P̂·max_a E[h+1])`, one backward induction.
 
     Differs: a row never visited is worth the trivial bound, and an estimated start adds its own radius.
     """
@@ -57,7 +57,7 @@ def plausible_policies(
     row's own reward here.
     """
     mdp = estimate.mdp
-    after = unknown_step_reward * steps_after(mdp.horizon)
+    after = unknown_step_reward * mdp.steps_after
     known = mdp.transitions.filled.reshape(-1, mdp.n_states, mdp.n_actions)
     earned = np.where(known, reward, reward + after[:, None, None])
     floor = float(mdp.initial @ optimal_values(mdp, earned)[1][0]) - 10 * accuracy

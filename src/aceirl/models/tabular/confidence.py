@@ -12,7 +12,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import FloatArray, IntArray, Transitions, steps_after, steps_left
+from aceirl.models.tabular.mdp import FloatArray, IntArray, Transitions, steps_left
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def hoeffding(estimate: Estimate, rmax: float, delta: float) -> Radii:
     rewards, so nothing is promised with it. It covers dynamics and expert in one term.
     """
     horizon, n_states, n_actions = estimate.mdp.shape
-    ceiling = trivial_bound(horizon, rmax)
+    ceiling = trivial_bound(horizon, rmax, estimate.mdp.discount)
     visits = np.maximum(1, estimate.step_visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits.astype(np.float64) ** 2 / delta)
     share = np.minimum(1.0, 2 * np.sqrt(2 * log_term / visits))
@@ -109,7 +109,7 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         begun = estimate.counts.starts[None, :]
         resets = np.maximum(1, begun.sum(axis=1))
         shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
-        start = mdp.horizon * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
+        start = float(mdp.steps_left[0]) * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
     divergence = mixture_divergence(mdp.transitions, _row_visits(estimate), possible, n_rows, part)
     return _radii(estimate, rmax, np.maximum(tv_radius, unseen_mass), unseen_mass, divergence, start)
 
@@ -126,12 +126,12 @@ def _radii(
 
     Values at `h+1` span at most `(H-h-1)·Rmax`; an expert who is not known may do anything.
     """
-    shape, horizon = estimate.mdp.shape, estimate.mdp.horizon
+    shape = estimate.mdp.shape
     tv_radius, unseen_mass, divergence = (
         _at_every_step(bound, shape) for bound in (tv_radius, unseen_mass, divergence)
     )
-    ceiling = trivial_bound(horizon, rmax)
-    reach = rmax * steps_after(horizon)
+    ceiling = trivial_bound(estimate.mdp.horizon, rmax, estimate.mdp.discount)
+    reach = rmax * estimate.mdp.steps_after
     return Radii(
         transition=reach[:, None, None] * tv_radius,
         expert=np.where(estimate.expert_known, 0.0, ceiling[:, None]),
@@ -385,9 +385,9 @@ def _binary_kl(p: float, q: float) -> float:
     return first + (1 - p) * np.log((1 - p) / (1 - q)) if p < 1 else first
 
 
-def trivial_bound(horizon: int, rmax: float) -> FloatArray:
-    """`[H]`: `(H - h)·Rmax`, what an episode can still earn."""
-    return rmax * steps_left(horizon)
+def trivial_bound(horizon: int, rmax: float, discount: float = 1.0) -> FloatArray:
+    """`[H]`: `(H - h)·Rmax`, what an episode can still earn; less, if what is later is discounted."""
+    return rmax * steps_left(horizon, discount)
 
 
 def _start_radius(estimate: Estimate, rmax: float, delta: float) -> float:
@@ -395,7 +395,8 @@ def _start_radius(estimate: Estimate, rmax: float, delta: float) -> float:
     if estimate.start_known:
         return 0.0
     resets = np.array([estimate.counts.episodes])
-    return estimate.mdp.horizon * rmax * float(total_variation(resets, _possible_states(estimate), 1, delta)[0])
+    variation = total_variation(resets, _possible_states(estimate), 1, delta)
+    return float(estimate.mdp.steps_left[0]) * rmax * float(variation[0])
 
 
 def _possible_states(estimate: Estimate) -> int:

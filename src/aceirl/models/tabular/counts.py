@@ -26,7 +26,8 @@ class Counts:
     `visits [H, S, A]`, `answers [H, S, A]` and `starts [S]` are dense. Transitions are sparse: `move_counts[i]` times
     the successor `move_keys[i] mod S` followed row `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are
     taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct. `repeats [S, 2]` is how often the expert,
-    asked again about a state, said the same, and how often it did not; they do not change what it said first.
+    asked again about a state, said the same, and how often it did not; they do not change what it said first. `met [S]`
+    is in how many episodes each state was met; where that was not counted, how often.
     """
 
     stationary: bool
@@ -36,6 +37,7 @@ class Counts:
     move_keys: IntArray
     move_counts: IntArray
     repeats: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    met: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     counted: InitVar[Totals | None] = None
     """The totals of new arrays that are made of counts in a way that leaves them counts: then nothing is checked."""
 
@@ -48,18 +50,23 @@ class Counts:
             return
         if not len(self.repeats):
             arrays["repeats"] = np.zeros((len(self.starts), 2), dtype=np.int64)
+        counted_met = len(self.met) > 0
+        if not counted_met:
+            arrays["met"] = np.zeros(len(self.starts), dtype=np.int64)
         for name, array in arrays.items():
             object.__setattr__(self, name, _checked(name, array))
         self._check_shapes()
         self._check_moves()
+        if not counted_met:
+            object.__setattr__(self, "met", arrivals(self.starts, self.move_keys, self.move_counts))
 
     def _check_shapes(self) -> None:
         shape = self.visits.shape
-        of_states = self.starts.shape, self.repeats.shape
-        if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2)):
+        of_states = self.starts.shape, self.repeats.shape, self.met.shape
+        if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2), shape[1:2]):
             raise InputError(
-                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)} and "
-                f"repeats {list(self.repeats.shape)} do not belong to one problem"
+                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)}, "
+                f"repeats {list(self.repeats.shape)} and met {list(self.met.shape)} do not belong to one problem"
             )
 
     def _check_moves(self) -> None:
@@ -102,14 +109,17 @@ class Counts:
         starts: IntArray,
         shape: tuple[int, int, int],
         stationary: bool,
+        met: IntArray | None = None,
     ) -> Counts:
-        """Of the columns of moves, each of which happened so many times."""
+        """Of the columns of moves, each of which happened so many times; `met [S]` as in the counts."""
         visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(times), dtype=np.int64)
         steps, states, actions, successors = columns
         if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
             raise _wrong_move(columns, shape)
-        totals = Totals(int(times.sum()), int(starts.sum()))
-        return cls(stationary, visits, _none(shape), starts, *_merge(keys, times), _none((shape[1], 2)), totals)
+        totals, moved = Totals(int(times.sum()), int(starts.sum())), _merge(keys, times)
+        if met is None:
+            met = arrivals(starts, *moved)
+        return cls(stationary, visits, _none(shape), starts, *moved, _none((shape[1], 2)), met, totals)
 
     @classmethod
     def of_walks(
@@ -121,7 +131,12 @@ class Counts:
             if not 0 <= start < shape[1]:
                 raise InputError(f"an episode starts in the state {start}, not one of 0 to {shape[1] - 1}")
         times, begun = np.ones(len(moves), dtype=np.int64), np.bincount(starts, minlength=shape[1])
-        return cls._tallied(moves.T.copy(), times, begun, shape, stationary)
+        lengths = [len(walk) for walk in walks]
+        episode = np.concatenate((np.arange(len(starts)), np.repeat(np.arange(len(walks)), lengths)))
+        there = np.concatenate((np.asarray(starts, dtype=np.int64), moves[:, 3]))
+        states = np.unique(episode * shape[1] + np.clip(there, 0, shape[1] - 1)) % shape[1]
+        met = np.bincount(states, minlength=shape[1])
+        return cls._tallied(moves.T.copy(), times, begun, shape, stationary, met)
 
     @classmethod
     def of_data(cls, data: Dataset, shape: tuple[int, int, int], *, stationary: bool) -> Counts:
@@ -183,6 +198,7 @@ class Counts:
             row * n_states + successor,
             self.move_counts,
             with_states(self.repeats[None], n_states)[0],
+            with_states(self.met[None], n_states)[0],
             self.totals,
         )
 
@@ -196,7 +212,7 @@ class Counts:
         given, again = _checked("answers", answers), _checked("repeats", self.repeats if repeats is None else repeats)
         totals = Totals(self.samples, self.episodes, int(given.sum()), int(again.sum()))
         moves = self.move_keys, self.move_counts
-        made = Counts(self.stationary, self.visits, given, self.starts, *moves, again, totals)
+        made = Counts(self.stationary, self.visits, given, self.starts, *moves, again, self.met, totals)
         made._check_shapes()
         return made
 
@@ -210,6 +226,7 @@ class Counts:
             self.starts + other.starts,
             *self._moves_with(other.move_keys, other.move_counts),
             self.repeats + other.repeats if other.repeated else self.repeats,
+            self.met + other.met,
             self.totals + other.totals,
         )
 
@@ -236,7 +253,14 @@ def _wrong_move(columns: Iterable[IntArray], shape: tuple[int, int, int]) -> Inp
     raise AssertionError("all moves are of that problem")
 
 
-_ARRAYS = ("visits", "answers", "starts", "move_keys", "move_counts", "repeats")
+_ARRAYS = ("visits", "answers", "starts", "move_keys", "move_counts", "repeats", "met")
+
+
+def arrivals(starts: IntArray, move_keys: IntArray, move_counts: IntArray) -> IntArray:
+    """`[S]`: how often episodes were in each state."""
+    met = np.array(starts, dtype=np.int64)
+    np.add.at(met, move_keys % max(1, len(met)), move_counts)
+    return frozen(met, np.int64)
 
 
 @shared
@@ -402,13 +426,15 @@ class ExpertKind:
 
     `least_probability` is, for a stochastic expert, a floor on the probability of every action it uses; without it no
     number of answers rules an action out. `ask_again` is how often a deterministic one is asked about a state for which
-    it has answered, to see whether it looks at more than the state.
+    it has answered, to see whether it looks at more than the state. One that `declares` has said of many states at once
+    what it would do there.
     """
 
     deterministic: bool = True
     stationary: bool = False
     least_probability: float | None = None
     ask_again: float = 0.0
+    declares: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.ask_again <= 1:
@@ -650,7 +676,8 @@ class Estimate:
     `kind` is what is assumed of the expert, `delta` how often what is settled of a stochastic one may be wrong. The
     start `initial [S]` is given where the learner is told it. `terminal` are the states in which episodes that are over
     stay; that needs no observation. `possible_states` is how many states there can be, infinite if nobody can say.
-    `preferences` say which of two episodes the expert likes better: they tell of its reward, and of nothing else.
+    `preferences` say which of two episodes the expert likes better: they tell of its reward, and of nothing else. Its
+    returns are taken to be discounted, by `discount` a step.
     """
 
     counts: Counts
@@ -660,6 +687,7 @@ class Estimate:
     terminal: frozenset[int]
     possible_states: float
     preferences: tuple[Preference, ...] = ()
+    discount: float = 1.0
 
     @classmethod
     def of(
@@ -672,11 +700,12 @@ class Estimate:
         terminal: Collection[int] = (),
         possible_states: float | None = None,
         preferences: tuple[Preference, ...] = (),
+        discount: float = 1.0,
         before: Estimate | None = None,
     ) -> Estimate:
         """From counts and assumptions; by default there are no states but those of the counts."""
         possible = counts.shape[1] if possible_states is None else possible_states
-        return cls(counts, kind, delta, initial, frozenset(terminal), possible, preferences, before)
+        return cls(counts, kind, delta, initial, frozenset(terminal), possible, preferences, discount, before)
 
     @property
     def start_known(self) -> bool:
@@ -718,8 +747,8 @@ class Estimate:
         probabilities.flags.writeable = False
         horizon, estimated = counts.shape[0], transitions.with_probabilities(probabilities, trusted=True)
         if self.initial is not None:
-            return MDP(horizon, estimated, self.initial)
-        return MDP.trusted(horizon, estimated, counts.starts / max(1, counts.episodes))
+            return MDP(horizon, estimated, self.initial, self.discount)
+        return MDP.trusted(horizon, estimated, counts.starts / max(1, counts.episodes), self.discount)
 
     @cached_property
     def step_visits(self) -> IntArray:

@@ -9,7 +9,8 @@ make greedy (`σ = 0`) or logit (`σ > 0`), with the entropy of the policy paid 
 iteration (Howard 1960) and the Newton–Kantorovich iteration of Rust (1987), and it converges from everywhere: each
 evaluation is at least as good as the one before. An evaluation is one sparse factorisation of `I − γ·P_π`.
 
-A state in which no action is available is terminal: it is worth 0. With `γ = 1` every policy must end.
+A state in which no action is available is terminal: it is worth 0. With `γ = 1` every policy must end. With a horizon,
+`MDP.discount` is the factor of the sweeps over steps.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions, frozen
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, Transitions, check_discount, frozen
 
 TOLERANCE = 1e-12
 """The fixed point is found when one more backup changes no value by more than this share of the largest."""
@@ -184,27 +185,6 @@ class Discounted:
         v, policy = self.backup(q)
         return DiscountedValues(q, v, policy, residual, steps)
 
-    def sweep(self, reward: ArrayLike, horizon: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`(q [H, S, A], v [H, S], policy [H, S, A])` with a horizon and a discount.
-
-        `reward` is `[S, A]` or `[H, S, A]`; nothing is paid after the last step.
-        """
-        if horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
-        paid = np.asarray(reward, dtype=np.float64)
-        if paid.shape not in (self.shape, (horizon, *self.shape)):
-            raise InputError(
-                f"reward must have shape {list(self.shape)} or {[horizon, *self.shape]}, got {list(paid.shape)}"
-            )
-        paid = np.broadcast_to(paid, (horizon, *self.shape))
-        q, v, policy = np.empty(paid.shape), np.empty(paid.shape[:2]), np.empty(paid.shape)
-        later = np.zeros(self.shape[0])
-        for h in range(horizon - 1, -1, -1):
-            q[h] = np.where(self.allowed, paid[h] + self.expected(later), -np.inf)
-            v[h], policy[h] = self.backup(q[h])
-            later = v[h]
-        return q, v, policy
-
     def _paid_by(self, policy: FloatArray, reward: FloatArray) -> FloatArray:
         """`[S]`: what one step of the policy pays, with its entropy."""
         entropy = 0.0
@@ -237,13 +217,6 @@ class Discounted:
         return np.where(acting[:, None], chosen, 0.0)
 
 
-def check_discount(discount: float) -> float:
-    """A number from 0 to 1, or an error."""
-    if isinstance(discount, bool) or not isinstance(discount, int | float | np.number) or not 0 <= discount <= 1:
-        raise InputError(f"discount must be a number from 0 to 1, got {discount!r}")
-    return float(discount)
-
-
 def effective_horizon(discount: float, rmax: float, epsilon: float) -> int:
     """The fewest steps after which what is left is worth at most `epsilon`: `γ^H·Rmax/(1−γ) ≤ ε`."""
     if not 0 <= check_discount(discount) < 1:
@@ -253,22 +226,3 @@ def effective_horizon(discount: float, rmax: float, epsilon: float) -> int:
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(epsilon * (1 - discount) / rmax) / math.log(discount)))
-
-
-def as_episodes(transitions: Transitions, initial: ArrayLike, discount: float, horizon: int) -> MDP:
-    """The discounted process as one of episodes: a step goes on with probability `γ`, else to a last, absorbing state.
-
-    The undiscounted value of a reward that pays 0 in that state is the discounted one, up to what lies beyond the
-    `horizon` (see `effective_horizon`). So whatever is made for episodes, certificates too, can be used on it.
-    """
-    check_discount(discount)
-    n_states, n_actions = transitions.n_states, transitions.n_actions
-    if not transitions.stationary or not transitions.filled.all():
-        raise InputError("the process needs stationary dynamics with every row known")
-    matrix = sparse.csr_array(transitions.matrix)
-    ending = sparse.csr_array(np.full((n_states * n_actions, 1), 1 - discount))
-    last = sparse.csr_array(np.tile(np.eye(n_states + 1)[-1], (n_actions, 1)))
-    rows = sparse.csr_array(sparse.vstack([sparse.hstack([discount * matrix, ending]), last]))
-    rows.eliminate_zeros()
-    made = Transitions(n_states + 1, n_actions, rows.indptr, rows.indices, rows.data)
-    return MDP(horizon, made, np.append(np.asarray(initial, dtype=np.float64), 0.0))

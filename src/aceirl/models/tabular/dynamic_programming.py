@@ -65,7 +65,7 @@ def evaluate(
 def follow(mdp: MDP, reward: FloatArray, actions: IntArray) -> FloatArray:
     """Policy evaluation: `V [H, S]` of `actions [H, S]`, -1 where each is as likely as any other."""
     v = np.zeros((mdp.horizon + 1, mdp.n_states))
-    follow_backward(*mdp.transitions.rows, reward, actions, v)
+    follow_backward(*mdp.backup.rows, reward, actions, v)
     return v[:-1]
 
 
@@ -77,12 +77,15 @@ def worst_values(
 
 
 def occupancy(mdp: MDP, policy: FloatArray, backend: Backend = "auto") -> FloatArray:
-    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`."""
+    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`, times `discount^h`.
+
+    So its product with a reward is what the policy is worth.
+    """
     if uses_gpu(backend, policy.size):
         from aceirl.models.tabular import gpu
 
         return gpu.occupancy(mdp, policy)
-    return mdp.transitions.push(mdp.initial, policy)
+    return mdp.backup.push(mdp.initial, policy)
 
 
 def greedy_actions(q: FloatArray, rng: np.random.Generator, allowed: BoolArray = ALL) -> IntArray:

@@ -68,8 +68,8 @@ def _clear(array):  # type: ignore[no-untyped-def]
 
 
 def rows_of(mdp: MDP) -> DeviceRows:
-    """The transitions of an MDP, on the GPU."""
-    rows = mdp.transitions
+    """The discounted transitions of an MDP, on the GPU."""
+    rows = mdp.backup
     return DeviceRows(
         to_device(rows.indptr, np.int64),
         to_device(rows.successors, np.int32),
@@ -161,7 +161,7 @@ def sweep(
 
 
 def occupancy(mdp: MDP, policy: FloatArray) -> FloatArray:
-    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`."""
+    """`[H, S, A]`: how likely an episode of `policy [H, S, A]` is at `(s, a)` at step `h`, times `discount^h`."""
     rows, here, after = rows_of(mdp), mass_of(mdp.initial), on_device((mdp.n_states,), np.int64)
     mu = np.empty(mdp.shape)
     for h in range(mdp.horizon):

@@ -348,3 +348,26 @@ def argmax_with_ties(q: FloatArray, allowed: BoolArray, draws: FloatArray, round
                 tied = (every or allowed[h, s, a]) and q[h, s, a] >= best - tolerance
                 actions[h, s] = a if tied and passed == chosen else actions[h, s]
                 passed += tied
+
+
+@compiled
+def look_ahead(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray, steps: int,
+    discount: float,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """`(Q [S, A], V [S])` of the best policy over so many steps of a process that pays `reward [S, A]`, discounted.
+
+    The plain backward induction without the tables of all steps; after an unknown row nothing is paid.
+    """
+    n_states, n_actions = reward.shape
+    q, v, after = np.zeros(reward.shape), np.zeros(n_states), np.zeros(n_states)
+    for h in range(steps - 1, -1, -1):
+        for s in range(n_states):
+            for a in range(n_actions):
+                row, total = h * stride + s * n_actions + a, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * after[successors[k]]
+                q[s, a] = reward[s, a] + discount * total
+            v[s] = q[s].max()
+        v, after = after, v
+    return q, after

@@ -28,6 +28,7 @@ __all__ = [
     "IntArray",
     "Successors",
     "Transitions",
+    "check_discount",
     "check_policy",
     "check_reward",
     "frozen",
@@ -66,14 +67,35 @@ def shared(make: Callable[[tuple[int, ...]], T]) -> Callable[[tuple[int, ...]], 
     return wraps(make)(lambda shape: kept(shape) if math.prod(shape) <= SHARED else make(shape))
 
 
-def steps_left(horizon: int) -> FloatArray:
-    """`[H]`: `H - h`, the steps from each one on, itself included."""
-    return np.arange(horizon, 0, -1.0)
+MOST_STEPS = 1_000_000
+"""How long an episode can be: what is known is kept for every step."""
 
 
-def steps_after(horizon: int) -> FloatArray:
-    """`[H]`: `H - h - 1`, the steps that follow each one."""
-    return np.arange(horizon - 1, -1, -1.0)
+def check_horizon(horizon: Any) -> None:
+    """An `InputError` unless an episode can have so many steps."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
+    if horizon > MOST_STEPS:
+        raise InputError(
+            f"horizon must be at most {MOST_STEPS:,} steps, got {horizon:,}; what is known is kept for each"
+        )
+
+
+def steps_left(horizon: int, discount: float = 1.0) -> FloatArray:
+    """`[H]`: `H - h`, the steps from each one on, itself included; the `k`-th after it counts `discount^k`."""
+    return np.ascontiguousarray(np.cumsum(discount ** np.arange(horizon))[::-1])
+
+
+def steps_after(horizon: int, discount: float = 1.0) -> FloatArray:
+    """`[H]`: `H - h - 1`, the steps that follow each one, seen from it."""
+    return steps_left(horizon, discount) - 1.0
+
+
+def check_discount(discount: float) -> float:
+    """A number from 0 to 1, or an error."""
+    if isinstance(discount, bool) or not isinstance(discount, int | float | np.number) or not 0 <= discount <= 1:
+        raise InputError(f"discount must be a number from 0 to 1, got {discount!r}")
+    return float(discount)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,29 +223,52 @@ class Transitions:
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """Transitions, a start and a horizon; no reward.
+    """Transitions, a start, a horizon and a discount; no reward.
 
-    The start `initial [S]` is a distribution over states, or all zero if it is unknown, as an estimate's may be.
+    The start `initial [S]` is a distribution over states, or all zero if it is unknown, as an estimate's may be. A
+    reward `k` steps later is worth `discount^k` as much: values are `Q_h = r_h + γ·P·V_{h+1}`.
     """
 
     horizon: int
     transitions: Transitions
     initial: FloatArray
+    discount: float = 1.0
     checked: InitVar[bool] = True
 
     def __post_init__(self, checked: bool) -> None:
-        if not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
-            raise InputError(f"horizon must be a whole number of at least 1, got {self.horizon!r}")
+        check_horizon(self.horizon)
         if self.transitions.steps not in (None, self.horizon):
             raise InputError(f"horizon is {self.horizon}, but transitions have {self.transitions.steps} steps")
         object.__setattr__(self, "initial", frozen(self.initial, np.float64))
+        object.__setattr__(self, "discount", check_discount(self.discount))
         if checked:
             self._check_initial()
 
     @classmethod
-    def trusted(cls, horizon: int, transitions: Transitions, initial: FloatArray) -> MDP:
+    def trusted(cls, horizon: int, transitions: Transitions, initial: FloatArray, discount: float = 1.0) -> MDP:
         """One whose parts are known to be right, because of how they were made."""
-        return cls(horizon, transitions, initial, checked=False)
+        return cls(horizon, transitions, initial, discount, checked=False)
+
+    @cached_property
+    def backup(self) -> Transitions:
+        """`γ·P`: the operator by which values go backward, and the discounted occupancy forward.
+
+        Its rows sum to the discount; what is lost is as if an episode ended there. `transitions` is what happens.
+        """
+        if self.discount == 1:
+            return self.transitions
+        rows = self.transitions
+        return rows.with_probabilities(self.discount * rows.probabilities, trusted=True)
+
+    @cached_property
+    def steps_left(self) -> FloatArray:
+        """`[H]`: the steps from each one on, itself included; later ones count less by the discount."""
+        return frozen(steps_left(self.horizon, self.discount), np.float64)
+
+    @cached_property
+    def steps_after(self) -> FloatArray:
+        """`[H]`: the steps that follow each one, seen from it."""
+        return frozen(steps_after(self.horizon, self.discount), np.float64)
 
     @property
     def n_states(self) -> int:
@@ -253,14 +298,16 @@ class MDP:
     def sweep(
         self, kernel: Callable[..., None], reward: FloatArray, *parameters: Any, unknown: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is the worth of an unknown row."""
+        """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is what follows an unknown row."""
         q, v = np.empty(self.shape), np.zeros((self.horizon + 1, self.n_states))
         after = np.zeros(self.horizon) if unknown is None else np.asarray(unknown, dtype=np.float64)
-        kernel(*self.transitions.rows, reward, after, *parameters, q, v)
+        kernel(*self.backup.rows, reward, after, *parameters, q, v)
         return q, v[:-1]
 
     @classmethod
-    def from_dense(cls, transitions: ArrayLike, *, initial: ArrayLike, horizon: int | None = None) -> MDP:
+    def from_dense(
+        cls, transitions: ArrayLike, *, initial: ArrayLike, horizon: int | None = None, discount: float = 1.0
+    ) -> MDP:
         """From `transitions [S, A, S]` (with a horizon) or `[H, S, A, S]`, and `initial`, a distribution or a state."""
         dense = np.asarray(transitions, dtype=np.float64)
         if dense.ndim not in (3, 4) or dense.shape[-1] != dense.shape[-3] or dense.size == 0:
@@ -288,6 +335,7 @@ class MDP:
             horizon=dense.shape[0] if horizon is None else horizon,
             transitions=sparse_rows,
             initial=start_distribution(initial, n_states),
+            discount=discount,
         )
         mdp.require_complete()
         return mdp

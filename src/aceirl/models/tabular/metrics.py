@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.models.tabular.dynamic_programming import evaluate, follow, occupancy, optimal_values
+from aceirl.models.tabular.dynamic_programming import evaluate, follow, optimal_values
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 
@@ -51,7 +51,7 @@ class Truth:
 
     def visits(self, policy: FloatArray | IntArray) -> FloatArray:
         """`[H, S, A]`: where a policy goes in the true process."""
-        return occupancy(self.mdp, check_policy(policy, self.mdp.shape))
+        return self.mdp.transitions.push(self.mdp.initial, check_policy(policy, self.mdp.shape))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.data.dataset import Dataset, Totals
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, error_bound
 from aceirl.models.tabular.confidence import Family, Radii
 from aceirl.models.tabular.counts import Counts, Estimate
@@ -40,6 +41,26 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
     def bound(self) -> ErrorBound:
         """(EB1)."""
         return error_bound(self.estimate.mdp, self.radii)
+
+    def at(self, delta: float) -> TabularModel:
+        """The same with another confidence, which settles less or more of a stochastic expert too."""
+        if delta == self.delta:
+            return self
+        if delta not in self._at:
+            estimate = self.estimate
+            if not estimate.kind.deterministic:
+                estimate = replace(estimate, delta=delta / 3, before=None)
+            self._at[delta] = replace(self, estimate=estimate, delta=delta)
+        return self._at[delta]
+
+    @cached_property
+    def _at(self) -> dict[float, TabularModel]:
+        return {}
+
+    @cached_property
+    def fields(self) -> FieldTable | None:
+        """The fields of all states; None if nothing is known of what observations consist of."""
+        return None if self.access is None else self.access.field_table
 
     @property
     def counts(self) -> Counts:
@@ -73,6 +94,7 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
             terminal=known,
             possible_states=possible,
             preferences=before.preferences if preferences is None else preferences,
+            discount=before.discount,
             before=before,
         )
         return replace(self, estimate=estimate)

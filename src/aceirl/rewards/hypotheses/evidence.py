@@ -1,10 +1,11 @@
 """How well hypotheses about the expert's wish predict its answers, with the dynamics averaged over.
 
 A hypothesis is a reward. Under dynamics drawn from what the counts leave possible, it says which of the tried actions
-are best at each step; an answer is one of those, each as likely, or an error. All answers of one state are judged
-under the same draw, because one badly known row counts at many steps; the states are judged apart. So for each
-hypothesis the numbers below are probabilities of all answers together, and a ratio of two of them, or to a habit that
-knows no world, is a likelihood ratio.
+are best at each step; an answer is one of those, or an error. Between the best, the expert of a state takes any, each
+time anew, or rather the one that it takes at other steps; both are as likely. All answers of one state are judged under
+the same draw, because one badly known row counts at many steps; the states are judged apart. So for each hypothesis the
+numbers below are probabilities of all answers together, and a ratio of two of them, or to a habit that knows no world,
+is a likelihood ratio.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import numpy as np
 from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
-TIES = np.array([0.003, 0.03, 0.12, 0.35])
-"""Actions tie if they differ by at most this share of the range of values at that step; each is as likely."""
+TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
+"""Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
+state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
+
+CUSTOM = 0.2
+"""What the best actions are credited with, all together, where the expert rather takes what it takes at other steps."""
 
 PSEUDO_COUNT = 1.0
 """What a row is credited with, spread over all successors that any action had in its state."""
@@ -104,6 +109,12 @@ class DrawnDynamics:
         probabilities = weights / np.repeat(totals, sizes[rows], axis=1)
         return cls(indptr, successors, np.ascontiguousarray(probabilities), 0 if steps == 1 else n_states * n_actions)
 
+    @classmethod
+    def estimated(cls, mdp: MDP) -> DrawnDynamics:
+        """The dynamics as they are estimated, as if they were the only ones possible: one draw."""
+        rows = mdp.transitions
+        return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride)
+
 
 @dataclass(frozen=True, eq=False)
 class Rewards:
@@ -123,12 +134,17 @@ class Rewards:
 
 
 def judged(
-    rewards: Rewards, dynamics: DrawnDynamics, answers: GivenAnswers, terminal: IntArray, draws: int | None = None
-) -> tuple[FloatArray, IntArray]:
+    rewards: Rewards,
+    dynamics: DrawnDynamics,
+    answers: GivenAnswers,
+    terminal: IntArray,
+    draws: int | None = None,
+    discount: float = 1.0,
+) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
-    Unexplained are answers that are not among the best actions whatever the draw, each state taken by itself, at the
-    tolerance of ties that fits best.
+    Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
+    weights that the answers of each state give them.
     """
     n, n_states = rewards.early.shape
     ends = np.zeros(n_states, dtype=np.bool_)
@@ -137,12 +153,13 @@ def judged(
     block = np.full(n_states, -1)
     asked = np.unique(answers.state)
     block[asked] = np.arange(len(asked))
-    logs, unexplained = np.empty((n, len(TIES), len(ERRORS))), np.empty((n, len(TIES)), dtype=np.int64)
+    logs, unexplained = np.empty((n, len(ERRORS))), np.empty((n, len(ERRORS)))
     _judge(
         dynamics.indptr,
         dynamics.successors,
         dynamics.probabilities[:draws],
         dynamics.stride,
+        discount,
         (rewards.early, rewards.late, rewards.change, rewards.action, rewards.step_cost, rewards.decay),
         (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried),
         ends,
@@ -150,56 +167,48 @@ def judged(
         block,
         len(asked),
         TIES,
-        _shares(answers.tried.shape[1]),
+        ERRORS,
         logs,
         unexplained,
     )
-    best = logs.max(axis=2).argmax(axis=1)
-    mean = np.logaddexp.reduce(logs.reshape(n, -1), axis=1) - np.log(logs[0].size) if n else np.zeros(0)
-    return mean, unexplained[np.arange(n), best]
+    mean = np.logaddexp.reduce(logs, axis=1) - np.log(len(ERRORS))
+    return mean, (np.exp(logs - mean[:, None]) * unexplained).mean(axis=1)
 
 
-def preferred(rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray) -> tuple[FloatArray, IntArray]:
+def preferred(
+    rewards: Rewards, preferences: Sequence[Preference], terminal: IntArray, discount: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of preferences between episodes, which need no dynamics.
 
-    The better episode is preferred, either if they are worth the same; two are called equal if they are worth about the
-    same, by `EQUAL` of the larger. The expert errs as often as in its answers.
+    The better episode is preferred. Of two that are worth about the same, by `EQUAL` of the larger, that is as likely
+    said as that they are equal. The expert errs as often as in its answers, and then says any of the three.
     """
     right = np.zeros((len(rewards.early), len(preferences)))
     for i, one in enumerate(preferences):
-        first, second = (_returns(rewards, walk, terminal) for walk in (one.preferred, one.other))
+        first, second = (_returns(rewards, walk, terminal, discount) for walk in (one.preferred, one.other))
         gap, size = first - second, np.maximum(np.abs(first), np.abs(second))
         close = np.abs(gap) <= EQUAL * size + 1e-12
-        right[:, i] = close if one.equal else np.where(np.abs(gap) <= 1e-9, 0.5, gap > 0)
-    chance = np.array([1 / 3 if one.equal else 1 / 2 for one in preferences])
-    told = np.log((1 - ERRORS[:, None, None]) * right + ERRORS[:, None, None] * chance).sum(axis=2)
-    return np.logaddexp.reduce(told, axis=0) - np.log(len(ERRORS)), (right == 0).sum(axis=1)
+        better = np.where(np.abs(gap) <= 1e-9, 0.5, gap > 0)
+        right[:, i] = 0.5 * close if one.equal else np.where(close, 0.5, 1.0) * better
+    told = np.log((1 - ERRORS[:, None, None]) * right + ERRORS[:, None, None] / 3).sum(axis=2)
+    mean = np.logaddexp.reduce(told, axis=0) - np.log(len(ERRORS))
+    return mean, (right == 0).sum(axis=1).astype(np.float64)
 
 
 EQUAL = 0.1
 """Episodes whose returns differ by at most this share of the larger may be called equal."""
 
 
-def _returns(rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray) -> FloatArray:
+def _returns(
+    rewards: Rewards, walk: Sequence[tuple[int, int, int, int]], terminal: IntArray, discount: float
+) -> FloatArray:
     """`[n]`: what an episode is worth under each reward."""
     step, state, action, after = np.array(walk, dtype=np.int64).T
     early = step[None] < rewards.change[:, None]
     worth = rewards.decay[:, None] ** step[None]
     here, there = (np.where(early, rewards.early[:, at], rewards.late[:, at]) * worth for at in (state, after))
     paid = here + there * np.isin(after, terminal) + rewards.action[:, action] - rewards.step_cost[:, None]
-    return np.asarray(paid.sum(axis=1))
-
-
-def _shares(n_actions: int) -> FloatArray:
-    """`[errors, A+1, A+1]`: the log-probability of an answer among so many options of which so many are best.
-
-    With none in the last index, the answer is not among them.
-    """
-    options, best = np.arange(n_actions + 1)[:, None], np.arange(n_actions + 1)[None]
-    with np.errstate(divide="ignore"):
-        chance = np.where(best > 0, 1 / np.maximum(best, 1), 0.0)
-        shares = np.log(ERRORS[:, None, None] / np.maximum(options, 1) + (1 - ERRORS[:, None, None]) * chance)
-    return np.asarray(shares)
+    return np.asarray((paid * discount ** step[None]).sum(axis=1))
 
 
 @compiled
@@ -208,6 +217,7 @@ def _judge(
     successors: IntArray,
     draws: FloatArray,
     stride: int,
+    discount: float,
     rewards: tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray],
     answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray],
     ends: BoolArray,
@@ -215,21 +225,22 @@ def _judge(
     block: IntArray,
     n_blocks: int,
     ties: FloatArray,
-    shares: FloatArray,
+    errors: FloatArray,
     logs: FloatArray,
-    unexplained: IntArray,
+    unexplained: FloatArray,
 ) -> None:
     """The log-likelihood of all answers for each reward, tolerance of ties and error rate; and what is unexplained."""
     early, late, change, paid, step_cost, decay = rewards
     states, actions, times, first, options, tried = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
     q, v, v_next = np.zeros((n_states, n_actions)), np.zeros(n_states), np.zeros(n_states)
-    told = np.empty((draws.shape[0], ties.size, shares.shape[0], n_blocks))
-    wrong = np.empty((draws.shape[0], ties.size, n_blocks), np.int64)
+    told = np.empty((errors.size, n_blocks, draws.shape[0], ties.size, 2))
+    wrong = np.empty((n_blocks, draws.shape[0], ties.size), np.int64)
+    taken, told_now = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2))
     for i in range(early.shape[0]):
         told[:], wrong[:] = 0.0, 0
         for d in range(draws.shape[0]):
-            v_next[:] = 0.0
+            v_next[:], taken[:] = 0.0, 0.0
             for h in range(horizon - 1, -1, -1):
                 places = early[i] if h < change[i] else late[i]
                 worth = decay[i] ** h
@@ -248,23 +259,39 @@ def _judge(
                         v[s], lowest = max(v[s], total), min(lowest, total)
                     highest = max(highest, v[s])
                 for k in range(first[h], first[h + 1]):
-                    s = states[k]
+                    s, mine, b = states[k], actions[k], block[states[k]]
+                    size = -1
                     for t in range(ties.size):
                         least, best = v[s] - ties[t] * (highest - lowest) - 1e-12, 0
                         for a in range(n_actions):
                             best += tried[s, a] and q[s, a] >= least
-                        if q[s, actions[k]] < least:
-                            best = 0
-                            wrong[d, t, block[s]] += times[k]
-                        for e in range(shares.shape[0]):
-                            told[d, t, e, block[s]] += times[k] * shares[e, options[s], best]
+                        if best != size:  # else the same actions are best as with the tolerance before
+                            size, right = best, q[s, mine] >= least
+                            usual = 0.0
+                            if right:
+                                before = 0.0
+                                for a in range(n_actions):
+                                    if tried[s, a] and q[s, a] >= least:
+                                        before += taken[b, a]
+                                usual = (taken[b, mine] + CUSTOM / best) / (before + CUSTOM)
+                            for e in range(errors.size):
+                                missed = errors[e] / options[s]
+                                told_now[e, 0] = times[k] * np.log(missed + (1 - errors[e]) * right / best)
+                                told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                        if not right:
+                            wrong[b, d, t] += times[k]
+                        for e in range(errors.size):
+                            told[e, b, d, t, 0] += told_now[e, 0]
+                            told[e, b, d, t, 1] += told_now[e, 1]
+                for k in range(first[h], first[h + 1]):
+                    taken[block[states[k]], actions[k]] += times[k]
                 v, v_next = v_next, v
-        for t in range(ties.size):
-            unexplained[i, t] = 0
+                for s in acting:
+                    v_next[s] *= discount
+        for e in range(errors.size):
+            logs[i, e], unexplained[i, e] = 0.0, 0.0
             for b in range(n_blocks):
-                unexplained[i, t] += wrong[:, t, b].min()
-            for e in range(shares.shape[0]):
-                logs[i, t, e] = 0.0
-                for b in range(n_blocks):
-                    most = told[:, t, e, b].max()
-                    logs[i, t, e] += most + np.log(np.exp(told[:, t, e, b] - most).mean())
+                most = told[e, b].max()
+                weights = np.exp(told[e, b] - most)
+                logs[i, e] += most + np.log(weights.mean())
+                unexplained[i, e] += (weights.sum(axis=2) * wrong[b]).sum() / weights.sum()

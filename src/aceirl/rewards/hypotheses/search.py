@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 
 import numpy as np
 
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.fields.table import FieldTable
+from aceirl.models.tabular.counts import Counts, Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
-from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers, Rewards, judged, preferred
+from aceirl.rewards.hypotheses.predicates import Grammar, Predicate
 
 DRAWS = 24
 """Draws of the dynamics by which a hypothesis is judged in the end."""
@@ -28,6 +31,12 @@ HOPELESS = 8.0
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
 
+LEAST_PREDICATES, MOST_WORK = 80, 60_000_000
+"""So many predicates over fields are tried alone, or as many as so many rows, over all steps, allow."""
+
+BEST_PREDICATES = 12
+"""So many predicates over fields, and of ends as many more, are composed with others."""
+
 WORTHS = (0.3, 0.55, 0.8, 1.0)
 """What a further place may be worth beside the best one."""
 
@@ -37,20 +46,46 @@ CHANGES = (0.35, 0.5, 0.65)
 
 @dataclass(frozen=True, order=True)
 class Claim:
-    """A thing that may be said of a wish: `what` is "wants", "avoids", "action", "step" or "hurry".
+    """A thing that may be said of a wish: `what` is "wants", "avoids", "action", "step", "hurry" or "features".
 
-    `where` is the place or the action it is about, the step of a change, or -1.
+    `where` is the place or the action it is about, the step of a change, or -1. Of "features", `fields` says which have
+    which value, and which of them a range, without its ends.
     """
 
     what: str
     where: int = -1
+    fields: str = ""
+
+
+HONEST = 0.95
+"""How often somebody who says what they want, or do not want, says what is so."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the expert said of the wish itself: that all these `claims` hold together or, if not `right`, do not."""
+
+    claims: frozenset[Claim]
+    right: bool = True
+
+    def log_likelihood(self, hypothesis: Hypothesis, n_places: int) -> float:
+        """How likely that is to be said by somebody with such a wish. Whoever errs names any place."""
+        holds = self.claims <= hypothesis.claims
+        if self.right:
+            return log(HONEST) if holds else log((1 - HONEST) / n_places)
+        return log(1 - HONEST) if holds else log(HONEST)
+
+    def log_likelihood_of_habit(self, n_places: int) -> float:
+        """The same of somebody without a wish, who names any place by error, and denies any wish."""
+        return log((1 - HONEST) / n_places) if self.right else log(HONEST)
 
 
 @dataclass(frozen=True)
 class Hypothesis:
     """A wish: what `places` and `actions` pay, as pairs; `later` instead of `places` from the step `change` on, if any.
 
-    A `step_cost` is taken for every step, and what places pay shrinks by the factor `decay` a step.
+    `features` are what all places pay in which a predicate over fields holds. A `step_cost` is taken for every step,
+    and what places pay shrinks by the factor `decay` a step.
     """
 
     places: tuple[tuple[int, float], ...] = ()
@@ -59,13 +94,21 @@ class Hypothesis:
     change: int | None = None
     step_cost: float = 0.0
     decay: float = 1.0
+    features: tuple[tuple[Predicate, float], ...] = ()
 
     @property
     def claims(self) -> frozenset[Claim]:
-        """What it says. What is avoided beside what is wanted only rounds off the wish, and nothing is said of it."""
+        """What it says. What is avoided beside what is wanted only rounds off the wish, and nothing is said of it,
+        unless it is a kind of end."""
         places = (*self.places, *self.later)
         wanted = {Claim("wants", place) for place, worth in places if worth > 0}
-        said = wanted or {Claim("avoids", place) for place, _ in places}
+        anything = bool(wanted) or any(worth > 0 for _, worth in self.features)
+        said = wanted if anything else {Claim("avoids", place) for place, _ in places}
+        said |= {
+            Claim("features", fields=claimed(one, worth))
+            for one, worth in self.features
+            if worth > 0 or one.ends or not anything
+        }
         said |= {Claim("action", action) for action, _ in self.actions}
         if self.change is not None:
             said.add(Claim("step", self.change))
@@ -74,26 +117,37 @@ class Hypothesis:
         return frozenset(said)
 
     def log_prior(self, n_places: int, n_actions: int) -> float:
-        """Few parts are likelier than many, places likelier than actions, and what is wanted than what is avoided."""
+        """Few parts are likelier than many, and places likelier than actions.
+
+        All hypotheses together have less than the weight one.
+        """
         wanted = sum(worth > 0 for _, worth in (*self.places, *self.later))
         avoided = sum(worth < 0 for _, worth in (*self.places, *self.later))
-        known = log(0.5) if wanted else log(0.1)
-        known += (
-            wanted * log(1 / n_places) + max(0, wanted - 1) * log(0.4 / len(WORTHS)) + avoided * log(0.3 / n_places)
-        )
-        known += len(self.actions) * log((0.2 if wanted + avoided else 1.0) / (4 * n_actions))
+        known = log(0.15 if wanted else 0.1 if avoided or self.features else 0.03) - (wanted + avoided) * log(n_places)
+        known += max(0, wanted - 1) * log(0.4 / len(WORTHS)) + (avoided if wanted else max(0, avoided - 1)) * log(0.3)
+        if self.features:
+            known += sum(one.log_prior + (0.0 if worth > 0 else log(0.3)) for one, worth in self.features)
+            known += (len(self.features) - 1 + (wanted > 0)) * log(0.4 / len(WORTHS))
+        known += len(self.actions) * log((0.2 if wanted + avoided + len(self.features) else 1.0) / (4 * n_actions))
         known += log(0.3 / len(CHANGES)) if self.change is not None else 0.0
         return known + (log(0.1) if self.decay < 1 else 0.0) + (log(0.3) if self.step_cost else 0.0)
 
 
+def claimed(predicate: Predicate, worth: float) -> str:
+    """What is said of fields: wanted or avoided, which values, and of which fields a range."""
+    said = [f"{one.field}" if one.low < one.high else f"{one.field}={one.low:.17g}" for one in predicate.conditions]
+    return " ".join(("wants" if worth > 0 else "avoids", "ends" if predicate.ends else "all", *said))
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and those `unexplained [n]`."""
+    """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and how many
+    are `unexplained [n]`."""
 
     hypotheses: tuple[Hypothesis, ...]
     log_prior: FloatArray
     log_likelihood: FloatArray
-    unexplained: IntArray
+    unexplained: FloatArray
 
     @property
     def score(self) -> FloatArray:
@@ -112,22 +166,35 @@ class Judged:
 
 
 class Search:
-    """The search for hypotheses that predict the comparable answers of an estimate."""
+    """The search for hypotheses that predict the comparable answers of an estimate.
 
-    def __init__(self, estimate: Estimate, rng: np.random.Generator) -> None:
+    The `beam` best are composed with more, `rounds` times.
+    """
+
+    beam, rounds = BEAM, ROUNDS
+
+    def __init__(
+        self,
+        estimate: Estimate,
+        rng: np.random.Generator,
+        fields: FieldTable | None = None,
+        dynamics: DrawnDynamics | None = None,
+        told: Sequence[Told] = (),
+    ) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
-        self.counts, self.preferences = estimate.counts, estimate.preferences
+        self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
-        self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng)
-        self.places = _candidates(estimate)
+        self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
+        self.places, self.told = _candidates(estimate), tuple(told)
+        self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
     def found(self) -> Judged:
         """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
         self._screen(self._simple())
         self._screen(self._changing())
-        for _ in range(ROUNDS):
-            best = self._front(BEAM)
+        for _ in range(self.rounds):
+            best = self._front(self.beam)
             before = self._screened[best[0]]
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
@@ -152,15 +219,23 @@ class Search:
     def _judged(
         self, hypotheses: Sequence[Hypothesis], draws: int | None, answers: GivenAnswers | None = None
     ) -> Judged:
-        rewards = _rewards(hypotheses, self.shape)
+        rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws)
+        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws, self.discount)
         if self.preferences:
-            of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal)
+            of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
         sizes = len(self.places), self.shape[2]
-        prior = np.array([one.log_prior(*sizes) for one in hypotheses])
+        # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
+        prior = np.array([one.log_prior(*sizes) + self._said(one) for one in hypotheses])
         return Judged(tuple(hypotheses), prior, likelihood, unexplained)
+
+    def _said(self, hypothesis: Hypothesis) -> float:
+        return sum(said.log_likelihood(hypothesis, len(self.places)) for said in self.told)
+
+    def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
+        """What hypotheses pay."""
+        return _rewards(hypotheses, self.shape, self.grammar)
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Nothing in particular, one place wanted or avoided, one action paid or not, to be done soon."""
@@ -175,6 +250,11 @@ class Search:
             yield Hypothesis(step_cost=0.1)
             for place in self.places:
                 yield Hypothesis(((place, 1.0),), step_cost=0.02)
+        for one in () if self.grammar is None else self.grammar.simple[: self._most_predicates]:
+            yield Hypothesis(features=((one, 1.0),))
+            yield Hypothesis(features=((one, -1.0),))
+            if len(self.terminal):
+                yield Hypothesis(features=((one, 1.0),), step_cost=0.02)
 
     def _changing(self) -> Iterator[Hypothesis]:
         """One place first and another one later: the later ones are those that the last answers alone speak for."""
@@ -201,21 +281,45 @@ class Search:
                 worths = (*WORTHS, -0.7) if wants else (1.0, -1.0)
                 for worth in worths if known or not base.actions else ():
                     yield replace(base, places=tuple(sorted((*base.places, (place, worth)))))
+        yield from self._with_fields(base)
         for action in range(self.shape[2]) if not base.actions and known else ():
             for worth in (0.3, 0.1, -0.1, -0.3):
                 yield replace(base, actions=((action, worth),))
         if len(known) > 1 and base.decay == 1:
             yield from (replace(base, decay=decay) for decay in (0.9, 0.75))
 
+    @property
+    def _most_predicates(self) -> int:
+        """How many are tried alone: more where that is less work."""
+        horizon = len(self.answers.first) - 1
+        return max(LEAST_PREDICATES, MOST_WORK // (horizon * self.shape[1] * self.shape[2]))
+
+    def _with_fields(self, base: Hypothesis) -> Iterator[Hypothesis]:
+        """The same with one more predicate, of those that have proved best, or one that it has made narrower."""
+        if self.grammar is None or base.change is not None or len(base.features) > 2:
+            return
+        for k, (one, worth) in enumerate(base.features):
+            for narrower in self.grammar.refined(one):
+                yield replace(base, features=(*base.features[:k], (narrower, worth), *base.features[k + 1 :]))
+        for one in self._best_predicates:
+            if one not in dict(base.features):
+                for worth in (*WORTHS, -0.7) if base.features or base.places else (1.0, -1.0):
+                    yield replace(base, features=tuple(sorted((*base.features, (one, worth)))))
+
+    @cached_property
+    def _best_predicates(self) -> list[Predicate]:
+        """Those of which a wish of one predicate predicts the answers best, and those of ends."""
+        alone = [one for one in self._front(len(self._screened)) if len(one.features) == 1 and not one.places]
+        found = dict.fromkeys(one.features[0][0] for one in alone)
+        ends = [one for one in found if one.ends][:BEST_PREDICATES]
+        return list(dict.fromkeys([*list(found)[:BEST_PREDICATES], *ends]))
+
 
 def _candidates(estimate: Estimate) -> list[int]:
     """The places that were met; of very many, those that the expert heads for, or away from, most."""
     counts = estimate.counts
-    n_states, n_actions = counts.shape[1:]
-    met = np.zeros(n_states, dtype=np.bool_)
-    met[counts.visits.any(axis=(0, 2))] = True
-    met[counts.move_keys % n_states] = True
-    places = np.flatnonzero(met)
+    n_actions = counts.shape[2]
+    places = np.flatnonzero(met_states(counts))
     if len(places) <= MOST_PLACES:
         return [int(place) for place in places]
     anything = np.full(counts.shape, 1 / n_actions)
@@ -226,7 +330,15 @@ def _candidates(estimate: Estimate) -> list[int]:
     return sorted(int(place) for place in places[np.unique(chosen)])
 
 
-def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int]) -> Rewards:
+def met_states(counts: Counts) -> BoolArray:
+    """`[S]`: the places that were met."""
+    n_states = counts.shape[1]
+    met = np.asarray(counts.visits.any(axis=(0, 2)))
+    met[counts.move_keys % n_states] = True
+    return met
+
+
+def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int], grammar: Grammar | None = None) -> Rewards:
     """The same as arrays."""
     horizon, n_states, n_actions = shape
     early, action = np.zeros((len(hypotheses), n_states)), np.zeros((len(hypotheses), n_actions))
@@ -236,8 +348,28 @@ def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int]) -> R
             early[i, place] = worth
         for place, worth in one.later or one.places:
             late[i, place] = worth
+        for predicate, worth in one.features:
+            assert grammar is not None
+            extent = grammar.extent(predicate)
+            early[i] += worth * extent
+            late[i] += worth * extent
         for number, worth in one.actions:
             action[i, number] = worth
     change = np.array([horizon if one.change is None else one.change for one in hypotheses], dtype=np.int64)
     step_cost, decay = np.array([[one.step_cost, one.decay] for one in hypotheses]).reshape(-1, 2).T.copy()
     return Rewards(early, late, change, action, step_cost, decay)
+
+
+def paid(hypothesis: Hypothesis, mdp: MDP, terminal: IntArray, grammar: Grammar | None = None) -> FloatArray:
+    """`[H, S, A]`: what a hypothesis pays in a process; for an end, what is expected of arriving there.
+
+    One that speaks of fields needs their `grammar`.
+    """
+    one = _rewards([hypothesis], mdp.shape, grammar)
+    steps = np.arange(mdp.horizon)[:, None]
+    places = np.where(steps < one.change, one.early, one.late) * one.decay**steps
+    ends = np.zeros_like(places)
+    ends[:, terminal], places[:, terminal] = places[:, terminal], 0.0
+    reward = places[:, :, None] + one.action[0] - one.step_cost + mdp.transitions.expect(ends)
+    reward[:, terminal] = 0.0
+    return np.asarray(reward)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import log
 from typing import Literal
 
 import numpy as np
 from scipy.special import expit
 
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search
+from aceirl.rewards.hypotheses.predicates import Condition, Grammar, Predicate
+from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, claimed, met_states, paid
 
 Kind = Literal["bold", "set", "open"]
 
@@ -24,24 +27,34 @@ SURE = 0.95
 MOST_CLAIMS = 4
 """A set of more claims than this says too little."""
 
+MOST_RIVALS = 5
+"""How many places are named that the expert may choose from."""
+
 ENOUGH = log(20)
-"""How many nats better than the best habit wishes must predict the answers. The weights of all wishes beforehand sum to
-somewhat more than two, so an expert with a habit gets that far by luck in one run of nine at most."""
+"""How many nats better than the best habit wishes must predict the answers: an expert who has a habit gets that far by
+luck in one run of twenty at most."""
 
 UNEXPLAINED = 0.03
 """The share of answers that may be errors under the best hypothesis, whatever the dynamics."""
 
-TEMPER = 0.5
+TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
+
+LIKELIEST = 12
+"""So many hypotheses are kept with a wish."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A claim and how probable it is."""
+    """A claim and how probable it is. Of fields: which predicate is likeliest, how wide its ranges may be, and both in
+    words, "stock from 5 to 8"."""
 
     claim: Claim
     probability: float
+    predicate: Predicate | None = None
+    widest: Predicate | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,9 @@ class Wish:
 
     A "bold" one holds all that is `named`, a "set" one of them, and an "open" one names nothing. `evidence` is by how
     many nats wishes predict the answers better than the best `habit`. The `answers` are those that can be compared with
-    something else that was tried, and preferences between episodes; the best hypothesis leaves some `unexplained`.
+    something else that was tried, and preferences between episodes; the best hypothesis leaves about so many
+    `unexplained`. What is said holds with the `probability`; the `likeliest` hypotheses come with theirs, best first.
+    `rivals` are the places that may be wanted or avoided, the most probable first, whether named or not.
     """
 
     kind: Kind
@@ -58,27 +73,95 @@ class Wish:
     evidence: float
     habit: str
     answers: int
-    unexplained: int
-    best: Hypothesis
+    unexplained: float
+    probability: float
+    likeliest: tuple[tuple[Hypothesis, float], ...]
+    rivals: tuple[Named, ...] = ()
+
+    @property
+    def missing(self) -> float | None:
+        """How much more data a bold sentence takes, as a share of what there is: a guess.
+
+        The evidence against habits, and the log-odds of the likeliest hypothesis, go on growing as they did. None if
+        there is nothing to guess from.
+        """
+        if self.kind == "bold":
+            return 0.0
+        odds = log(self.likeliest[0][1] / max(1e-12, 1 - self.likeliest[0][1]))
+        if self.evidence <= 0 or odds <= 0:
+            return None
+        return max(ENOUGH / self.evidence, log(SURE / (1 - SURE)) / odds, 1.1) - 1
+
+    @property
+    def best(self) -> Hypothesis:
+        """The likeliest hypothesis."""
+        return self.likeliest[0][0]
 
 
-def wish_of(estimate: Estimate, seed: int = 0) -> Wish:
-    """What the answers of an estimate tell; the `seed` decides which dynamics are drawn."""
-    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, told: Sequence[Told] = ()) -> Wish:
+    """What the answers of an estimate tell, with what the expert `told` of the wish itself.
+
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
+    """
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, told=told)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
+    guessed += sum(said.log_likelihood_of_habit(len(search.places)) for said in told)
     answers = search.answers.number + len(estimate.preferences)
-    if not answers:
-        return Wish("open", (), 0.0, habit, 0, 0, Hypothesis())
+    if not answers and not told:
+        return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found()
     evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
     weights = _posterior(found, evidence)
-    best = int(weights.argmax())
-    kind, named = "open", ()  # type: tuple[Kind, tuple[Named, ...]]
+    order = np.argsort(-weights, kind="stable")
+    best = order[0]
+    kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
-        kind, named = _said([one.claims for one in found.hypotheses], weights)
-    return Wish(kind, named, evidence, habit, answers, int(found.unexplained[best]), found.hypotheses[best])
+        kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
+    if fields is not None:
+        named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
+    claims = _probabilities([one.claims for one in found.hypotheses], weights)
+    rivals = sorted((one for one in claims if one.what in ("wants", "avoids")), key=lambda one: (-claims[one], one))
+    return Wish(
+        kind,
+        named,
+        evidence,
+        habit,
+        answers,
+        float(found.unexplained[best]),
+        probability,
+        tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
+        tuple(Named(one, claims[one]) for one in rivals[:MOST_RIVALS]),
+    )
+
+
+def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, fields: FieldTable) -> Named:
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
+    if named.claim.what != "features":
+        return named
+    mass: dict[Predicate, float] = defaultdict(float)
+    for one, weight in zip(hypotheses, weights, strict=True):
+        for predicate, worth in one.features:
+            if claimed(predicate, worth) == named.claim.fields:
+                mass[predicate] += float(weight)
+    order = sorted(mass, key=lambda one: -mass[one])
+    enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
+    credible = order[: int(enough)]
+    likeliest = order[0]
+    conditions = tuple(
+        Condition(
+            one.field,
+            min(other.conditions[k].low for other in credible),
+            max(other.conditions[k].high for other in credible),
+        )
+        for k, one in enumerate(likeliest.conditions)
+    )
+    widest = Predicate(conditions, likeliest.ends)
+    words = likeliest.words(fields)
+    if widest != likeliest:
+        words += f" (perhaps {widest.words(fields)})"
+    return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
 def _posterior(found: Judged, evidence: float) -> FloatArray:
@@ -88,14 +171,14 @@ def _posterior(found: Judged, evidence: float) -> FloatArray:
     return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
 
 
-def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...]]:
-    """All claims that are sure together; else the smallest set of which one holds; else nothing."""
+def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...], float]:
+    """All claims that are sure together; else the smallest set of which one holds; else nothing. And how probably."""
     by_claim = _probabilities(claims, weights)
     sure = sorted((one for one in by_claim if by_claim[one] >= SURE), key=lambda one: (-by_claim[one], one))
-    while sure and _holding(claims, weights, lambda said: said.issuperset(sure)) < SURE:
+    while sure and (together := _holding(claims, weights, lambda said: said.issuperset(sure))) < SURE:
         sure.pop()
     if sure:
-        return "bold", tuple(Named(one, by_claim[one]) for one in sure)
+        return "bold", tuple(Named(one, by_claim[one]) for one in sure), together
     chosen: list[Claim] = []
     while len(chosen) < MOST_CLAIMS:
         others = [(said, weight) for said, weight in zip(claims, weights, strict=True) if said.isdisjoint(chosen)]
@@ -103,9 +186,9 @@ def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tu
         if not left:
             break
         chosen.append(max(sorted(left), key=left.__getitem__))
-        if _holding(claims, weights, lambda said: not said.isdisjoint(chosen)) >= SURE:
-            return "set", tuple(Named(one, by_claim[one]) for one in chosen)
-    return "open", ()
+        if (one_holds := _holding(claims, weights, lambda said: not said.isdisjoint(chosen))) >= SURE:
+            return "set", tuple(Named(one, by_claim[one]) for one in chosen), one_holds
+    return "open", (), 0.0
 
 
 def _holding(claims: list[frozenset[Claim]], weights: FloatArray, holds: Callable[[frozenset[Claim]], bool]) -> float:
@@ -119,3 +202,21 @@ def _probabilities(claims: Iterable[frozenset[Claim]], weights: Iterable[float])
         for one in said:
             found[one] += float(weight)
     return dict(found)
+
+
+def contested(estimate: Estimate, wish: Wish, fields: FieldTable | None = None) -> FloatArray:
+    """`[S]`, from 0 to 1: how much the likeliest hypotheses differ in what they would do in each state.
+
+    In the estimated process, any of the best actions as likely as another: by how much, in total variation, they differ
+    from their mean, averaged over hypotheses and steps.
+    """
+    grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
+    mdp, weights = estimate.mdp, np.array([weight for _, weight in wish.likeliest])
+    would = np.empty((len(weights), *mdp.shape))
+    for i, (hypothesis, _) in enumerate(wish.likeliest):
+        q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states, grammar))[0]
+        best = q >= q.max(axis=2, keepdims=True) - 1e-9
+        would[i] = best / best.sum(axis=2, keepdims=True)
+    weights /= max(weights.sum(), np.finfo(float).tiny)
+    apart = np.abs(would - np.tensordot(weights, would, 1)).sum(axis=3).mean(axis=1) / 2
+    return np.asarray(weights @ apart)

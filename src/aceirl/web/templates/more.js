@@ -1,4 +1,3 @@
-"use strict";
 // Ask the server; what it answers, or what went wrong, in words.
 async function ask(path, body) {
   const options = body === undefined ? {} : {

@@ -1,11 +1,15 @@
-"use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
   const about = JSON.parse($("about").textContent);
   let now = JSON.parse($("first").textContent);
   let busy = false;
   let replaying = 0;
+  let begun = now.turn > 0, ended = false, saying = "", brush = true, dragged = null, playedByKey = false;
+  const painted = new Set();
   let refused = "";
+  // A click that comes this soon after a new question was meant for the one before.
+  const SETTLING = 400;
+  let shownAt = -Infinity, settling = 0;
   // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
   const problems = new Map();
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -28,6 +32,8 @@
       if (response.ok || response.status === 409) {
         problems.delete(kind);
         sent = content;
+      } else if (response.status === 403) {
+        problems.set("server", "This address does not work any more: you were removed, or the interview was set up anew.");
       } else {
         problems.set(kind, content.error);
         refused = content.error;
@@ -41,8 +47,9 @@
     return sent;
   }
 
-  async function act(path, body) {
-    if (busy) return;
+  // What answers a question waits until the question has been there for a moment; `atOnce` is for all else.
+  async function act(path, body, atOnce = false) {
+    if (busy || (!atOnce && performance.now() - shownAt < SETTLING)) return;
     busy = true;
     const sent = await ask(path, { turn: now.turn, ...body });
     busy = false;
@@ -113,6 +120,7 @@
     const image = document.createElement("img");
     image.src = url;
     image.alt = words;
+    image.draggable = false;
     target.replaceChildren(image);
   }
 
@@ -179,7 +187,9 @@
     for (const state of states) {
       const level = Math.round(8 * (state.reward || 0) / most);
       const ink = level > 4 ? "on-bright" : "on-dark";
-      svg.append(cell(state, `cell w${level}${state.end ? " end" : ""}${panel.picture ? " over" : ""}`));
+      const box = cell(state, `cell w${level}${state.end ? " end" : ""}${panel.picture ? " over" : ""}`);
+      box.addEventListener("click", () => { if (!$("choose").hidden) choose("wants", state.state); });
+      svg.append(box);
       if (state.end) svg.append(endLabel(state, level));
       else if (state.said !== undefined || state.reward) {
         guesses = guesses || state.said === undefined;
@@ -244,15 +254,33 @@
     const before = now;
     now = next;
     showTrouble();
-    const done = next.phase === "done";
-    $("asking").hidden = done;
+    // Whoever has said something to the ending keeps it before them while that is taken in.
+    const taking = next.phase === "thinking" && !$("done").hidden && next.last !== null && before.turn <= next.turn && ended;
+    const done = next.phase === "done" || taking;
+    const first = !done && !begun && !next.turn;
+    $("taking").textContent = taking ? "Taking that in …" : "";
+    $("rules").hidden = !first;
+    $("asking").hidden = done || first;
     $("done").hidden = !done;
-    $("brief").hidden = done;
+    $("brief").hidden = done || first;
+    document.body.classList.toggle("before", first);
+    if (taking) return;
+    ended = done;
+    if (first && !tryOut.started) tryOut.start();
+    if (before === now || before.turn !== now.turn || before.phase !== now.phase) settle();
     for (const radio of $("modes").querySelectorAll("input")) radio.checked = radio.value === now.mode;
     $("modes").hidden = $("finish").hidden = done;
     if (done) showEnd(before);
     else showQuestion(before);
-    Object.assign(document.body.dataset, { turn: next.turn, phase: next.phase });
+    Object.assign(document.body.dataset, { turn: next.turn, phase: next.phase, mode: next.mode });
+  }
+
+  // From now on the question is there; the page says when clicks on it count.
+  function settle() {
+    shownAt = performance.now();
+    delete document.body.dataset.settled;
+    clearTimeout(settling);
+    settling = setTimeout(() => { document.body.dataset.settled = String(now.turn); }, SETTLING);
   }
 
   function showQuestion(before) {
@@ -277,11 +305,21 @@
       if (question) announce($("where").textContent);
     }
     for (const button of [...$("actions").children, $("skip"), $("replay")]) button.disabled = !question;
-    $("undo").disabled = !now.can_undo;
+    showLast();
     showSide();
   }
 
-  const ASKING = { situation: ". What would you do?", episode: ". Would you do as well?", pair: "?" };
+  // What was said last, and that it can be taken back.
+  function showLast() {
+    $("last").hidden = $("undo").disabled = !now.last;
+    if (!now.last) return;
+    $("last-words").textContent = `${now.last.short} ✓`;
+    $("undo").title = $("final-undo").title = `Takes back ${now.last.full}`;
+    $("undo").setAttribute("aria-label", `Undo ${now.last.full}`);
+    $("final-undo").textContent = `Undo ${now.last.full}`;
+  }
+
+  const ASKING = { situation: ". What would you do?", episode: ". Would you do the same?", pair: "?" };
 
   function waiting() {
     if (now.trouble) return "It cannot go on at present.";
@@ -303,8 +341,11 @@
   // The same everywhere like this: how other situations relate to this one, feature by feature.
   function showSame(question) {
     const features = question && question.features || [];
+    const paintable = question && question.kind === "situation" && features.length > 0 ? now.belief.states : [];
     $("same").hidden = !features.length || now.mode === "play";
     $("same").open = false;
+    $("painting").hidden = paintable.length < 3;
+    if (paintable.length >= 3) drawPaint(paintable, question.state);
     $("same-words").textContent = "";
     $("features").replaceChildren(...features.map(({ name, value, ordered }) => {
       const label = document.createElement("label"), select = document.createElement("select");
@@ -315,6 +356,29 @@
       label.append(name, select);
       return label;
     }));
+  }
+
+  // The map to paint on: where the same would be done. What was said before stays as it is.
+  function drawPaint(states, here) {
+    painted.clear();
+    const svg = mapPanel(states);
+    for (const state of states) {
+      const box = cell(state, `cell${state.state === here ? " here" : ""}${state.said !== undefined || state.end ? " taken" : ""}`);
+      if (state.state !== here && state.said === undefined && !state.end) {
+        box.dataset.state = state.state;
+        box.addEventListener("pointerdown", (event) => { brush = !painted.has(state.state); event.target.releasePointerCapture(event.pointerId); paint(box, state.state); });
+        box.addEventListener("pointerenter", (event) => { if (event.buttons) paint(box, state.state); });
+      }
+      svg.append(box);
+    }
+    $("paint").replaceChildren(svg);
+  }
+
+  function paint(box, state) {
+    if (brush) painted.add(state);
+    else painted.delete(state);
+    box.classList.toggle("painted", brush);
+    $("same-words").textContent = painted.size ? `Holds here and in ${plural(painted.size, "painted place")}.` : "";
   }
 
   function scope() {
@@ -331,8 +395,10 @@
     if (sent && turn === now.turn) $("same-words").textContent = sent.words;
   }
 
-  // An episode that the agent walked on its guesses
+  // An episode that the agent walked on its guesses; whoever has not seen its end cannot say that it was right.
   async function showEpisode(question) {
+    $("approve").disabled = true;
+    $("approve-hint").hidden = false;
     $("guesses").replaceChildren(...question.steps.map((guess) => {
       const line = document.createElement("li"), button = document.createElement("button");
       button.type = "button";
@@ -360,6 +426,7 @@
       line.append(button, instead);
       return line;
     }));
+    shown.atEnd = () => { $("approve").disabled = false; $("approve-hint").hidden = true; };
     await shown.load(`replay?episode=${question.episode}`);
   }
 
@@ -396,6 +463,7 @@
     $("promise").textContent = gauge.words;
     $("answers").textContent = progress.answers;
     $("expected").textContent = progress.words;
+    $("progress-line").textContent = `${plural(progress.answers, "answer")}. ${progress.words}`;
     $("covers").textContent = progress.situations > progress.answers ? `They say what you would do in ${plural(progress.situations, "situation")}.` : "";
     const skipped = progress.skipped ? `, and ${plural(progress.skipped, "time")} you did not know` : "";
     $("alone").textContent = `${plural(progress.episodes, "episode")}, ${plural(progress.steps, "step")} walked${skipped}.`;
@@ -412,49 +480,80 @@
   // The last screen
 
   function showEnd(before) {
-    const [wish, ...lines] = now.outcome.lines;
-    $("wish").textContent = wish;
-    $("wish").classList.toggle("long", wish.length > 90);
+    const { wish, lines, does, open, certified, explained } = now.outcome;
+    $("wish").textContent = wish.headline;
+    $("wish").classList.toggle("long", wish.headline.length > 90);
+    $("wish-why").textContent = wish.why;
+    $("does").replaceChildren(...does.map(({ action, where, count }) => {
+      const group = document.createElement("div"), term = document.createElement("dt"), told = document.createElement("dd");
+      term.textContent = action;
+      told.append(where, note(count));
+      group.append(term, told);
+      return group;
+    }));
+    $("does").parentElement.hidden = !does.length;
     $("lines").replaceChildren(...lines.map(paragraph));
     $("final-promise").textContent = now.gauge.words;
-    $("final-promise").className = now.outcome.certified ? "promise" : "";
+    $("final-promise").className = certified ? "promise" : "";
     $("final-answer-errors").textContent = now.answer_errors;
-    showExplained();
-    $("open").replaceChildren(...(now.outcome.open.length ? now.outcome.open : ["Nothing that was found out."]).map(paragraph));
+    $("explained-words").textContent = explained.words;
+    $("not-explained").replaceChildren(...explained.rows.map(({ action, count, where }) => {
+      const line = item(`${action}, ${plural(count, "answer")} that it does not explain: ${where}`);
+      line.className = "not";
+      return line;
+    }));
+    $("open").replaceChildren(...open.map(paragraph));
+    showBack(wish);
     showNext();
     showContradictions();
+    showLast();
+    $("final-undo").hidden = !now.last;
     if (before.tag !== now.tag || !atlas.panels) atlas.load();
     $("go-on").hidden = !now.finished;
     if (before.phase !== "done" || !film.frames.length) {
-      announce(`That is all. Thank you! ${wish}`);
+      announce(`${before.phase === "thinking" && before.turn && film.frames.length ? "" : "That is all. Thank you! "}${wish.headline}`);
+      if (film.frames.length) return;
       $("done-title").focus({ preventScroll: true });
       scrollTo(0, 0);
       film.load(`film?number=${film.number}`);
     }
   }
 
+  // The ending asks back: what the person says to it is evidence.
+  function showBack(wish) {
+    const nothing = !now.progress.answers, open = wish.kind === "open";
+    $("back").hidden = nothing;
+    $("back-title").textContent = open ? "What did you want?" : "Is that what you wanted?";
+    $("said-verdict").hidden = !wish.verdict;
+    $("said-verdict").textContent = wish.verdict || "";
+    $("verdicts").hidden = open;
+    saying = open ? "nearly" : "";
+    $("choose").hidden = !open;
+    $("rivals").replaceChildren(...wish.rivals.map((rival) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = rival.words;
+      button.addEventListener("click", () => choose(rival.what, rival.where));
+      return button;
+    }));
+    const places = now.outcome.places.filter(({ reward }) => reward !== undefined);
+    $("place-row").hidden = places.length > 80;
+    $("place").replaceChildren(new Option("…", ""), ...places.map(({ state, name }) => new Option(name, state)));
+  }
+
+  const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where });
+
+  function say(verdict) {
+    if (verdict === "yes") return void act("verdict", { verdict });
+    saying = verdict;
+    $("choose").hidden = false;
+    $("choose").querySelector("button, select").focus();
+  }
+
   function paragraph(words) {
     const line = document.createElement("p");
     line.textContent = words;
     return line;
-  }
-
-  function showExplained() {
-    const { words, rows } = now.outcome.explained;
-    const items = (chosen) => chosen.map((row) => {
-      const item = document.createElement("li");
-      item.className = row.explained === null ? "unknown" : row.explained ? "" : "not";
-      const why = row.explained === null ? " (nothing else was tried there)" : row.explained ? "" : " (not explained)";
-      item.textContent = `${row.name}: ${row.action}${row.explained === null && !rows.some((r) => r.explained !== null) ? "" : why}`;
-      return item;
-    });
-    $("explained-words").textContent = words;
-    $("not-explained").replaceChildren(...items(rows.filter((row) => row.explained === false)));
-    const rest = rows.filter((row) => row.explained !== false);
-    $("rest-explained").hidden = !rest.length;
-    $("rest-explained").open = rest.length <= 12;
-    $("rest-explained").querySelector("summary").textContent = `${plural(rest.length, "answer")}${rest.length < rows.length ? " more" : ""}`;
-    $("rest-explained").querySelector("ul").replaceChildren(...items(rest));
   }
 
   function showNext() {
@@ -505,7 +604,7 @@
         button.type = "button";
         button.textContent = action.name;
         button.setAttribute("aria-pressed", String(number === found.standing));
-        button.addEventListener("click", () => act("correct", { state: found.state, action: number }));
+        button.addEventListener("click", () => act("correct", { state: found.state, action: number }, true));
         choices.append(button);
       });
       item.append(choices);
@@ -560,6 +659,7 @@
       this.seek.value = at;
       this.seek.setAttribute("aria-valuetext", `Step ${frame.step}: ${frame.words}`);
       this.words.textContent = `Step ${frame.step}. ${frame.words[0].toUpperCase()}${frame.words.slice(1)}`;
+      if (at + 1 === this.frames.length && this.atEnd) this.atEnd();
       if (frame.picture) drawPicture(this.scene, frame.picture, frame.words);
       else if (frame.x !== null) drawScene(this.scene, this.frames.slice(0, at + 1));
     }
@@ -578,11 +678,63 @@
   const film = new Player($("film")), shown = new Player($("episode"));
   const [left, right] = [...$("pair").children].map((side) => new Player(side));
 
+  // Trying things out before the first question: every press plays all of them again, by the same chance.
+  const tryOut = {
+    started: false, number: 0, actions: [],
+    start() {
+      this.started = true;
+      $("try-actions").replaceChildren(...about.actions.map((action, number) => {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = action.name;
+        button.addEventListener("click", () => { if (this.actions.length < 30) this.actions.push(number); this.show(); });
+        return button;
+      }));
+      $("try-again").addEventListener("click", () => { this.actions = []; this.number += 1; this.show(); });
+      this.show();
+    },
+    async show() {
+      const asked = this.actions.length;
+      const sent = await ask(`try?number=${this.number}&actions=${this.actions.join(".")}`);
+      if (!sent || asked !== this.actions.length || !sent.frames.length) return;
+      const last = sent.frames.at(-1);
+      $("try-words").textContent = asked ? `You pressed ${last.words.replace(": ", ", and now: ")}.` : `You start in ${last.words}.`;
+      if (last.picture) drawPicture($("try-scene"), last.picture, last.words);
+      else if (last.x !== null) drawScene($("try-scene"), sent.frames);
+    },
+  };
+
+  function begin() {
+    begun = true;
+    show(now);
+    $("question").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+
+  function rules() {
+    $("rules").hidden = false;
+    if (!tryOut.started) tryOut.start();
+    $("asking").hidden = $("done").hidden = true;
+    $("rules-title").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+
+  // A drag over the picture moves the way it points.
+  function swiped(event) {
+    const [x, y] = dragged || [event.clientX, event.clientY], dx = event.clientX - x, dy = y - event.clientY;
+    dragged = null;
+    if (Math.hypot(dx, dy) < 24 || now.mode !== "play" || !now.question || now.question.kind !== "situation") return;
+    const aims = about.actions.map(({ direction: [right, up] }) => (right * dx + up * dy) / Math.hypot(dx, dy));
+    const best = aims.indexOf(Math.max(...aims));
+    if (aims[best] > 0.8) act("answer", { action: best }, true);
+  }
+
   // What the person decides
 
   async function listAnswers() {
     const sent = await ask("answers");
     if (!sent) return;
+    const pictures = sent.answers.length ? (await ask("panels"))?.panels || [] : [];
     $("answers-none").hidden = sent.answers.length > 0;
     $("answers-none").textContent = now.progress.answers ? "You compared episodes; the last comparison can be taken back with Undo." : "You have not answered anything yet.";
     $("answers-table").hidden = !sent.answers.length;
@@ -591,6 +743,7 @@
       name.scope = "row";
       name.textContent = row.name;
       if (row.how) name.append(note(row.how));
+      name.append(spot(pictures, row.state));
       const select = document.createElement("select");
       select.setAttribute("aria-label", `What you would do in ${row.name}`);
       select.append(...about.actions.map((action, number) => new Option(action.name, number, false, number === row.action)));
@@ -604,7 +757,7 @@
 
   // The list keeps what holds, also if the change could not be made.
   async function putRight(state, select) {
-    await act("correct", { state, action: Number(select.value) });
+    await act("correct", { state, action: Number(select.value) }, true);
     const sent = await ask("answers");
     const row = sent && sent.answers.find((one) => one.state === state);
     if (!row) return;
@@ -616,7 +769,7 @@
 
   // Whoever chose with the pointer answers by keys next: the arrows are to be theirs, not the choice's.
   function changeMode(radio) {
-    act("mode", { mode: radio.value });
+    act("mode", { mode: radio.value }, true);
     if (!radio.matches(":focus-visible")) setTimeout(() => $("question").focus({ preventScroll: true }));
   }
 
@@ -631,7 +784,7 @@
   async function setAim(event) {
     event.preventDefault();
     const [epsilon, delta, horizon] = ["epsilon", "delta", "horizon"].map((name) => Number($(name).value));
-    await act("adjust", { epsilon: epsilon / 100, delta: delta / 100, horizon });
+    await act("adjust", { epsilon: epsilon / 100, delta: delta / 100, horizon }, true);
     $("aim-wrong").textContent = refused;
     $("aim-wrong").hidden = !refused;
     if (refused) problems.delete("change");
@@ -674,8 +827,8 @@
         button.setAttribute("aria-keyshortcuts", action.key.length === 1 ? action.key.toUpperCase() : action.key);
       }
       button.addEventListener("click", () => {
-        const like = scope();
-        act("answer", like ? { action: number, like } : { action: number });
+        const like = scope(), also = $("same").open && painted.size ? [...painted] : null;
+        act("answer", also ? { action: number, also } : like ? { action: number, like } : { action: number }, playedByKey);
       });
       $("actions").append(button);
     });
@@ -683,6 +836,14 @@
     $("undo").addEventListener("click", () => act("undo", {}));
     $("final-undo").addEventListener("click", () => act("undo", {}));
     $("replay").addEventListener("click", replay);
+    $("begin").addEventListener("click", begin);
+    $("show-rules").addEventListener("click", rules);
+    for (const button of $("verdicts").children) button.addEventListener("click", () => say(button.dataset.verdict));
+    $("something-else").addEventListener("click", () => act("verdict", { verdict: saying || "no" }));
+    $("place").addEventListener("change", () => { if ($("place").value) choose("wants", Number($("place").value)); });
+    $("scene").addEventListener("pointerdown", (event) => { dragged = [event.clientX, event.clientY]; });
+    $("scene").addEventListener("pointerup", swiped);
+    for (const [number, side] of [...$("pair").children].entries()) side.querySelector(".scene").addEventListener("click", () => act("prefer", { better: number }));
     $("approve").addEventListener("click", () => act("review", {}));
     $("left-better").addEventListener("click", () => act("prefer", { better: 0 }));
     $("right-better").addEventListener("click", () => act("prefer", { better: 1 }));
@@ -699,7 +860,7 @@
       $("again-dialog").returnValue = "";
       $("again-dialog").showModal();
     });
-    $("again-dialog").addEventListener("close", () => { if ($("again-dialog").returnValue === "again") act("start_again", {}); });
+    $("again-dialog").addEventListener("close", () => { if ($("again-dialog").returnValue === "again") act("start_again", {}, true); });
     $("panel").addEventListener("change", () => atlas.show());
     $("another").addEventListener("click", () => { film.number += 1; film.load(`film?number=${film.number}`); });
     addEventListener("keydown", onKey);
@@ -708,7 +869,7 @@
   function onKey(event) {
     if (event.target.matches("input[type=radio]") && event.key.startsWith("Arrow")) return;
     if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || !$("shortcuts").checked) return;
-    if (now.phase === "done" || document.querySelector("dialog[open]")) return;
+    if (now.phase === "done" || !$("rules").hidden || document.querySelector("dialog[open]")) return;
     if (event.target.matches("input:not([type=checkbox]):not([type=radio]), select, textarea")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const number = about.actions.findIndex((action) => action.key === key);
@@ -721,7 +882,10 @@
     if (button.disabled) return;
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), 120);
+    // Whoever plays by keys knows where they go: no press is meant for the step before.
+    playedByKey = now.mode === "play";
     button.click();
+    playedByKey = false;
   }
 
   build();

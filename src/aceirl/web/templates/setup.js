@@ -63,7 +63,10 @@
     for (const name of ["environment", ...fields]) wrong($(name), name === field ? error : "");
     $("form-wrong").hidden = Boolean(field);
     $("form-wrong").textContent = field ? "" : sentence(error);
-    if (field) ($(field) === $("environment") && !$("other").checked ? radios[0] : $(field)).focus();
+    if (!field) return;
+    const wanted = field === "environment" && !$("other").checked ? radios[0] : $(field);
+    if ($("advanced").contains(wanted)) $("advanced").open = true;
+    wanted.focus();
   }
 
   for (const radio of radios) radio.addEventListener("change", look);
@@ -75,6 +78,14 @@
   const first = form.values.environment || (known.has("FrozenLake-v1") ? "FrozenLake-v1" : form.environments[0].name);
   const radio = radios.find((one) => one.value === first);
   if (radio) radio.checked = true;
-  else { $("other").checked = true; $("environment").value = first; }
+  if (!form.pictured.includes(first)) $("advanced").open = true;
+  if (!radio) { $("other").checked = true; $("environment").value = first; }
   look();
+
+  // The pictures come after the page: to draw them takes a moment.
+  for (const place of document.querySelectorAll(".preview")) {
+    ask(`picture?name=${encodeURIComponent(place.dataset.name)}`).then(({ content }) => {
+      if (content && content.picture) place.append(element("img", { src: content.picture, alt: "" }));
+    });
+  }
 })();

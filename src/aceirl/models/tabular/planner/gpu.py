@@ -503,7 +503,7 @@ class SoftPolicy:
 
     def shares(self, h: int, states: IntArray) -> FloatArray:
         """`[n, A]`: how likely it takes each action in `states [n]` at step `h`."""
-        transitions = self.mdp.transitions
+        transitions = self.mdp.backup
         rows = h * transitions.stride + np.asarray(states)[:, None] * self.mdp.n_actions + np.arange(self.mdp.n_actions)
         q = self.price[states] + (transitions.matrix[rows.ravel()] @ self.values[h + 1]).reshape(rows.shape)
         best = q.max(axis=1)

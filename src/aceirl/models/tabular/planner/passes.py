@@ -186,8 +186,8 @@ def compiled_pass(function: F) -> F:
 
 
 def graph_of(mdp: MDP) -> Graph:
-    """The transitions of an MDP, with the states that can be reached at each step."""
-    rows = mdp.transitions
+    """The discounted transitions of an MDP, with the states that can be reached at each step."""
+    rows = mdp.backup
     first, states = reachable_states(rows.indptr, rows.successors, rows.stride, mdp.initial, mdp.horizon, mdp.n_actions)
     return Graph(*rows.rows, mdp.n_actions, mdp.initial, first, states)
 

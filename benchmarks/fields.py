@@ -1,0 +1,133 @@
+"""How many answers a policy takes without any declaration, where questions are chosen by wishes and fields.
+
+    python benchmarks/fields.py [--only Taxi ...] [--seeds N]
+
+The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy `sparing`:
+first the learner looks around without asking, then it asks the question whose answer settles most. `answers` is how
+many were given when the policy first lost at most 0.01 against the expert, as a share of what the best and the worst
+policy differ by; it is measured after every answer. `one by one` is what an interview took that asks about every
+situation it meets (docs/interview.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+import _frame as frame
+import numpy as np
+
+from aceirl.envs import make
+from aceirl.envs.truth import stationary_policy
+from aceirl.experts import PolicyExpert
+from aceirl.experts.tasks import Source, Task, open_task
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.tabular.mdp import IntArray
+from studies.fields import KeyDoor, key_expert
+
+REGRET = 0.01
+
+
+def built_in(name: str, seed: int) -> tuple[Task, Callable[[IntArray], float]]:
+    """One of our own problems, with an expert who does not look at the step, and what a policy loses against it."""
+    problem = make(name, seed)
+    mdp, does = problem.mdp, stationary_policy(problem.mdp, problem.reward)
+    table = np.broadcast_to(np.eye(mdp.n_actions)[does], mdp.shape)
+    task = replace(open_task(problem), expert=PolicyExpert(table, mdp.shape, stationary=True))
+    assert task.regret is not None
+    own, regret = task.regret(np.broadcast_to(does, mdp.shape[:2])), task.regret
+    return task, lambda policy: regret(policy) - own
+
+
+def toy_text(name: str, horizon: int | None, seed: int, **parameters: str) -> tuple[Task, Callable[[IntArray], float]]:
+    """One of Gymnasium's own, with the best expert who does not look at the step."""
+    source = Source(name, dict(parameters), seed, stationary_expert=True, horizon=horizon, expert="optimal")
+    task = open_task(source)
+    assert task.regret is not None
+    return task, task.regret
+
+
+def key_door(seed: int) -> tuple[Task, Callable[[IntArray], float]]:
+    """The example of docs/python.md."""
+    task = open_task(KeyDoor(), key_expert, horizon=40, seed=seed)
+
+    def regret(policy: IntArray) -> float:
+        """Whether it does not get to the far corner."""
+        env, states = KeyDoor(), task.environment.states  # type: ignore[attr-defined]
+        seen, over = env.reset()[0], False
+        for step in range(len(policy)):
+            state = states.find(seen)
+            if over or state is None or state >= policy.shape[1]:
+                break
+            seen, _, over, _, _ = env.step(int(policy[step, state]))
+        return 0.0 if over else 1.0
+
+    return task, regret
+
+
+CASES: dict[str, tuple[int | None, int, Callable[[int], tuple[Task, Callable[[IntArray], float]]]]] = {
+    "Four Paths": (21, 20, lambda seed: built_in("four-paths", seed)),
+    "Double Chain": (19, 20, lambda seed: built_in("double-chain", seed)),
+    "Chain": (7, 7, lambda seed: built_in("chain", seed)),
+    "Gridworld": (10, 9, lambda seed: built_in("gridworld", seed)),
+    "FrozenLake": (12, 11, lambda seed: toy_text("FrozenLake-v1", None, seed)),
+    "FrozenLake 8x8": (None, 25, lambda seed: toy_text("FrozenLake-v1", None, seed, map_name="8x8")),
+    "CliffWalking": (34, 12, lambda seed: toy_text("CliffWalking-v1", 50, seed)),
+    "Taxi": (403, 60, lambda seed: toy_text("Taxi-v4", None, seed)),
+    "Blackjack": (288, 45, lambda seed: toy_text("Blackjack-v1", 12, seed)),
+    "key and door": (None, 15, key_door),
+}
+"""By name: the answers one by one, the most that are asked, and how it is made."""
+
+
+def answers_needed(case: str, seed: int) -> tuple[int | None, int]:
+    """`(answers, samples)` until the policy loses at most `REGRET`; None if it never did."""
+    _, most, made = CASES[case]
+    task, regret = made(seed)
+    settings = Settings(
+        strategy="sparing", irl=None, certify=None, seed=seed, max_samples=60_000, max_answers=most, ask_again=0.0
+    )
+    asked, turn = 0, None
+    for turn in learn(task.environment, task.expert, settings):
+        if turn.counts.questions > asked:
+            asked = turn.counts.questions
+            if regret(turn.policy) <= REGRET + 1e-9:
+                return asked, turn.samples
+    return None, 0 if turn is None else turn.samples
+
+
+def main(options: argparse.Namespace, report: frame.Report) -> None:
+    """Every case from several seeds."""
+    table = report.table(
+        "answers-of-fields",
+        frame.Column("environment"),
+        frame.number("one by one", "{}"),
+        frame.number("answers, mean", "{:.1f}"),
+        frame.number("most", "{}"),
+        frame.number("reached", "{}"),
+        frame.number("samples, mean", "{:,.0f}"),
+        page="fields.md",
+    )
+    for name in options.only:
+        found = [answers_needed(name, seed) for seed in range(options.seeds)]
+        reached = [answers for answers, _ in found if answers is not None]
+        table.add(
+            name,
+            CASES[name][0],
+            statistics.mean(reached) if reached else None,
+            max(reached, default=None),
+            f"{len(reached)} of {len(found)}",
+            statistics.mean(samples for _, samples in found),
+        )
+
+
+if __name__ == "__main__":
+    frame.start(
+        main,
+        __doc__,
+        frame.argument("--seeds", type=int, default=3),
+        frame.argument("--only", nargs="+", part=True, default=list(CASES), choices=list(CASES)),
+    )

@@ -1,0 +1,170 @@
+"""`sparing`: look around without asking, then ask one question an episode, the one whose answer settles most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.kernels import compiled, look_ahead
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, Successors
+from aceirl.protocols import ExactPlanning
+
+SHARES = (0.95, 0.8, 0.6, 0.4, 0.25, 0.1, 0.0)
+"""How good, as a share of the best question, one may be that is asked."""
+
+AHEAD, NEARER = 60, 0.95
+"""So many steps ahead is looked for what was tried too little, and what is a step nearer counts so much more."""
+
+
+@dataclass(frozen=True)
+class Sparing:
+    """Few answers, many steps. Not in the paper.
+
+    First the learner finds out what actions lead to and asks nothing: it heads for rows that were tried less than
+    `tries` times or, where they have led to different states, less than `random_tries` times, until an episode is
+    expected to meet less than `news` of them, or `look` steps or so many `episodes` are over. From then on it asks one
+    question an episode. It knows the members of a prediction (see `aceirl.irl.prediction`): plans for the likeliest
+    wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer is expected
+    to settle more than any question that can still be reached; a much better one that comes along in one of `patience`
+    episodes is waited for. What is settled in a state is weighed by how often the predicted policy, and those of the
+    likeliest `members`, are there, as a square root: what is rare is many things together. Once nothing is left to
+    settle, what the policy relies on most is asked.
+
+    The expert must be deterministic and must not look at the step.
+    """
+
+    look: int = 25_000
+    episodes: int = 1_000
+    tries: int = 1
+    random_tries: int = 20
+    news: float = 0.1
+    wander: float = 0.3
+    patience: int = 20
+    checking: float = 0.005
+    members: int = 8
+
+    access: ClassVar = "episodes"
+    needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
+    summary: ClassVar = "look around without asking, then ask what settles most"
+    predicts: ClassVar = True
+
+    def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
+        """A way to look around, or to the next question."""
+        kind, counts = belief.estimate.kind, belief.estimate.counts
+        if not (kind.deterministic and kind.stationary and counts.stationary):
+            raise InputError(
+                "the strategy sparing needs an expert who is deterministic and does not look at the step, and dynamics "
+                "that do not depend on it; choose guided"
+            )
+        policy, news = self._looking(belief)
+        if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
+            return Plan(policy=policy, ask=False)
+        value, mdp = self._remembered(belief), belief.estimate.mdp
+        ask, go = self._question(belief, value)
+        there = np.eye(mdp.n_actions)[np.maximum(go, 0)]
+        return Plan(
+            policy=np.where((go >= 0)[:, :, None], there, policy), ask=ask, questions=1, memory=_noted(belief, value)
+        )
+
+    def _remembered(self, belief: Belief) -> FloatArray:
+        """`[S]`: what questions are worth; as it was, if nothing was answered and no state met since."""
+        before = belief.memory.get("worth")
+        answers = belief.estimate.counts.questions
+        if before is not None and len(before) == belief.shape[1] and belief.memory["answers"][0] == answers:
+            return np.asarray(before)
+        return self._values(belief)
+
+    def _question(self, belief: Belief, value: FloatArray) -> tuple[BoolArray, IntArray]:
+        """`(ask [H, S], go [H, S])`: the questions worth waiting for, by what an answer in each state is worth.
+
+        An episode is asked nothing if a much better question comes along in one of `patience` episodes.
+        """
+        mdp = belief.estimate.mdp
+        for share in SHARES:
+            worthy = value >= share * value.max()
+            _, _, met = _stopping(*mdp.transitions.rows, mdp.n_actions, worthy.astype(np.float64), mdp.horizon)
+            if float(mdp.initial @ met) >= 1 / self.patience:
+                break
+        ask, go, _ = _stopping(*mdp.transitions.rows, mdp.n_actions, np.where(worthy, value, 0.0), mdp.horizon)
+        return ask, go
+
+    def _looking(self, belief: Belief) -> tuple[FloatArray, float]:
+        """How to look around, and how many rows that were tried too little an episode is expected to meet."""
+        estimate, mdp, shape = belief.estimate, belief.estimate.mdp, belief.shape
+        if not estimate.counts.samples:
+            return uniform_policy(shape), np.inf
+        tried, rows = estimate.row_visits[0], mdp.transitions
+        varied = np.diff(rows.indptr).reshape(shape[1:]) > 1
+        missing = np.maximum(0.0, 1 - tried / np.where(varied, self.random_tries, self.tries))
+        missing[estimate.terminal_states] = 0.0
+        q, v = look_ahead(*rows.rows, missing, min(shape[0], AHEAD), NEARER)
+        best = q >= q.max(axis=1, keepdims=True) - 1e-9
+        rarest = tried == tried.min(axis=1, keepdims=True)
+        greedy, anything = (those / those.sum(axis=1, keepdims=True) for those in (best, rarest))
+        policy = (1 - self.wander) * greedy + self.wander * anything
+        return np.broadcast_to(policy, shape), float(mdp.initial @ v)
+
+    def _values(self, belief: Belief) -> FloatArray:
+        """`[S]`: what a question in each state is worth; 0 where it was asked, or episodes end."""
+        estimate, mdp = belief.estimate, belief.estimate.mdp
+        prediction, known = belief.prediction, belief.known_actions
+        assert known is not None
+        open_states = ~estimate.answered[0] & mdp.known[0].any(axis=1)
+        open_states[estimate.terminal_states] = False
+        policy = np.where(known < 0, prediction.actions, known)
+        mass = self._mass(belief, np.eye(mdp.n_actions)[policy])
+        order = np.argsort(-prediction.weights, kind="stable")[: self.members]
+        for member in order[prediction.weights[order] > 1e-3]:
+            accepted = prediction.accepted[member] / prediction.accepted[member].sum(axis=1, keepdims=True)
+            mass += prediction.weights[member] * self._mass(belief, np.broadcast_to(accepted, mdp.shape).copy())
+        weight = np.where(estimate.answered[0], 0.0, np.sqrt(mass))
+        weight /= max(1e-12, weight.sum())
+        settles = prediction.settled(weight, open_states)
+        return np.asarray(settles + open_states * (self.checking * weight + 1e-12))
+
+    def _mass(self, belief: Belief, policy: FloatArray) -> FloatArray:
+        """`[S]`: the share of the steps that a policy spends in each state."""
+        mdp = belief.estimate.mdp
+        return np.asarray(occupancy(mdp, policy).sum(axis=(0, 2)) / mdp.horizon)
+
+
+def _noted(belief: Belief, value: FloatArray) -> dict[str, FloatArray]:
+    return {"worth": value, "answers": np.array([float(belief.estimate.counts.questions)])}
+
+
+@compiled
+def _stopping(
+    indptr: IntArray,
+    successors: Successors,
+    probabilities: FloatArray,
+    stride: int,
+    n_actions: int,
+    value: FloatArray,
+    horizon: int,
+) -> tuple[BoolArray, IntArray, FloatArray]:
+    """`(stop [H, S], go [H, S], worth [S])`: where to stop for the `value [S]` of a state, the action to a better one,
+    and what the first step is worth.
+
+    Optimal stopping by backward induction; -1 where no action leads to anything.
+    """
+    n_states = value.size
+    stop, go = np.zeros((horizon, n_states), np.bool_), np.full((horizon, n_states), -1)
+    after, now = np.zeros(n_states), np.zeros(n_states)
+    for h in range(horizon - 1, -1, -1):
+        for s in range(n_states):
+            best = 0.0
+            for a in range(n_actions):
+                row, total = h * stride + s * n_actions + a, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
+                    total += probabilities[k] * after[successors[k]]
+                if total > best * (1 + 1e-9):
+                    best, go[h, s] = total, a
+            stop[h, s] = value[s] > 0 and value[s] >= best * (1 - 1e-9)
+            now[s] = max(value[s], best)
+        after, now = now, after
+    return stop, go, after

@@ -1,0 +1,202 @@
+"""What the expert would answer where it was not asked, and which question would settle most.
+
+Two kinds of members have a say: plans for the likeliest wishes in the estimated dynamics, and trees that predict
+answers by fields. Each accepts some actions in each state; what they predict, and how sure they are together, follows
+from their weights. The weight of a wish is that of its evidence, the weight of all trees together that of the answers
+they had not seen. Predictions steer. They never certify: what a promise rests on is what the expert said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from aceirl.models.fields.rules import Committee, committee
+from aceirl.models.fields.table import FieldTable
+from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.kernels import compiled, look_ahead
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+from aceirl.rewards.hypotheses.evidence import DrawnDynamics
+from aceirl.rewards.hypotheses.search import Hypothesis, Search
+
+WISHES = 24
+"""So many of the likeliest wishes have a say."""
+
+TIED = 0.003
+"""A plan accepts actions that are behind the best by at most this share of the range of values."""
+
+ERRORS = 0.02
+"""How often an answer is none that a member accepts."""
+
+LEAST_AHEAD, MOST_WORK = 20, 75_000
+"""How many steps, at least, a wish is planned ahead to judge it; more if that is no more work, in rows."""
+
+NEVER = -1e9
+"""What an action pays that a plan may not take."""
+
+MOST_CANDIDATES = 150
+"""So many states are weighed as questions: those of which the members disagree most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What members predict: `accepted [M, S, A]` are the actions that each accepts, `weights [M]` sum to one.
+
+    `preferred [S, A]` breaks ties among actions that are accepted alike. `by_rules` is the weight of the trees.
+    """
+
+    accepted: BoolArray
+    weights: FloatArray
+    preferred: FloatArray
+    by_rules: float
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """`[S, A]`: the weight of the members that accept each action."""
+        return np.asarray(np.tensordot(self.weights, self.accepted, 1))
+
+    @cached_property
+    def actions(self) -> IntArray:
+        """`[S]`: the action that most accept."""
+        return np.asarray((self.support + 1e-3 * self.preferred).argmax(axis=1))
+
+    @property
+    def doubt(self) -> FloatArray:
+        """`[S]`: the weight of the members that do not accept it."""
+        return np.asarray(1 - self.support.max(axis=1))
+
+    def settled(self, mass: FloatArray, askable: BoolArray) -> FloatArray:
+        """`[S]`: by how much an answer in each of the states that are `askable` is expected to lower the doubt, summed
+        over all states with the weights `mass [S]`; 0 elsewhere."""
+        matters = np.flatnonzero(self.doubt * mass > 1e-9)
+        value = np.zeros(len(mass))
+        candidates = np.flatnonzero(askable & (self._spread > 1e-9))
+        if not len(matters) or not len(candidates):
+            return value
+        order = np.argsort(-self._spread[candidates] * (self.doubt + 0.01)[candidates], kind="stable")
+        candidates = candidates[order[:MOST_CANDIDATES]]
+        accepted = self.accepted[:, matters].astype(np.float64)
+        value[candidates] = _settled(self._answers[:, candidates], accepted, self.weights, mass[matters])
+        return value
+
+    @cached_property
+    def _answers(self) -> FloatArray:
+        """`[M, S, A]`: how likely each member holds each answer."""
+        n_actions = self.accepted.shape[2]
+        share = self.accepted / np.maximum(1, self.accepted.sum(axis=2, keepdims=True))
+        return np.asarray((1 - ERRORS) * share + ERRORS / n_actions)
+
+    @cached_property
+    def _spread(self) -> FloatArray:
+        """`[S]`: how differently the members answer, as the mutual information of member and answer."""
+        mean = np.tensordot(self.weights, self._answers, 1)
+        each = -(self._answers * np.log(self._answers)).sum(axis=2)
+        return np.asarray(-(mean * np.log(mean)).sum(axis=1) - self.weights @ each)
+
+
+def predicted(estimate: Estimate, fields: FieldTable | None, seed: int = 0) -> Prediction:
+    """What the answers of a stationary expert, in the dynamics as they are estimated, tell of those not given."""
+    counts = estimate.counts
+    n_actions = counts.shape[2]
+    wishes, evidence = _plans(estimate, fields)
+    if fields is None:
+        weights = np.exp(evidence - np.logaddexp.reduce(evidence))
+        return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), 0.0)
+    said = counts.answers.sum(axis=0)
+    states = np.flatnonzero(said.any(axis=1))
+    trees = committee(fields, states, said[states].argmax(axis=1), n_actions, np.random.default_rng([seed, 0x46]))
+    votes = trees.votes[:, :, None] == np.arange(n_actions)
+    # A state without fields, and all states before any answer: every action is as good as another.
+    votes |= ~votes.any(axis=2, keepdims=True)
+    logs = np.concatenate((evidence, np.full(len(votes), _evidence(trees) - np.log(len(votes)))))
+    weights = np.exp(logs - np.logaddexp.reduce(logs))
+    accepted = np.concatenate((wishes > 0, votes))
+    preferred = np.tensordot(weights, np.concatenate((wishes, votes)), 1)
+    return Prediction(accepted, weights, preferred, float(weights[len(wishes) :].sum()))
+
+
+def _evidence(trees: Committee) -> float:
+    return trees.log_likelihood if len(trees.states) else -len(trees.votes)
+
+
+def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, FloatArray]:
+    """`(acceptable [W, S, A], log_evidence [W])` of the likeliest wishes.
+
+    What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted.
+    """
+    mdp = estimate.mdp
+    search = _QuickSearch(estimate, fields)
+    rows = mdp.transitions
+    found = search.found().best(WISHES)
+    rewards = search.rewards(found.hypotheses)
+    known = mdp.known[0]
+    acceptable = np.zeros((len(found.hypotheses), *known.shape))
+    ends = np.zeros(known.shape[0], dtype=np.bool_)
+    ends[estimate.terminal_states] = True
+    for i in range(len(found.hypotheses)):
+        places = rewards.early[i]
+        arrived = rows.expect(np.where(ends, places, 0.0)[None])[0]
+        table = np.where(ends, 0.0, places)[:, None] + arrived + rewards.action[i] - rewards.step_cost[i]
+        table[ends] = 0.0
+        table[~known & known.any(axis=1, keepdims=True)] = NEVER
+        q = np.where(known, look_ahead(*rows.rows, table, mdp.horizon, 1.0)[0], -np.inf)
+        acting = known.any(axis=1) & ~ends
+        best = np.where(acting, q.max(axis=1, initial=-np.inf), 0.0)
+        size = max(1e-12, float(best[acting].max(initial=0.0) - q[acting][known[acting]].min(initial=0.0)))
+        behind = np.where(known, best[:, None] - q, np.inf) / size
+        acceptable[i] = np.where(behind <= TIED + 1e-9, 1 - 0.1 * behind, 0.0)
+        acceptable[i][~acting] = 1.0
+    return acceptable, found.score
+
+
+class _QuickSearch(Search):
+    """A search for the wishes of a stationary expert, in the dynamics as they are estimated: less wide, and in a large
+    problem less far ahead."""
+
+    beam, rounds = 4, 2
+
+    def __init__(self, estimate: Estimate, fields: FieldTable | None) -> None:
+        super().__init__(estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp))
+        if self.grammar is not None:
+            self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
+        horizon, n_states, n_actions = self.shape
+        ahead = min(horizon, max(LEAST_AHEAD, MOST_WORK // (n_states * n_actions)))
+        first = np.full(ahead + 1, len(self.answers.state))
+        first[0] = 0
+        self.answers = replace(self.answers, first=first)
+
+    def _changing(self) -> Iterator[Hypothesis]:
+        """It does not look at the step."""
+        return iter(())
+
+
+@compiled
+def _settled(answers: FloatArray, accepted: FloatArray, weights: FloatArray, mass: FloatArray) -> FloatArray:
+    """For each candidate, by how much its answer is expected to raise what the members accept together.
+
+    `answers [M, C, A]` is how likely each member holds each answer to a candidate, `accepted [M, S, A]` what it accepts
+    in the states that matter, by `mass [S]`.
+    """
+    members, candidates, n_actions = answers.shape
+    n_states = accepted.shape[1]
+    value, after, support = np.zeros(candidates), np.empty(members), np.empty(n_actions)
+    for c in range(-1, candidates):
+        total = 0.0
+        for a in range(n_actions if c >= 0 else 1):
+            for m in range(members):
+                after[m] = weights[m] * (answers[m, c, a] if c >= 0 else 1.0)
+            for s in range(n_states):
+                support[:] = 0.0
+                for m in range(members):
+                    if after[m] > 1e-9:
+                        for b in range(n_actions):
+                            support[b] += after[m] * accepted[m, s, b]
+                total += mass[s] * support.max()
+        if c < 0:
+            now = total
+        else:
+            value[c] = total - now
+    return np.maximum(value, 0.0)

@@ -1,0 +1,183 @@
+"""The grammar of wishes in fields: places given by conditions on fields, and kinds of ends by the last observation.
+
+A condition is that a field has a value, or one of a range; a predicate is up to three of them, of all states or of
+those in which episodes end. Two predicates that hold in the same states say the same, and the simpler one is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from math import log
+
+import numpy as np
+
+from aceirl.models.fields.table import FieldTable
+from aceirl.models.tabular.mdp import BoolArray, FloatArray
+
+MOST_VALUES = 60
+"""A field with more values than this has no single ones that are tried."""
+
+MOST_CONDITIONS = 3
+
+
+@dataclass(frozen=True, order=True)
+class Condition:
+    """The field of that number is from `low` to `high`, both included."""
+
+    field: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, order=True)
+class Predicate:
+    """All `conditions` hold and, if it is of `ends`, the episode is over. `log_prior` is its weight beforehand."""
+
+    conditions: tuple[Condition, ...] = ()
+    ends: bool = False
+    log_prior: float = field(default=0.0, compare=False)
+
+    def holds(self, table: FieldTable) -> BoolArray:
+        """`[S]`: the states in which it holds."""
+        found = table.known & (table.ends if self.ends else True)
+        for one in self.conditions:
+            column = table.values[:, one.field]
+            found = found & (column >= one.low) & (column <= one.high)
+        return np.asarray(found)
+
+    @property
+    def ranged(self) -> tuple[int, ...]:
+        """The fields that have a range, not a value."""
+        return tuple(one.field for one in self.conditions if one.low < one.high)
+
+    def words(self, table: FieldTable) -> str:
+        """The same as people read it: "carrying = 1 and position = (10, 1)", "stock from 5 to 8"."""
+        said, conditions = [], list(self.conditions)
+        groups = [table.fields[one.field].group for one in conditions]
+        while conditions:
+            together = [k for k, group in enumerate(groups) if group == groups[0]]
+            whole = sum(one.group == groups[0] for one in table.fields)
+            single = all(conditions[k].low == conditions[k].high for k in together)
+            if len(together) > 1 and len(together) == whole and single:
+                values = ", ".join(self._value(table, conditions[k]) for k in together)
+                said.append(f"{groups[0]} = ({values})")
+            else:
+                together = [0]
+                said.append(_condition(table, conditions[0]))
+            conditions = [one for k, one in enumerate(conditions) if k not in together]
+            groups = [one for k, one in enumerate(groups) if k not in together]
+        where = " and ".join(said)
+        if not self.ends:
+            return where
+        return f"an end with {where}" if where else "any end"
+
+    @staticmethod
+    def _value(table: FieldTable, condition: Condition) -> str:
+        return table.fields[condition.field].value(condition.low)
+
+
+def _condition(table: FieldTable, one: Condition) -> str:
+    own, met = table.fields[one.field], table.distinct(one.field)
+    if one.low == one.high:
+        return f"{own.name} = {own.value(one.low)}"
+    if one.low <= met[0]:
+        return f"{own.name} at most {own.value(one.high)}"
+    if one.high >= met[-1]:
+        return f"{own.name} at least {own.value(one.low)}"
+    return f"{own.name} from {own.value(one.low)} to {own.value(one.high)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar:
+    """The predicates over the fields of states that were `met [S]`.
+
+    Of an ordered field with more than `most_cuts` values, so many are tried as the ends of a range. Of two fields with
+    more than `most_pairs` pairs of values, no pair is tried before one of the two values has proved good.
+    """
+
+    table: FieldTable
+    met: BoolArray
+    most_cuts: int = 32
+    most_pairs: int = 400
+
+    @cached_property
+    def simple(self) -> tuple[Predicate, ...]:
+        """Those of one field, and of two single values; of all states and, where there are ends, of those alone."""
+        return tuple(self._distinct(self._listed(), {}))
+
+    @cached_property
+    def extents(self) -> dict[bytes, Predicate]:
+        """The predicate of each set of states that was listed."""
+        return {self.extent(one).tobytes(): one for one in self.simple}
+
+    def extent(self, predicate: Predicate) -> BoolArray:
+        """`[S]`: the states met in which it holds."""
+        return predicate.holds(self.table) & self.met
+
+    def refined(self, predicate: Predicate) -> list[Predicate]:
+        """The same with one more condition: a single value of another field."""
+        if len(predicate.conditions) >= MOST_CONDITIONS or predicate.ranged:
+            return []
+        taken = {one.field for one in predicate.conditions}
+        more = (
+            self._made((*predicate.conditions, one), predicate.ends)
+            for k in range(len(self.table.fields))
+            if k not in taken
+            for one in self._values(k, self.extent(predicate))
+        )
+        return list(self._distinct(more, dict.fromkeys(self.extents)))
+
+    def _listed(self) -> Iterator[Predicate]:
+        over = self.met & self.table.ends
+        numbers = range(len(self.table.fields))
+        both = ((True, over), (False, self.met)) if over.sum() > 1 else ((False, self.met),)
+        if over.sum() > 1:
+            yield self._made((), True)
+        for ends, where in both:
+            for k in numbers:
+                yield from (self._made((one,), ends) for one in self._values(k, where))
+        for ends, where in both:
+            for k in numbers:
+                yield from (self._made((one,), ends) for one in self._ranges(k, where))
+        for ends, where in both:
+            for first, second in combinations(numbers, 2):
+                pairs = [(a, b) for a in self._values(first, where) for b in self._values(second, where)]
+                if len(pairs) <= self.most_pairs:
+                    yield from (self._made(pair, ends) for pair in pairs)
+
+    def _distinct(self, predicates: Iterator[Predicate], seen: dict[bytes, None]) -> Iterator[Predicate]:
+        """The first of those that hold in the same states; none that hold in one state, in all, or nowhere."""
+        everywhere = int((self.met & self.table.known).sum())
+        for one in predicates:
+            extent = self.extent(one)
+            key, size = extent.tobytes(), int(extent.sum())
+            if 1 < size < everywhere and key not in seen:
+                seen[key] = None
+                yield one
+
+    def _values(self, k: int, where: BoolArray) -> list[Condition]:
+        found = self._met(k, where)
+        return [Condition(k, float(v), float(v)) for v in found] if 2 <= len(found) <= MOST_VALUES else []
+
+    def _ranges(self, k: int, where: BoolArray) -> list[Condition]:
+        if self.table.fields[k].kind == "categorical":
+            return []
+        found = self._met(k, where)
+        if len(found) < 3:
+            return []
+        few = np.linspace(0, len(found) - 1, min(len(found), self.most_cuts)).round().astype(int)
+        return [Condition(k, float(a), float(b)) for a, b in combinations(found[few], 2)]
+
+    def _met(self, k: int, where: BoolArray) -> FloatArray:
+        return np.unique(self.table.values[where & self.table.known, k])
+
+    def _made(self, conditions: Sequence[Condition], ends: bool) -> Predicate:
+        prior = log(0.5) if ends else 0.0
+        for one in conditions:
+            values = len(self.table.distinct(one.field))
+            choices = values if one.low == one.high else values * (values - 1) / 2
+            prior -= log(len(self.table.fields) * max(2.0, choices))
+        return Predicate(tuple(sorted(conditions)), ends, prior)

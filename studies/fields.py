@@ -1,0 +1,229 @@
+"""Tasks whose observations have fields: warehouses and an inventory, with experts who know them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, factorial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from aceirl.envs.problem import from_moves
+from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+
+MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
+
+Seen = dict[str, Any]
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A warehouse: its size, its shelves, where the item, the drop-off and the charger are, and the battery."""
+
+    size: int
+    shelves: frozenset[Place]
+    item: Place
+    drop: Place
+    charger: Place
+    battery: int
+    shaft: Place | None = None
+
+
+def _shelves(size: int, rows: tuple[int, ...], gap: int) -> frozenset[Place]:
+    return frozenset((x, y) for y in rows for x in range(1, size - 1) if x % gap)
+
+
+PLANS = {
+    "aisles": Plan(12, _shelves(12, (3, 6, 9), 4), (2, 10), (10, 1), (5, 5), 30),
+    "open floor": Plan(12, frozenset(), (9, 9), (1, 5), (6, 2), 26),
+    "two halves": Plan(12, _shelves(12, (5,), 6), (3, 2), (8, 10), (6, 7), 34),
+    "small battery": Plan(12, _shelves(12, (4, 8), 3), (1, 1), (10, 10), (6, 6), 24),
+}
+
+
+class Warehouse(gymnasium.Env[Any, Any]):
+    """Fetch the item and bring it to the drop-off, before the battery is empty; the charger fills it.
+
+    The item is picked up where it lies. An episode ends with the delivery, which pays 1, with an empty battery and, in
+    a warehouse that has a shaft, with a fall into it. Each step costs 0.01. Episodes start anywhere, with a full
+    battery.
+    """
+
+    action_space = spaces.Discrete(4)
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.observation_space = spaces.Dict(
+            {
+                "position": spaces.Box(0, plan.size - 1, (2,), np.int64),
+                "carrying": spaces.Discrete(2),
+                "battery": spaces.Discrete(plan.battery + 1),
+            }
+        )
+
+    @property
+    def starts(self) -> list[Place]:
+        """The floor without the places that mean something."""
+        plan = self.plan
+        taken = plan.shelves | {plan.item, plan.drop, plan.charger, plan.shaft or plan.item}
+        cells = ((x, y) for x in range(plan.size) for y in range(plan.size))
+        return [cell for cell in cells if cell not in taken]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Seen, dict[str, Any]]:
+        """Begin anywhere, with a full battery."""
+        super().reset(seed=seed)
+        starts = self.starts
+        self.state = (starts[int(self.np_random.integers(len(starts)))], 0, self.plan.battery)
+        return self._seen(), {}
+
+    def step(self, action: int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """Move."""
+        self.state, pay, over = moved(self.plan, self.state, int(action))
+        return self._seen(), pay, over, False, {}
+
+    def _seen(self) -> Seen:
+        place, carrying, battery = self.state
+        return {"position": np.array(place), "carrying": carrying, "battery": battery}
+
+
+State = tuple[Place, int, int]
+
+
+def moved(plan: Plan, state: State, action: int) -> tuple[State, float, bool]:
+    """Where a move leads, what it pays, and whether it is the last."""
+    (x, y), carrying, battery = state
+    there = x + MOVES[action][0], y + MOVES[action][1]
+    blocked = not (0 <= there[0] < plan.size and 0 <= there[1] < plan.size) or there in plan.shelves
+    place = (x, y) if blocked else there
+    delivers = bool(carrying) and place == plan.drop
+    battery = plan.battery if place == plan.charger else battery - 1
+    carrying = int(carrying or place == plan.item)
+    over = delivers or battery == 0 or place == plan.shaft
+    return (place, carrying, battery), (1.0 if delivers else 0.0) - 0.01, over
+
+
+class WarehouseExpert:
+    """Does what is best in a warehouse; `values` are what each state is worth."""
+
+    def __init__(self, plan: Plan, reward: Any = None, sweeps: int = 60) -> None:
+        self.plan, self.reward = plan, reward
+        self.values: dict[State, float] = {}
+        cells = [(x, y) for x in range(plan.size) for y in range(plan.size) if (x, y) not in plan.shelves]
+        self.states = [(c, k, b) for c in cells for k in (0, 1) for b in range(1, plan.battery + 1)]
+        for _ in range(sweeps):
+            before = dict(self.values)
+            for state in self.states:
+                self.values[state] = max(self._worth(state, action) for action in range(4))
+            if before == self.values:
+                break
+
+    def _worth(self, state: State, action: int) -> float:
+        after, pay, over = moved(self.plan, state, action)
+        if self.reward is not None:
+            pay = self.reward(_record(after), over)
+        return pay + (0.0 if over else self.values.get(after, 0.0))
+
+    def __call__(self, seen: Seen) -> int:
+        state = (tuple(int(v) for v in seen["position"]), int(seen["carrying"]), int(seen["battery"]))
+        return int(np.argmax([round(self._worth(state, action), 9) for action in range(4)]))  # type: ignore[arg-type]
+
+
+def _record(state: State) -> Seen:
+    return {"position": np.array(state[0]), "carrying": state[1], "battery": state[2]}
+
+
+def returned(plan: Plan, policy: Any, episodes: int = 100, horizon: int = 60) -> tuple[float, float]:
+    """The mean return of a policy of observations, and the share of episodes that end with the delivery."""
+    env = Warehouse(plan)
+    total, delivered = 0.0, 0
+    for seed in range(episodes):
+        seen, _ = env.reset(seed=seed)
+        for _ in range(horizon):
+            seen, pay, over, _, _ = env.step(policy(seen))
+            total += pay
+            delivered += pay > 0
+            if over:
+                break
+    return total / episodes, delivered / episodes
+
+
+class KeyDoor(gymnasium.Env[Any, Any]):
+    """A house of 7 by 7 fields: a wall, a door in it, and the key in a corner; as in docs/python.md."""
+
+    observation_space = spaces.Dict({"x": spaces.Discrete(7), "y": spaces.Discrete(7), "key": spaces.Discrete(2)})
+    action_space, max_return = spaces.Discrete(4), 1.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """In a corner, without the key."""
+        self.at = {"x": 0, "y": 0, "key": 0}
+        return dict(self.at), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """To the next field, unless there is a wall or the door is shut."""
+        x, y = self.at["x"] + (1, -1, 0, 0)[action], self.at["y"] + (0, 0, 1, -1)[action]
+        if x in range(7) and y in range(7) and (x != 3 or (y == 3 and self.at["key"])):
+            self.at = {"x": x, "y": y, "key": int(self.at["key"] or (x, y) == (0, 6))}
+        return dict(self.at), float((x, y) == (6, 6)), (x, y) == (6, 6), False, {}
+
+
+def key_expert(seen: Any) -> int:
+    """To the key, through the door, to the far corner."""
+    to = (0, 6) if not seen["key"] else (6, 3 if seen["x"] < 4 else 6)
+    return (2 if to[1] > seen["y"] else 3) if to[1] != seen["y"] else (0 if to[0] > seen["x"] else 1)
+
+
+STOCKS, ORDERS = 31, 10
+
+
+def inventory(wanted: tuple[int, int], demand: float, horizon: int = 20) -> tuple[MDP, FloatArray]:
+    """`(process, reward [H, S, A])`: 31 stocks, up to 9 pieces ordered a day, a Poisson demand; a day pays 1 that
+    begins with a stock from the first to the last of those wanted."""
+    chances = np.array([exp(-demand) * demand**k / factorial(k) for k in range(13)])
+    chances /= chances.sum()
+    moves = [
+        (stock, order, max(0, min(STOCKS - 1, stock + order) - used), float(chance))
+        for stock in range(STOCKS)
+        for order in range(ORDERS)
+        for used, chance in enumerate(chances)
+    ]
+    mdp = from_moves(moves, n_states=STOCKS, n_actions=ORDERS, horizon=horizon, initial=np.full(STOCKS, 1 / STOCKS))
+    reward = np.zeros(mdp.shape)
+    reward[:, wanted[0] : wanted[1] + 1] = 1.0
+    return mdp, reward
+
+
+class Inventory(gymnasium.Env[Any, Any]):
+    """The stock of one article, as a number; how it is paid, only the expert knows."""
+
+    observation_space, action_space = spaces.Discrete(STOCKS), spaces.Discrete(ORDERS)
+    fields = ("stock",)
+
+    def __init__(self, mdp: MDP) -> None:
+        self.rows = mdp.transitions.dense()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        """Begin with any stock."""
+        super().reset(seed=seed)
+        self.stock = int(self.np_random.integers(STOCKS))
+        return self.stock, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """A day."""
+        self.stock = int(self.np_random.choice(STOCKS, p=self.rows[self.stock, action]))
+        return self.stock, 0.0, False, False, {}
+
+
+def value_of(mdp: MDP, reward: FloatArray, policy: IntArray) -> float:
+    """What a policy `[H, S]` earns."""
+    v = evaluate(mdp, reward, np.eye(mdp.n_actions)[policy])[1]
+    return float(mdp.initial @ v[0])
+
+
+def best_actions(mdp: MDP, reward: FloatArray) -> IntArray:
+    """`[H, S]`: the first of the best actions."""
+    q = optimal_values(mdp, reward)[0]
+    return np.asarray((q >= q.max(axis=2, keepdims=True) - 1e-9).argmax(axis=2))
