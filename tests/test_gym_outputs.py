@@ -415,9 +415,8 @@ def test_an_agent_does_not_end_where_the_expert_does_not_head_for(seed: int) -> 
     assert told.step_cost > 0, "what this is about"
     for place in told.goals:
         assert told.paid[place].max() > 0, "what is named, the table pays"
-    paid = np.array(
-        [[[result._reward(s, a, n, terminated=n in ends) for n in range(24)] for a in range(4)] for s in range(24)]
-    )
+    reward = result.wrapper(Warehouse())._paid
+    paid = np.array([[[reward(s, a, n, terminated=n in ends) for n in range(24)] for a in range(4)] for s in range(24)])
     agent, here, arrived = Warehouse.best(paid), np.zeros(24), np.zeros(24)
     here[[0, 6, 12, 18]] = 0.25
     for _ in range(60):

@@ -30,8 +30,8 @@ class ObservedReward:
 
     `reward [H, S, A]` is the run's table and `explanation` what it says of the expert. If the reward is about
     `features` of observations, observations that were never met have a reward too. `elsewhere` is what an action in a
-    state that was never met pays; None: what the reward says of such. `untold [S]` are ends that the expert does not
-    head for and of which the reward says nothing.
+    state that was never met pays; None: what the reward says of such. `unsought [S]` are ends that save no step cost;
+    None: there are none.
     """
 
     reward: FloatArray
@@ -41,7 +41,7 @@ class ObservedReward:
     actions: tuple[Any, ...]
     features: Callable[[Any], Any] | None = None
     elsewhere: float | None = None
-    untold: BoolArray | None = None
+    unsought: BoolArray | None = None
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> ObservedReward:
@@ -54,7 +54,6 @@ class ObservedReward:
             states=states_of(turn, environment),
             actions=environment.actions,
             features=None if isinstance(space, RewardSpace) else space,
-            untold=_untold(turn),
         )
 
     def __call__(
@@ -91,14 +90,14 @@ class ObservedReward:
 
         `[1, S, A]`, or `[H, S, A]` if it depends on the step. Nothing is earned after the end of an episode. So a
         reward with a step cost takes it from every step instead, and what a table has for the steps after the end
-        is paid at once, less the most that any end has. Every policy loses alike by that. To end where the expert
-        does not head for saves no step cost: that of a whole episode is taken at once.
+        is paid at once, less the most that any end has. Every policy loses alike by that. An end that is not
+        sought saves no step cost: that of a whole episode is taken at once.
         """
         told, ends = self.explained, self._ends
         if told is not None:
             spared = np.where(told.ends, 0.0, told.step_cost)
-            if self.untold is not None:
-                spared = np.where(self.untold, self._no_end, spared)
+            if self.unsought is not None:
+                spared = np.where(self.unsought, self._no_end, spared)
             return np.asarray(told.paid - spared[:, None])[None]
         paid = self.reward - self._after[:, None, None]
         paid[:, ends] = _sum_of_later(paid[:, ends].max(axis=2))[:, :, None]
@@ -122,8 +121,9 @@ class ObservedReward:
 
     @property
     def _no_end(self) -> float:
-        """What is taken where the expert does not head for: the step cost of a whole episode."""
-        return 0.0 if self.explained is None else self.explained.step_cost * self.explained.horizon
+        """What an end that is not sought takes, as one that was never met: the step cost of a whole episode."""
+        told = self.explained
+        return 0.0 if told is None or self.unsought is None else told.step_cost * told.horizon
 
     @property
     def explained(self) -> Explanation | None:
@@ -232,7 +232,7 @@ class GreedyPolicy:
         ]
 
 
-def _untold(turn: Turn) -> BoolArray | None:
+def unsought_ends(turn: Turn) -> BoolArray | None:
     """`[S]`: the ends at which the expert arrives no more often than by chance, and that the reward says nothing of.
 
     By chance is to do any of the actions that were tried. None if the reward has no step cost, or if that is so of all
