@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 
@@ -120,3 +121,47 @@ class GuardedVector(Guarded):
 
     def __getattribute__(self, name: str) -> Any:
         return self if name == "unwrapped" else super().__getattribute__(name)
+
+
+class Warehouse(gymnasium.Env[Any, Any]):
+    """Four rows of six cells, with slips; episodes end at two places of delivery, and in two shafts on the way."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
+    observation_space, action_space = spaces.Discrete(24), spaces.Discrete(4)
+    DELIVERIES, SHAFTS, SLIP = (23, 17), (9, 14), 0.1
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.cell = int(self.np_random.choice([0, 6, 12, 18]))
+        return self.cell, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        if self.np_random.random() < self.SLIP:
+            action = int(self.np_random.integers(4))
+        self.cell = self.beside(self.cell, action)
+        return self.cell, 0.0, self.cell in (*self.DELIVERIES, *self.SHAFTS), False, {}
+
+    @staticmethod
+    def beside(cell: int, action: int) -> int:
+        row, column = divmod(cell, 6)
+        rows, columns = (0, -1, 0, 1), (-1, 0, 1, 0)
+        return 6 * min(3, max(0, row + rows[action])) + min(5, max(0, column + columns[action]))
+
+    @classmethod
+    def rows(cls) -> Any:
+        """`[S, A, S]`."""
+        moved = np.zeros((24, 4, 24))
+        for cell in range(24):
+            for action in range(4):
+                moved[cell, action, cls.beside(cell, action)] += 1.0
+        return (1 - cls.SLIP) * moved + cls.SLIP * moved.mean(axis=1, keepdims=True)
+
+    @classmethod
+    def best(cls, paid: Any) -> Any:
+        """`[S]`: what is best under rewards `[S, A, S]`; nothing is paid after an end."""
+        rows, value = cls.rows(), np.zeros(24)
+        for _ in range(300):
+            q = (rows * paid).sum(axis=2) + rows @ value
+            value = q.max(axis=1)
+            value[[*cls.DELIVERIES, *cls.SHAFTS]] = 0.0
+        return q.argmax(axis=1)

@@ -232,6 +232,38 @@ def test_the_forecast_knows_the_way_once_the_actions_are_known() -> None:
     assert expected.losses[:2] == pytest.approx(1 - 1 / problem.mdp.horizon)
 
 
+def test_what_is_new_is_told_by_episodes_and_not_by_visits() -> None:
+    """Every episode goes back and forth between the first state and one that no other episode meets."""
+    target, shape, episodes = Target(0.6, 0.1, 1.0), (6, 11, 1), 10
+    walks = [[(h, *((0, 0, i) if h % 2 == 0 else (i, 0, 0))) for h in range(6)] for i in range(1, episodes + 1)]
+    counts = Counts.of_walks([0] * episodes, walks, shape, stationary=True)
+    assert counts.met.tolist() == [episodes] + [1] * 10
+    known = np.zeros(shape[:2], dtype=np.int64)
+
+    def law(counts: Counts, possible: float) -> FloatArray:
+        estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, possible_states=possible)
+        return forecast(estimate, known, target).law
+
+    assert law(counts, np.inf)[1] == pytest.approx(1), "the second state of an episode was never met before"
+    assert law(counts, 11)[-1] == pytest.approx(1), "unless there is no other"
+    # Had the episodes met one another's states, all would be known but what single moves leave open.
+    mixed = replace(counts, met=np.full(11, 2), counted=None)
+    assert law(mixed, np.inf)[-1] == pytest.approx(1)
+
+
+def test_a_new_successor_of_a_row_need_not_be_a_new_state() -> None:
+    """From each of five states to each other, once; every state was met in many episodes."""
+    target, shape = Target(0.3, 0.1, 1.0), (3, 5, 1)
+    pairs = [(s, n) for s in range(5) for n in range(5)]
+    walks = [[(0, s, 0, n), (1, n, 0, 0)] for s, n in pairs]
+    counts = Counts.of_walks([s for s, _ in pairs], walks, shape, stationary=True)
+    known = np.zeros(shape[:2], dtype=np.int64)
+    estimate = Estimate.of(counts, kind=ExpertKind(), delta=0.1, possible_states=np.inf)
+    expected = forecast(estimate, known, target)
+    assert expected.law.sum() == pytest.approx(1)
+    assert expected.law[-1] == pytest.approx(1)
+
+
 # The loop.
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
-from gymnasium_environments import Corridor
+from gymnasium_environments import Corridor, Warehouse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aceirl import ActiveIRL
 from aceirl.envs import make
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.errors import InputError
@@ -43,6 +44,7 @@ from aceirl.models.tabular.encoder import PADDING_STATE
 from aceirl.models.tabular.mdp import MDP, check_policy
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Question
+from aceirl.rewards import Explanation
 
 HORIZON = 20
 
@@ -399,3 +401,43 @@ def test_where_no_reward_for_states_will_do_none_is_given() -> None:
     transitions[0, :, 1] = transitions[1, :, 0] = 1
     mdp = MDP.from_dense(transitions, initial=0, horizon=4)
     assert state_only(mdp, np.array([[0, 1]] * 4)) is None
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_an_agent_does_not_end_where_the_expert_does_not_head_for(seed: int) -> None:
+    """A step cost alone makes a shaft nearby as good as a delivery far away, and every end a goal.
+
+    The agent is the best there is under what the wrapper pays, in the true process.
+    """
+    ends = dict.fromkeys(Warehouse.DELIVERIES, 1.0) | dict.fromkeys(Warehouse.SHAFTS, -1.0)
+    truth = np.broadcast_to([ends.get(cell, -0.05) for cell in range(24)], (24, 4, 24))
+    does = Warehouse.best(truth)
+    result = ActiveIRL(seed=seed, max_samples=3000).fit(Warehouse(), lambda cell: int(does[cell]), horizon=30)
+    told = result.explanation
+    assert told is not None
+    assert told.step_cost > 0, "what this is about"
+    for place in told.goals:
+        assert told.paid[place].max() > 0, "what is named, the table pays"
+    reward = result.wrapper(Warehouse())._paid
+    paid = np.array([[[reward(s, a, n, terminated=n in ends) for n in range(24)] for a in range(4)] for s in range(24)])
+    agent, here, arrived = Warehouse.best(paid), np.zeros(24), np.zeros(24)
+    here[[0, 6, 12, 18]] = 0.25
+    for _ in range(60):
+        here = here @ Warehouse.rows()[np.arange(24), agent]
+        arrived[list(ends)] += here[list(ends)]
+        here[list(ends)] = 0.0
+    assert arrived[list(Warehouse.DELIVERIES)].sum() > 0.9
+
+
+def test_ends_that_are_all_paid_alike_are_no_goals_unless_there_is_one() -> None:
+    def explanation(ends: list[bool], paid: list[float]) -> Explanation:
+        theta = np.array([*paid, 1.0])
+        return Explanation(
+            "state", theta, theta, np.array([*range(len(paid)), -1]), np.full(len(paid) + 1, -1), True, 9, 9, 9,
+            1.0, 20.0, 5.0, 1.0, 0.0, np.ones(len(theta)), np.array(paid)[:, None], np.array(ends), 10,
+        )  # fmt: skip
+
+    assert explanation([False, True, True], [0, 0, 0]).goals == [], "being done is wanted, wherever"
+    assert explanation([False, True, False], [0, 0, 0]).goals == [1], "there is but one way to be done"
+    assert explanation([False, True, True], [0, 0, -1]).goals == [1]
+    assert explanation([False, True, True], [0, 1, 0]).goals == [1]

@@ -564,6 +564,19 @@ def test_nobody_is_asked_where_there_is_only_the_recording() -> None:
     assert result.turn.counts.questions == len(ON)  # all of them recorded, none counted twice
 
 
+def test_silence_is_no_contradiction() -> None:
+    """After the recording nobody can be asked: nothing is confirmed, and nothing was said differently either."""
+    result = ActiveIRL(max_samples=400).fit(
+        Corridor(rooms=ROOMS, slip=0.2), horizon=8, demonstrations=[corridor_walk(ON)]
+    )
+    assert result.turn.belief.kind.asked_everywhere, "that it does not look at the step is a guess"
+    assert not result.turn.counts.contradicted.any()
+    assert "did not say the same" not in " ".join(result.sentences)
+    certificate = result.certificate
+    assert certificate is not None
+    assert (certificate.holds, certificate.more_samples) == (False, None), "nor would more of it help"
+
+
 def test_nothing_was_wagered_on_a_recording() -> None:
     """However long it is, the certificates that rest on wagers say what they would say without it."""
     recording = read_recording([corridor_walk(ON)] * 500)
@@ -571,7 +584,7 @@ def test_nothing_was_wagered_on_a_recording() -> None:
     shown = numbered(recording, task)
     task = with_expert(task, shown, stochastic=False, stationary=True)
     turn = recorded_turn(task, shown, Settings(max_samples=10**6))
-    assert turn.belief.evidence == {}
+    assert turn.belief.evidence.keys() == {"budget"}
     for kind in ("policy", "criterion"):
         value = turn.belief.certificates[kind].value(turn.belief)
         assert value == pytest.approx(turn.certificate(kind).possible)
@@ -579,7 +592,7 @@ def test_nothing_was_wagered_on_a_recording() -> None:
     engine = Engine(task.environment, answers_of(task.expert, turn.settings), turn.settings, state=turn.state)
     for _ in range(100):
         later: Any = engine.ask()
-    assert later.belief.evidence
+    assert later.belief.evidence.keys() > {"budget"}
     policy = turn.belief.certificates["policy"]
     assert policy.value(later.belief) < 0.5 * policy.value(turn.belief)
 

@@ -106,11 +106,17 @@ class Explanation:
 
     @property
     def goals(self) -> list[int]:
-        """The places of the largest reward, if the reward explains the answers and pays for being somewhere."""
+        """The places of the largest reward, if the reward explains the answers and pays for being somewhere.
+
+        Where nothing but a step cost is paid, all ends are worth the same: then only an end that is the only one is.
+        """
         largest = float(self.by_state.max(initial=0.0))
         if not self.explains or largest <= 0 or not (self.map_estimate > 0).any():
             return []
-        return np.flatnonzero(self.by_state >= largest * (1 - 1e-9)).tolist()
+        places = np.flatnonzero(self.by_state >= largest * (1 - 1e-9))
+        ends = np.flatnonzero(self.ends)
+        any_end = len(ends) > 1 and np.array_equal(places, ends) and self.paid[places].max() <= 0
+        return [] if any_end else places.tolist()
 
     @property
     def avoided(self) -> list[int]:

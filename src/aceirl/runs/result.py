@@ -212,13 +212,15 @@ class Result(Learned):
         """The environment, or another with the same observations, paying the recovered reward: train any agent on it.
 
         `env` is a Gymnasium environment or its id, and `elsewhere` what an action pays where the run never was; -1
-        keeps an agent to what is known.
+        keeps an agent to what is known. To end an episode where the expert does not head for, and of which the reward
+        says nothing, saves none of a step cost: else any end nearby would do.
         """
         from aceirl.learner.outputs import RecoveredReward
+        from aceirl.learner.outputs.observed import unsought_ends
 
         if isinstance(env, str):
             env = gym_env(Source(env, {}, self.turn.settings.seed))
-        return RecoveredReward(env, self._reward, elsewhere)
+        return RecoveredReward(env, replace(self._reward, unsought=unsought_ends(self.turn)), elsewhere)
 
     def plot(self, picture: str | None = None) -> Figure:
         """A picture of the run, as `aceirl show` draws it: a figure of Matplotlib.

@@ -16,8 +16,9 @@ from aceirl.errors import InputError, shown
 from aceirl.experts import Demonstration
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
-from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
 
 MOST_SHOWN = 10  # actions in a message
@@ -29,7 +30,8 @@ class ObservedReward:
 
     `reward [H, S, A]` is the run's table and `explanation` what it says of the expert. If the reward is about
     `features` of observations, observations that were never met have a reward too. `elsewhere` is what an action in a
-    state that was never met pays; None: what the reward says of such.
+    state that was never met pays; None: what the reward says of such. `unsought [S]` are ends that save no step cost;
+    None: there are none.
     """
 
     reward: FloatArray
@@ -39,6 +41,7 @@ class ObservedReward:
     actions: tuple[Any, ...]
     features: Callable[[Any], Any] | None = None
     elsewhere: float | None = None
+    unsought: BoolArray | None = None
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> ObservedReward:
@@ -87,11 +90,15 @@ class ObservedReward:
 
         `[1, S, A]`, or `[H, S, A]` if it depends on the step. Nothing is earned after the end of an episode. So a
         reward with a step cost takes it from every step instead, and what a table has for the steps after the end
-        is paid at once, less the most that any end has. Every policy loses alike by that.
+        is paid at once, less the most that any end has. Every policy loses alike by that. An end that is not
+        sought saves no step cost: that of a whole episode is taken at once.
         """
         told, ends = self.explained, self._ends
         if told is not None:
-            return np.asarray(told.paid - np.where(told.ends, 0.0, told.step_cost)[:, None])[None]
+            spared = np.where(told.ends, 0.0, told.step_cost)
+            if self.unsought is not None:
+                spared = np.where(self.unsought, self._no_end, spared)
+            return np.asarray(told.paid - spared[:, None])[None]
         paid = self.reward - self._after[:, None, None]
         paid[:, ends] = _sum_of_later(paid[:, ends].max(axis=2))[:, :, None]
         return paid
@@ -106,11 +113,17 @@ class ObservedReward:
         if told is None:
             unknown = self.unknown_step_reward - self._after
             return float((unknown if action is not None else _sum_of_later(unknown))[step])
-        worth = 0.0
         if self.features is not None:
             weights = told.theta[: len(told.theta) - told.has_step_cost]
             worth = float(np.atleast_1d(self.features(observation)) @ weights)
-        return worth - (0.0 if action is None else told.step_cost)
+            return worth - (0.0 if action is None else told.step_cost)
+        return -(self._no_end if action is None else told.step_cost)
+
+    @property
+    def _no_end(self) -> float:
+        """What an end that is not sought takes, as one that was never met: the step cost of a whole episode."""
+        told = self.explained
+        return 0.0 if told is None or self.unsought is None else told.step_cost * told.horizon
 
     @property
     def explained(self) -> Explanation | None:
@@ -218,6 +231,22 @@ class GreedyPolicy:
             Demonstration(self.states.observation(state), self.actions[action], step)
             for step, state, action in answers_given(self.answers, self.kind)
         ]
+
+
+def unsought_ends(turn: Turn) -> BoolArray | None:
+    """`[S]`: the ends at which the expert arrives no more often than by chance, and that the reward says nothing of.
+
+    By chance is to do any of the actions that were tried. None if the reward has no step cost, or if that is so of all
+    ends.
+    """
+    told, mdp = turn.explanation, turn.belief.estimate.mdp
+    if told is None or told.repeats_answers or not told.step_cost > 0:
+        return None
+    tried = mdp.known | ~mdp.known.any(axis=2, keepdims=True)
+    policies = np.eye(mdp.n_actions)[turn.policy], tried / tried.sum(axis=2, keepdims=True)
+    own, by_chance = (occupancy(mdp, policy).sum(axis=(0, 2)) for policy in policies)
+    led_to = told.ends & ((own > by_chance) | (told.paid != 0).any(axis=1))
+    return np.asarray(told.ends & ~led_to) if led_to.any() else None
 
 
 def answers_given(answers: IntArray, kind: ExpertKind) -> list[tuple[int | None, int, int]]:
