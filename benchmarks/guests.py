@@ -1,6 +1,6 @@
 """What a guest can cost the host: answers of the host while a guest does the worst that its page allows, and memory.
 
-    python benchmarks/guests.py [--runs SECONDS] [--docs]
+    python benchmarks/guests.py [--runs SECONDS]
 
 The host's requests are timed from sending to having read. Memory is the server's, beyond what it had before.
 """
@@ -144,7 +144,6 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("p99, ms", "{:.1f}"),
         frame.number("slowest, ms", "{:.1f}"),
         frame.number("MB more", "{:.0f}"),
-        page="interview.md",
     )
     for name in ATTACKS:
         table.add(name, *under(name, options.runs))

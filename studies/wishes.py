@@ -15,13 +15,16 @@ from aceirl.envs.described import words
 from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.truth import exact_model
 from aceirl.experts.tasks import Source, gym_env
+from aceirl.models.tabular.encoder import PADDING_STATE
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Question
 from aceirl.web.driver import Interview
 from aceirl.web.history import Accuracy, LoggedTrajectory
 from aceirl.web.view import view
 
-Verdict = Literal["right", "open", "wrong"]
+Verdict = Literal["right", "vague", "open", "wrong"]
+"""A "vague" sentence is true and does not name the place: of somebody who wants the only end, that they want to be done
+soon."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97
@@ -74,8 +77,8 @@ PEOPLE = (
     ),
     Somebody("the right end of a chain", "double-chain", {"place 30": 1.0}),
     Somebody("the left end of a chain", "double-chain", {"place 0": 1.0}),
-    Somebody("a corner of a room", "gridworld", {"cell 0,0": 1.0}),
-    Somebody("another corner of a room", "gridworld", {"cell 2,2": 1.0}),
+    Somebody("a corner of a room", "gridworld", {"cell 1,1": 1.0}),
+    Somebody("another corner of a room", "gridworld", {"cell 3,3": 1.0}),
     Somebody("clicks at random, paths", "four-paths", erratic=True),
 )
 """Twenty people on seven environments, fixed before any of them was interviewed."""
@@ -109,6 +112,8 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
             _reply(interview, act)
         _work_out(interview)
         first = view(interview)["outcome"]["wish"]
+        terminal = interview.engine.access.terminal - {PADDING_STATE}
+        ends = [interview.view.name(state) for state in terminal]
         place = _wanted(interview, person)
         if place is not None:
             interview.verdict(interview.turn, "nearly", *place)
@@ -116,17 +121,20 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
             _work_out(interview)
         after = view(interview)["outcome"]["wish"]
         answers = interview.history.answers
-        return Ended(answers, first["headline"], _judged(first, person), _judged(after, person))
+        return Ended(answers, first["headline"], _judged(first, person, ends), _judged(after, person, ends))
 
 
-def _judged(wish: dict[str, Any], person: Somebody) -> Verdict:
+def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
     """Whether a headline names what the person wants, or one of at most four of which it is one, or leaves it open."""
     if wish["kind"] == "open" and not wish["headline"].startswith("You say"):
         return "open"
     if person.erratic or not person.pays:
         return "wrong"
     best = max(person.pays, key=lambda word: abs(person.pays[word]))
-    return "right" if best in wish["headline"] else "wrong"
+    if best in wish["headline"]:
+        return "right"
+    soon = "in a hurry" in wish["headline"] or "be done soon" in wish["headline"]
+    return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
 
 
 def _wanted(interview: Interview, person: Somebody) -> tuple[str, int] | None:
