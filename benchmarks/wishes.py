@@ -20,7 +20,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     """A row for each person, and how many endings are right, open and wrong."""
     warnings.simplefilter("ignore", DeprecationWarning)
     table = report.table(
-        "wishes",
+        "interview-wishes",
         frame.Column("who wants"),
         frame.Column("environment"),
         frame.number("answers"),
