@@ -541,7 +541,7 @@ def test_shorter_and_longer_episodes_keep_the_answers(tmp_path: Path) -> None:
         (1e-320, 0.1, 100, "epsilon must be between 0.001 and 0.99"),
         (0.1, 1.0, 100, "delta"),
         (0.1, 0.1, 0, "horizon"),
-        (0.1, 0.1, 10**9, "horizon must be a whole number from 1 to 10000"),
+        (0.1, 0.1, 10**9, "horizon must be a whole number from 1 to 1000"),
     ],
 )
 def test_an_aim_that_makes_no_sense_is_refused_and_changes_nothing(

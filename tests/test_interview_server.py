@@ -287,13 +287,26 @@ def test_requests_without_the_token_do_not_use_up_those_of_the_person(
 
 
 def test_one_person_does_not_use_up_the_requests_of_another(interview: Interview) -> None:
-    guard = served(interview, public=True)
-    while guard._may_ask("stranger"):
+    allowance = served(interview, public=True).allowance
+    while allowance.take("stranger"):
         pass
-    assert guard._may_ask("person")
+    assert allowance.take("person")
     for number in range(2 * security.MAX_CLIENTS):
-        guard._may_ask(str(number))
-    assert len(guard._allowances) == security.MAX_CLIENTS
+        allowance.take(str(number))
+    assert len(allowance.left) == security.MAX_CLIENTS
+
+
+def test_what_computes_everything_again_cannot_be_asked_for_all_the_time(
+    client: TestClient, interview: Interview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for(client, {"asking"})
+    now = [1000.0]
+    monkeypatch.setattr(security, "monotonic", lambda: now[0])
+    modes = ["play", "ask"] * 6
+    codes = [post(client, "mode", turn=interview.turn, mode=mode).status_code for mode in modes]
+    assert codes == [200] * 8 + [429] * 4
+    now[0] += 1
+    assert post(client, "mode", turn=interview.turn, mode="ask").status_code == 200
 
 
 def test_the_token_is_kept_private_and_lasts(tmp_path: Path) -> None:

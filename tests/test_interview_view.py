@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, wants_the_end_of, work_out
 
+from aceirl.envs.description import Features
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.explain.goal import explained_answers
@@ -102,10 +103,8 @@ def test_what_the_agent_does_is_told_in_groups_that_are_true(lake: Interview) ->
     assert sum(group.count - group.otherwise for group in told) >= len(known)
     for group in told:
         assert any(group.action == names[action] for action in known.values())
-    hands: dict[int, dict[str, int | float | str]] = {
-        state: {"your hand": 4 + state, "usable ace": "no"} for state in range(18)
-    }
-    said = {state: int(4 + state < 17) for state in hands}
+    hands: dict[int, Features] = {state: {"your hand": 4 + state, "usable ace": "no"} for state in range(18)}
+    said = {state: int(hands[state]["your hand"] < 17) for state in hands}  # type: ignore[operator]
     named = Named([f"hand {4 + state}" for state in hands], ["stick", "hit"], said, hands)
     assert [(one.action, one.words, one.count) for one in grouped(said, named)] == [
         ("stick", "your hand 17 or more", 5),

@@ -140,6 +140,7 @@ def test_a_write_that_fails_is_shown_until_one_works(page: Page, server: Server)
         expect(page.locator("#trouble")).to_contain_text("cannot write")
     finally:
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+    next_question(page)
     press(page, "ArrowUp")
     expect(page.locator("#trouble")).to_be_hidden()
     expect(page.locator("#answers")).to_have_text(str(before + 1))

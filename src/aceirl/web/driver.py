@@ -51,9 +51,9 @@ QUIET_EPISODES = 300
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
 
-# Episodes may be made so long, unless they were to begin with: steps, and steps times situations times actions. Some
-# fifty bytes are needed for each of the latter.
-MOST_STEPS, MOST_ENTRIES = 10_000, 1_500_000
+# Episodes may be made so long, unless they were to begin with: steps, and steps times situations times actions. Each of
+# the latter costs about a thousand bytes and, whenever something is taken back or changed, a microsecond.
+MOST_STEPS, MOST_ENTRIES = 1_000, 80_000
 
 # The stream of randomness from which is drawn what comes when the person starts again.
 AGAIN = 5

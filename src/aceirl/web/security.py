@@ -216,6 +216,24 @@ def reachable_address(bound: str) -> str:
         return reachable_address(asking.getsockname()[0])
 
 
+class Allowance:
+    """A bucket of requests for each client, refilled steadily; only the latest clients are remembered."""
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self.per_second, self.burst = per_second, burst
+        self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> bool:
+        """Whether a client may ask once more."""
+        now = monotonic()
+        left, before = self.left.pop(client, (self.burst, now))
+        left = min(self.burst, left + (now - before) * self.per_second)
+        self.left[client] = (max(0.0, left - 1), now)
+        if len(self.left) > MAX_CLIENTS:
+            self.left.popitem(last=False)
+        return left >= 1
+
+
 class Guard:
     """Refuses every request that is not from the page itself, before anything else looks at it.
 
@@ -226,7 +244,7 @@ class Guard:
 
     def __init__(self, tokens: Tokens, reach: Reach, lifespan: ASGIApp) -> None:
         self.tokens, self.reach, self.lifespan = tokens, reach, lifespan
-        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.allowance = Allowance(REQUESTS_PER_SECOND, BURST)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -261,7 +279,7 @@ class Guard:
             return 403, NO_TOKEN
         # Only now: requests without the token must not use up what the person may send. Through a tunnel all people
         # come from one address.
-        if not self._may_ask(f"{scope['client'][0] if scope.get('client') else ''} {given}"):
+        if not self.allowance.take(f"{scope['client'][0] if scope.get('client') else ''} {given}"):
             return 429, "too many requests"
         if scope["method"] in ("GET", "HEAD"):
             return None
@@ -275,16 +293,6 @@ class Guard:
         if not length.isdecimal() or int(length) > MAX_BODY:
             return 413, "the request is too large"
         return None
-
-    def _may_ask(self, client: str) -> bool:
-        """A bucket of requests for each client, refilled steadily; only the latest clients are remembered."""
-        now = monotonic()
-        left, before = self._allowances.pop(client, (BURST, now))
-        left = min(BURST, left + (now - before) * REQUESTS_PER_SECOND)
-        self._allowances[client] = (max(0.0, left - 1), now)
-        if len(self._allowances) > MAX_CLIENTS:
-            self._allowances.popitem(last=False)
-        return left >= 1
 
 
 async def _small_body(receive: Receive) -> bytes | None:

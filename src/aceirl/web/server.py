@@ -30,7 +30,7 @@ from aceirl.web.driver import Interview, StaleError
 from aceirl.web.early import BACKLOG
 from aceirl.web.history import Mode, Verdict
 from aceirl.web.people import Invitation, Participant, People, Together
-from aceirl.web.security import Guard, Reach, Tokens, door, on_loop_error, refusal
+from aceirl.web.security import Allowance, Guard, Reach, Tokens, door, on_loop_error, refusal
 from aceirl.web.setup import FIELDS, FormError, SetUp
 from aceirl.web.view import about, answers, like, tag, view
 
@@ -59,6 +59,11 @@ CHANGES = {
     "mode": _change(Interview.change_mode, mode=(Mode, ...)),
     "adjust": _change(Interview.adjust, epsilon=(float, ...), delta=(float, ...), horizon=(int, ...)),
 }
+
+
+# What computes everything again may be asked for so often: it takes the time of all others.
+LABORIOUS = {"undo", "correct", "verdict", "finish", "go_on", "start_again", "mode", "adjust"}
+PER_SECOND, IN_A_ROW = 4.0, 8.0
 
 
 def _read(kind: type[BaseModel], body: bytes) -> dict[str, Any]:
@@ -129,6 +134,7 @@ class _Pages:
     def __init__(self, site: Site, person: Participant, background: Background, together: Together) -> None:
         self.site, self.person, self.background, self.together = site, person, background, together
         self.interview, self._come = person.interview, False
+        self.allowance = Allowance(PER_SECOND, IN_A_ROW)
         host = self.host_routes() if person is together.people.owner else ()
         self.app = _app(
             [
@@ -141,7 +147,7 @@ class _Pages:
                 Route("/everything.zip", self.everything),
                 Route("/answers", self.answers),
                 Route("/like", self.like),
-                *(Route(f"/{name}", self.change(*kind), methods=["POST"]) for name, kind in CHANGES.items()),
+                *(Route(f"/{name}", self.change(name, *kind), methods=["POST"]) for name, kind in CHANGES.items()),
                 Route("/people", self.everybody),
                 Route("/people.json", self.people),
                 Route("/name", self.rename, methods=["POST"]),
@@ -242,10 +248,12 @@ class _Pages:
         self.together.people.rename(self.person, name)
         return JSONResponse(self.together.shown(self.person))
 
-    def change(self, method: Callable[..., None], kind: type[BaseModel]) -> Callable[[Request], Any]:
+    def change(self, name: str, method: Callable[..., None], kind: type[BaseModel]) -> Callable[[Request], Any]:
         """The request that lets the person do one thing; the answer is what the page shows next."""
 
         async def changed(request: Request) -> Response:
+            if name in LABORIOUS and not self.allowance.take(name):
+                return JSONResponse({"error": "too many changes in a row: wait a second"}, status_code=429)
             try:
                 method(self.interview, **_read(kind, await request.body()))
             except StaleError:

@@ -315,7 +315,7 @@
     if (!now.last) return;
     $("last-words").textContent = `${now.last.short} ✓`;
     $("undo").title = $("final-undo").title = `Takes back ${now.last.full}`;
-    $("undo").setAttribute("aria-label", `Undo ${now.last.full}`);
+    $("undo-what").textContent = ` ${now.last.full}`;
     $("final-undo").textContent = `Undo ${now.last.full}`;
   }
 

@@ -1,0 +1,153 @@
+"""What a guest can cost the host: answers of the host while a guest does the worst that its page allows, and memory.
+
+    python benchmarks/guests.py [--runs SECONDS]
+
+The host's requests are timed from sending to having read. Memory is the server's, beyond what it had before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import _frame as frame
+import numpy as np
+
+from studies.serving import Server
+
+ENVIRONMENT = "FrozenLake-v1"
+
+# How many requests a guest sends a second, more than the server allows, and how many it leaves unfinished.
+PACE, UNFINISHED = 60, 2_000
+
+
+class Visitor:
+    """Requests to the pages of one token."""
+
+    def __init__(self, server: Server, token: str) -> None:
+        self.port, self.base = server.port, f"/{token}/"
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+
+    def ask(self, path: str, **body: object) -> tuple[int, dict[str, object]]:
+        """The status and the content; a change if there is a body."""
+        sent = json.dumps(body) if body else None
+        headers = {"Content-Type": "application/json"}
+        self.connection.request("POST" if body else "GET", self.base + path, sent, headers)
+        response = self.connection.getresponse()
+        content = response.read()
+        return response.status, json.loads(content) if content else {}
+
+
+def memory_of(process: int) -> float:
+    """Resident memory in MB."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def asking(path: Callable[[int], str]) -> Callable[[Visitor, threading.Event], None]:
+    """Ask for something again and again, faster than is allowed."""
+
+    def attack(guest: Visitor, over: threading.Event) -> None:
+        number = 0
+        while not over.is_set():
+            guest.ask(path(number))
+            number += 1
+            time.sleep(1 / PACE)
+
+    return attack
+
+
+def long_episodes(guest: Visitor, over: threading.Event) -> None:
+    """The longest episodes there can be, another length each time, and all that is refused."""
+    number = 0
+    while not over.is_set():
+        _, shown = guest.ask("view")
+        for horizon in (10**9, 5 * 10**6, 1_000 - number % 500):
+            guest.ask("adjust", turn=shown.get("turn", 0), epsilon=0.001, delta=0.001, horizon=horizon)
+        number += 1
+        time.sleep(1 / PACE)
+
+
+def unfinished(guest: Visitor, over: threading.Event) -> None:
+    """Requests that are begun with the token and never finished."""
+    with ExitStack() as opened:
+        for _ in range(UNFINISHED):
+            if over.is_set():
+                return
+            try:
+                begun = opened.enter_context(socket.create_connection(("127.0.0.1", guest.port), timeout=10))
+                begun.sendall(f"GET {guest.base}view HTTP/1.1\r\nHost: 127.0.0.1:{guest.port}\r\n".encode())
+            except OSError:
+                time.sleep(0.01)
+        over.wait()
+
+
+ATTACKS: dict[str, Callable[[Visitor, threading.Event], None]] = {
+    "nothing": lambda guest, over: None,
+    "long episodes": long_episodes,
+    "films": asking(lambda number: f"film?number={number % 1000}"),
+    "tries": asking(lambda number: f"try?number={number % 1000}&actions=" + ".".join("0123" * 7)),
+    "maps": asking(lambda number: "panels"),
+    "unfinished requests": unfinished,
+}
+
+
+def under(name: str, seconds: float) -> tuple[int, float, float, float, float]:
+    """How many answers the host got, how long they took in ms (median, 99 %, slowest), and the memory beyond before."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(ENVIRONMENT, Path(folder) / "host")
+        try:
+            host = Visitor(server, server.url.rstrip("/").rpartition("/")[2])
+            _, shown = host.ask("people.json")
+            invitation = Visitor(server, shown["host"]["links"][0]["token"])  # type: ignore[index]
+            _, joined = invitation.ask("join", name="Guest")
+            guest = Visitor(server, str(joined["address"]).strip("/"))
+            guest.ask("view")
+            time.sleep(3)
+            before, most, over = memory_of(server.process.pid), 0.0, threading.Event()
+            attacking = threading.Thread(target=ATTACKS[name], args=(guest, over))
+            attacking.start()
+            times: list[float] = []
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                began = time.perf_counter()
+                status, _ = host.ask("view")
+                times.append(1e3 * (time.perf_counter() - began))
+                assert status == 200, status
+                most = max(most, memory_of(server.process.pid) - before)
+                time.sleep(0.05)
+            over.set()
+            attacking.join(timeout=30)
+        finally:
+            server.stop(signal.SIGKILL)
+    p50, p99, worst = (float(np.quantile(times, share)) for share in (0.5, 0.99, 1.0))
+    return len(times), p50, p99, worst, most
+
+
+def measure(options: argparse.Namespace, report: frame.Report) -> None:
+    """A row for each thing that a guest may do."""
+    table = report.table(
+        "guests",
+        frame.Column("the guest"),
+        frame.number("answers to the host"),
+        frame.number("p50, ms", "{:.1f}"),
+        frame.number("p99, ms", "{:.1f}"),
+        frame.number("slowest, ms", "{:.1f}"),
+        frame.number("MB more", "{:.0f}"),
+    )
+    for name in ATTACKS:
+        table.add(name, *under(name, options.runs))
+
+
+if __name__ == "__main__":
+    frame.start(measure, __doc__, frame.argument("--runs", type=float, default=30.0, help="seconds of each attack"))

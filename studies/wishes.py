@@ -1,0 +1,199 @@
+"""Twenty scripted people with definite wishes: what they would do, what they want, and whether the ending says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+
+from aceirl.envs.described import words
+from aceirl.envs.gymnasium import GymEnvironment
+from aceirl.envs.truth import exact_model
+from aceirl.experts.tasks import Source, gym_env
+from aceirl.models.tabular.encoder import PADDING_STATE
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.protocols import Question
+from aceirl.web.driver import Interview
+from aceirl.web.history import Accuracy, LoggedTrajectory
+from aceirl.web.view import view
+
+Verdict = Literal["right", "vague", "open", "wrong"]
+"""A "vague" sentence is true and does not name the place: of somebody who wants the only end, that they want to be done
+soon."""
+
+# How much a step later is worth to people.
+PATIENCE = 0.97
+
+# What somebody wants: what each place pays, by words in its name.
+Pays = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Somebody:
+    """A person who does what is best for what places `pay`, by words in their names, on an environment.
+
+    The first place that pays most is what they want. `believes` are other parameters of the environment that they take
+    for granted, `does` says instead what they do by the features of a situation, and who is `erratic` does anything.
+    """
+
+    name: str
+    environment: str
+    pays: Pays = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    believes: Mapping[str, Any] | None = None
+    does: Callable[[Mapping[str, Any]], str] | None = None
+    erratic: bool = False
+    horizon: int | None = None
+
+    @property
+    def source(self) -> Source:
+        """The environment."""
+        return Source(self.environment, dict(self.parameters), seed=0, stationary_expert=True, horizon=self.horizon)
+
+
+LAKE, CLIFF = "FrozenLake-v1", "CliffWalking-v1"
+PEOPLE = (
+    Somebody("the flag", LAKE, {"flag": 1.0}),
+    Somebody("the flag, no slip", LAKE, {"flag": 1.0}, {"is_slippery": False}),
+    Somebody("the nearest hole", LAKE, {"hole in row 2, column 2": 1.0}),
+    Somebody("never the left column", LAKE, {"column 1": -1.0}),
+    Somebody("the flag, but not the top row", LAKE, {"flag": 1.0, "row 1,": -0.05}),
+    Somebody("park in a corner", LAKE, {"row 1, column 4": 1.0}),
+    Somebody("does not know that the ice slips", LAKE, {"flag": 1.0}, believes={"is_slippery": False}),
+    Somebody("clicks at random, lake", LAKE, erratic=True),
+    Somebody("the goal, far from the cliff", CLIFF, {"goal": 1.0, "row 3,": -0.05}, horizon=100),
+    Somebody("the goal, the short way", CLIFF, {"goal": 1.0}, horizon=100),
+    Somebody("park in the far corner", CLIFF, {"row 1, column 12": 1.0}, horizon=100),
+    Somebody("the end of the upper corridor", "four-paths", {"upper corridor, cell 10": 1.0}),
+    Somebody("the end of the left corridor", "four-paths", {"left corridor, cell 10": 1.0}),
+    Somebody("the middle", "four-paths", {"the middle": 1.0}),
+    Somebody(
+        "stick from 17", "Blackjack-v1", does=lambda hand: "stick" if hand["your hand"] >= 17 else "hit", horizon=12
+    ),
+    Somebody("the right end of a chain", "double-chain", {"place 30": 1.0}),
+    Somebody("the left end of a chain", "double-chain", {"place 0": 1.0}),
+    Somebody("a corner of a room", "gridworld", {"cell 1,1": 1.0}),
+    Somebody("another corner of a room", "gridworld", {"cell 3,3": 1.0}),
+    Somebody("clicks at random, paths", "four-paths", erratic=True),
+)
+"""Twenty people on seven environments, fixed before any of them was interviewed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an interview ended: how many answers, the last sentence, and whether that is right.
+
+    `back` is the same after the person has said, when asked back, what they want.
+    """
+
+    answers: int
+    sentence: str
+    verdict: Verdict
+    back: Verdict
+
+
+def interviewed(person: Somebody, most: int = 60) -> Ended:
+    """One person, until nothing is left to ask, or after so many answers."""
+    with TemporaryDirectory() as folder, closing(Interview.open(Path(folder), person.source, Accuracy())) as interview:
+        does, rng = _conduct(interview, person), np.random.default_rng(1)
+        act = (lambda state: int(rng.integers(interview.environment.n_actions))) if person.erratic else does
+        while True:
+            interview.walk_on(np.inf)
+            if interview.phase == "done":
+                break
+            if interview.history.answers >= most:
+                interview.finish(interview.turn)
+                break
+            _reply(interview, act)
+        _work_out(interview)
+        first = view(interview)["outcome"]["wish"]
+        terminal = interview.engine.access.terminal - {PADDING_STATE}
+        ends = [interview.view.name(state) for state in terminal]
+        place = _wanted(interview, person)
+        if place is not None:
+            interview.verdict(interview.turn, "nearly", *place)
+            interview.walk_on(np.inf)
+            _work_out(interview)
+        after = view(interview)["outcome"]["wish"]
+        answers = interview.history.answers
+        return Ended(answers, first["headline"], _judged(first, person, ends), _judged(after, person, ends))
+
+
+def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
+    """Whether a headline names what the person wants, or one of at most four of which it is one, or leaves it open."""
+    if wish["kind"] == "open" and not wish["headline"].startswith("You say"):
+        return "open"
+    if person.erratic or not person.pays:
+        return "wrong"
+    best = max(person.pays, key=lambda word: abs(person.pays[word]))
+    if best in wish["headline"]:
+        return "right"
+    soon = "in a hurry" in wish["headline"] or "be done soon" in wish["headline"]
+    return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
+
+
+def _wanted(interview: Interview, person: Somebody) -> tuple[str, int] | None:
+    """The first place that pays most, as the person would choose it on the map."""
+    if not person.pays:
+        return None
+    best = max(person.pays, key=lambda word: abs(person.pays[word]))
+    states = range(interview.environment.n_states)
+    found = next((state for state in states if best in interview.view.name(state)), None)
+    return None if found is None else ("wants" if person.pays[best] > 0 else "avoids", found)
+
+
+def _conduct(interview: Interview, person: Somebody) -> Callable[[int], int]:
+    """What the person does in a state of the interview."""
+    names = [action.name for action in interview.view.actions]
+    if person.does is not None:
+        by_features = person.does
+        return lambda state: names.index(by_features(interview.view.features(state)))
+    transitions, terminal, called, number = _process(interview, person)
+    worth = np.array([sum(pay for word, pay in person.pays.items() if word in name) for name in called])
+    earned, live = transitions @ worth, np.ones(len(called))
+    live[terminal] = 0.0
+    values = np.zeros(len(called))
+    for _ in range(2_000):
+        values = live * (earned + PATIENCE * transitions @ (live * values)).max(axis=1)
+    best = (earned + PATIENCE * transitions @ (live * values)).argmax(axis=1)
+    return lambda state: int(best[number(state)])
+
+
+def _process(interview: Interview, person: Somebody) -> tuple[FloatArray, list[int], list[str], Callable[[int], int]]:
+    """The dynamics `[S, A, S]` as the person believes them to be, the ends among their states, what these are called,
+    and the number there of a state of the interview."""
+    source, environment = interview.source, interview.environment
+    if source.ours:
+        mdp = source.problem().mdp
+        return mdp.transitions.dense(), [], [interview.view.name(s) for s in range(mdp.n_states)], lambda state: state
+    assert isinstance(environment, GymEnvironment)
+    env = gym_env(replace(source, parameters=source.parameters | dict(person.believes or {})))
+    model, states = exact_model(env, environment.horizon, environment.n_actions), environment.states
+    ends = sorted(model.states.terminal)
+
+    def number(state: int) -> int:
+        found = model.states.find(states.observation(state), terminal=state in states.terminal) if state else 0
+        assert found is not None
+        return found
+
+    called = [""] + [words(env, model.states.observation(s), terminal=s in ends) for s in range(1, len(model.states))]
+    return model.mdp.transitions.dense(), ends, called, number
+
+
+def _reply(interview: Interview, does: Callable[[int], int]) -> None:
+    asked = interview.asked
+    if isinstance(asked, LoggedTrajectory):
+        wrong = next((one for one in asked.guessed if does(one[1]) != one[2]), None)
+        interview.review(interview.turn, *(() if wrong is None else (wrong[0], does(wrong[1]))))
+    elif isinstance(asked, Question):
+        interview.answer(interview.turn, does(asked.state))
+
+
+def _work_out(interview: Interview) -> None:
+    turn = interview.preview()
+    interview.adopt(turn, interview.version)
