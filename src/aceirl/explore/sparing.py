@@ -17,7 +17,7 @@ from aceirl.protocols import ExactPlanning
 SHARES = (0.95, 0.8, 0.6, 0.4, 0.25, 0.1, 0.0)
 """How good, as a share of the best question, one may be that is asked."""
 
-AHEAD, NEARER = 60, 0.95
+AHEAD, NEARER = 100, 0.97
 """So many steps ahead is looked for what was tried too little, and what is a step nearer counts so much more."""
 
 
@@ -41,7 +41,7 @@ class Sparing:
     look: int = 25_000
     episodes: int = 1_000
     tries: int = 1
-    random_tries: int = 20
+    random_tries: int = 40
     news: float = 0.1
     wander: float = 0.3
     patience: int = 20
@@ -100,7 +100,7 @@ class Sparing:
             return uniform_policy(shape), np.inf
         tried, rows = estimate.row_visits[0], mdp.transitions
         varied = np.diff(rows.indptr).reshape(shape[1:]) > 1
-        missing = np.maximum(0.0, 1 - tried / np.where(varied, self.random_tries, self.tries))
+        missing = np.where(tried < np.where(varied, self.random_tries, self.tries), 1 / (1.0 + tried), 0.0)
         missing[estimate.terminal_states] = 0.0
         q, v = look_ahead(*rows.rows, missing, min(shape[0], AHEAD), NEARER)
         best = q >= q.max(axis=1, keepdims=True) - 1e-9
