@@ -118,6 +118,6 @@ def test_predictions_promise_nothing() -> None:
     assert not result.certificate.holds
 
 
-def test_an_expert_who_looks_at_the_step_is_refused() -> None:
-    with pytest.raises(InputError, match="deterministic and does not look at the step"):
-        ActiveIRL(strategy="sparing", max_samples=100).fit("gridworld")
+def test_dynamics_that_depend_on_the_step_are_refused() -> None:
+    with pytest.raises(InputError, match="needs a deterministic expert, and dynamics that do not depend on the step"):
+        ActiveIRL(strategy="sparing", max_samples=100, stationary_dynamics=False).fit("gridworld")
