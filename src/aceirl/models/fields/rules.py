@@ -233,9 +233,11 @@ def _voted(
         pure = True
         for i in range(a + 1, b):
             pure = pure and actions[order[i]] == actions[order[a]]
-        if not pure:
+        for attempt in range(0 if pure else 2):
+            if attempt and best_field >= 0:
+                break  # else no field can be cut but those that were ignored
             for k in range(n_fields):
-                if draws[node % draws.shape[0], k] < ignored:
+                if attempt == 0 and draws[node % draws.shape[0], k] < ignored:
                     continue
                 for i in range(a, b):
                     # The candidate lies between this answer's value and the next higher one, or is this value.

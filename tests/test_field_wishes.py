@@ -1,0 +1,151 @@
+"""Wishes about fields: the grammar, the words, and that the right one is found."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from aceirl import ActiveIRL
+from aceirl.envs.problem import from_moves
+from aceirl.models.fields import Fields, FieldTable, entries
+from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.mdp import MDP
+from aceirl.rewards.hypotheses import Condition, Hypothesis, Predicate, wish_of
+from aceirl.rewards.hypotheses.predicates import Grammar
+from aceirl.rewards.hypotheses.search import Search, claimed
+from studies.fields import STOCKS, Inventory, best_actions, inventory
+
+
+def warehouse() -> FieldTable:
+    """The padding state, 3 by 3 places with or without a load, and the same as ends."""
+    seen = [{"at": (x, y), "load": load} for x, y, load in product(range(3), range(3), (0, 1))]
+    return Fields(entries, {"load": "categorical"}).table([None, *seen, *seen], ends=range(19, 37))
+
+
+def test_a_predicate_holds_where_all_of_it_does() -> None:
+    table = warehouse()
+    one = Predicate((Condition(0, 2, 2), Condition(1, 1, 1), Condition(2, 1, 1)), ends=True)
+    values = table.values
+    expected = (values[:, 0] == 2) & (values[:, 1] == 1) & (values[:, 2] == 1) & table.ends
+    assert expected.sum() == 1
+    assert (one.holds(table) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "words"),
+    [
+        (Predicate((Condition(0, 2, 2), Condition(1, 1, 1), Condition(2, 1, 1))), "at = (2, 1) and load = 1"),
+        (Predicate((Condition(0, 2, 2),), ends=True), "an end with at, entry 1 = 2"),
+        (Predicate((), ends=True), "any end"),
+        (Predicate((Condition(0, 0, 1),)), "at, entry 1 at most 1"),
+        (Predicate((Condition(0, 1, 2),)), "at, entry 1 at least 1"),
+    ],
+)
+def test_predicates_have_words(predicate: Predicate, words: str) -> None:
+    assert predicate.words(warehouse()) == words
+
+
+def test_a_range_inside_has_both_ends_in_words() -> None:
+    table = Fields.given(("stock",)).table(list(range(10)))
+    assert Predicate((Condition(0, 5, 8),)).words(table) == "stock from 5 to 8"
+
+
+def test_the_grammar_says_nothing_twice_and_nothing_of_single_places() -> None:
+    table = warehouse()
+    grammar = Grammar(table, table.known)
+    extents = [grammar.extent(one) for one in grammar.simple]
+    assert len({extent.tobytes() for extent in extents}) == len(extents)
+    assert all(1 < extent.sum() < 36 for extent in extents)
+    words = {one.words(table) for one in grammar.simple}
+    assert {"load = 1", "at = (2, 1)", "an end with load = 1", "any end"} <= words
+    narrower = grammar.refined(Predicate((Condition(0, 2, 2), Condition(1, 1, 1))))
+    assert {one.words(table) for one in narrower} == {"at = (2, 1) and load = 0", "at = (2, 1) and load = 1"}
+
+
+def test_more_conditions_are_less_likely_beforehand() -> None:
+    table = warehouse()
+    grammar = Grammar(table, table.known)
+    by_words = {one.words(table): one.log_prior for one in grammar.simple}
+    assert by_words["at = (2, 1)"] < by_words["load = 1"] < 0
+    assert by_words["an end with load = 1"] < by_words["load = 1"]
+
+
+def test_claims_leave_the_ends_of_a_range_open() -> None:
+    five, six = (Predicate((Condition(0, low, 8),)) for low in (5.0, 6.0))
+    assert Hypothesis(features=((five, 1.0),)).claims == Hypothesis(features=((six, 1.0),)).claims
+    assert Hypothesis(features=((five, 1.0),)).claims != Hypothesis(features=((five, -1.0),)).claims
+    assert claimed(Predicate((Condition(0, 5, 5),)), 1.0) != claimed(Predicate((Condition(0, 6, 6),)), 1.0)
+
+
+def told(mdp: MDP, wanted: tuple[int, int], visits: int) -> Estimate:
+    """What an expert who wants to keep a stock says everywhere, and what every action leads to, so many times each."""
+    reward = np.zeros(mdp.shape)
+    reward[:, wanted[0] : wanted[1] + 1] = 1
+    q = optimal_values(mdp, reward)[0]
+    answers = np.zeros(mdp.shape, dtype=np.int64)
+    best = greedy_actions(q, np.random.default_rng(0))
+    steps, states = np.indices(best.shape)
+    answers[steps, states, best] = 1
+    answers[5:] = 0
+    tried = np.zeros(mdp.shape, dtype=np.int64)
+    tried[0] = visits
+    rows = mdp.transitions.dense()
+    keys, counts = [], []
+    for row, (s, a) in enumerate(np.ndindex(mdp.shape[1:])):
+        for successor in np.flatnonzero(rows[s, a]):
+            keys.append(row * mdp.n_states + successor)
+            counts.append(max(1, round(visits * rows[s, a, successor])))
+    made = Counts(True, tried, answers, np.zeros(mdp.n_states, dtype=np.int64), np.array(keys), np.array(counts))
+    return Estimate.of(made, kind=ExpertKind(), delta=0.1, initial=mdp.initial)
+
+
+def line() -> MDP:
+    """Ten stocks; an order of -1, 0 or 1 pieces, of which one in five does not arrive."""
+    moves = [
+        (s, a, min(9, max(0, s + step)), chance)
+        for s in range(10)
+        for a, order in enumerate((-1, 0, 1))
+        for step, chance in ((order, 0.8), (0, 0.2))
+    ]
+    return from_moves(moves, n_states=10, n_actions=3, horizon=10, initial=np.full(10, 0.1))
+
+
+def test_a_wish_to_keep_a_field_in_a_range_is_named() -> None:
+    table = Fields.given(("stock",)).table(list(range(10)))
+    wish = wish_of(told(line(), (4, 6), 40), fields=table)
+    assert wish.kind != "open"
+    named = wish.named[0]
+    assert named.claim.what == "features"
+    assert named.widest is not None
+    assert named.widest.conditions[0].low <= 4
+    assert named.widest.conditions[0].high >= 6
+    assert named.words.startswith("stock from ")
+
+
+def test_without_fields_no_wish_is_about_them() -> None:
+    wish = wish_of(told(line(), (4, 6), 40))
+    assert all(one.claim.what != "features" for one in wish.named)
+
+
+def test_what_a_predicate_pays_is_what_its_places_pay() -> None:
+    table = Fields.given(("stock",)).table(list(range(10)))
+    search = Search(told(line(), (4, 6), 40), np.random.default_rng(0), table)
+    places = Hypothesis(tuple((place, 1.0) for place in (4, 5, 6)))
+    both = search.rewards([Hypothesis(features=((Predicate((Condition(0, 4, 6),)), 1.0),)), places])
+    assert (both.early[0] == both.early[1]).all()
+    assert (both.late[0] == both.late[1]).all()
+
+
+def test_an_inventory_is_spoken_of_by_its_stock() -> None:
+    mdp, reward = inventory((9, 13), 3.0, horizon=8)
+    policy = best_actions(mdp, reward)[0]
+    learner = ActiveIRL(max_samples=1500, seed=1, certify=None)
+    result = learner.fit(Inventory(mdp), lambda seen: int(policy[seen]), horizon=8)
+    table = result.turn.belief.table.fields
+    assert table is not None
+    assert table.names == ("stock",)
+    assert set(table.values[table.known, 0]) <= set(range(STOCKS))
+    assert all("stock" in rule for rule in result.rules())

@@ -1,0 +1,123 @@
+"""Asking what settles most: few answers to a good policy, none where the members agree, and nothing promised by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aceirl import ActiveIRL
+from aceirl.envs import make
+from aceirl.envs.truth import stationary_policy
+from aceirl.errors import InputError
+from aceirl.experts import PolicyExpert
+from aceirl.experts.tasks import open_task
+from aceirl.explore.sparing import _stopping
+from aceirl.irl.prediction import Prediction
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.learner.turns import Turn
+from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.kernels import look_ahead
+from studies.fields import KeyDoor, key_expert
+
+
+def members(*tables: list[int]) -> Prediction:
+    """Members who each accept one action in each state, with equal weights."""
+    accepted = np.array(tables)[:, :, None] == np.arange(3)
+    weights = np.full(len(tables), 1 / len(tables))
+    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), 0.0)
+
+
+def test_the_question_that_tells_all_members_apart_settles_most() -> None:
+    # State 0 tells all four apart, state 1 only two halves, and of state 2 all say the same.
+    found = members([0, 0, 0, 0], [1, 0, 0, 1], [2, 1, 0, 2], [2, 1, 0, 2])
+    everywhere = np.ones(4, dtype=np.bool_)
+    settled = found.settled(np.full(4, 0.25), everywhere)
+    assert settled[0] == max(settled)
+    assert settled[0] > settled[1] > settled[2] == 0
+    assert found.doubt[2] == pytest.approx(0, abs=1e-12)
+    assert found.actions[2] == 0
+
+
+def test_what_is_settled_is_the_doubt_that_the_answers_take_away() -> None:
+    found = members([0, 0], [1, 1])
+    mass = np.array([0.0, 1.0])
+    value = found.settled(mass, np.array([True, False]))
+    # Before, one of two is right; after an answer that is in 2 of 100 cases any of three, it is nearly sure.
+    right = 0.98 + 0.02 / 3
+    wrong = 0.02 / 3
+    other = 0.02 / 3 * 0.5
+    assert value[0] == pytest.approx(2 * 0.5 * max(right, wrong) + other - 0.5)
+    assert value[1] == 0
+
+
+def test_where_to_stop_is_where_nothing_better_can_be_reached() -> None:
+    task = open_task(make("double-chain", 0))
+    problem = make("double-chain", 0)
+    mdp, value = problem.mdp, np.random.default_rng(0).random(problem.mdp.n_states)
+    stop, _, worth = _stopping(*mdp.transitions.rows, mdp.n_actions, value, mdp.horizon)
+    ahead = np.zeros(mdp.n_states)
+    rows = mdp.transitions.dense()
+    for step in range(mdp.horizon - 1, -1, -1):
+        best = (rows @ ahead).max(axis=1)
+        assert (stop[step] == (value >= best * (1 - 1e-9))).all()
+        ahead = np.maximum(value, best)
+    assert np.allclose(worth, ahead)
+    task.close()
+
+
+def test_looking_ahead_is_backward_induction() -> None:
+    problem = make("gridworld", 1)
+    reward = np.random.default_rng(1).random(problem.mdp.shape[1:])
+    q, v = look_ahead(*problem.mdp.transitions.rows, reward, problem.mdp.horizon, 1.0)
+    whole, values = optimal_values(problem.mdp, np.broadcast_to(reward, problem.mdp.shape).copy())
+    assert np.allclose(q, whole[0])
+    assert np.allclose(v, values[0])
+
+
+def turns(seed: int, most: int, **settings: Any) -> list[Turn]:
+    """A gridworld with an expert who does not look at the step, until so many answers were given."""
+    problem = make("gridworld", seed)
+    does = stationary_policy(problem.mdp, problem.reward)
+    table = np.broadcast_to(np.eye(problem.mdp.n_actions)[does], problem.mdp.shape)
+    expert = PolicyExpert(table, problem.mdp.shape, stationary=True)
+    asked = Settings(strategy="sparing", irl=None, certify=None, seed=seed, max_answers=most, **settings)
+    return list(learn(open_task(problem).environment, expert, asked))
+
+
+def test_a_few_answers_are_enough_for_a_gridworld() -> None:
+    problem = make("gridworld", 0)
+    task = open_task(problem)
+    assert task.regret is not None
+    last = turns(0, 4)[-1]
+    does = stationary_policy(problem.mdp, problem.reward)
+    own = task.regret(np.broadcast_to(does, problem.mdp.shape[:2]))
+    assert last.counts.questions <= 4
+    assert task.regret(last.policy) - own <= 0.01
+
+
+def test_at_most_one_question_an_episode_and_none_while_looking_around() -> None:
+    asked = [turn.counts.questions for turn in turns(1, 3)]
+    assert asked[0] == 0
+    assert max(np.diff(asked)) == 1
+
+
+def test_the_policy_does_what_was_answered() -> None:
+    last = turns(2, 5)[-1]
+    known = last.belief.known_actions
+    assert known is not None
+    assert (known >= 0).any()
+    assert (last.policy[known >= 0] == known[known >= 0]).all()
+
+
+def test_predictions_promise_nothing() -> None:
+    result = ActiveIRL(strategy="sparing", max_answers=4, seed=0).fit(KeyDoor(), key_expert, horizon=40)
+    assert result.certificate is not None
+    assert not result.certificate.holds
+
+
+def test_dynamics_that_depend_on_the_step_are_refused() -> None:
+    with pytest.raises(InputError, match="needs a deterministic expert, and dynamics that do not depend on the step"):
+        ActiveIRL(strategy="sparing", max_samples=100, stationary_dynamics=False).fit("gridworld")
