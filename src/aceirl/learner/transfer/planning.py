@@ -27,6 +27,7 @@ from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards.hypotheses.search import paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix
 
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -45,8 +46,9 @@ class Transfer:
 
     `reward [H, S, A]` is the reward there, `policy [H, S, A]` the plan, the probabilities of actions, and `value` what
     it earns in an episode by that reward. `regret` is what it loses by the truth, normalised; None if that is unknown.
-    `loses_more_than` has, for some regrets, the share of `samples` sampled rewards that explain the answers about as
-    well, and under which the plan loses more than that; it is empty if there are no samples. `certificate` is what can
+    `loses_more_than` has, for some regrets, how probably the plan loses more than that: half by `samples` sampled
+    rewards that explain the answers about as well, half by the likeliest wishes; what is not explained counts as lost.
+    It is empty if there are no samples. `certificate` is what can
     be promised, None if the target's states are not those of the run. `unmet` are the states that episodes can meet
     there, that the run never met, and that have no features. `explains` is whether the reward explains the answers.
     """
@@ -94,13 +96,15 @@ class Transfer:
                 f"The target has no exact model: all this is by one estimated from {self.target.sampled:,} steps in it."
             )
         if self.loses_more_than:
-            many = f"{self.samples} sampled rewards that explain the answers about as well"
             worse = [
-                f"more than {float(loss):.0%} under {share:.0%}"
+                f"more than {float(loss):.0%} with a probability of {share:.0%}"
                 for loss, share in self.loses_more_than.items()
-                if share
+                if share >= 0.005
             ]
-            lines.append(f"It loses {', '.join(worse) or 'hardly anything under any'} of {many}.")
+            lines.append(
+                f"By what else explains the answers, {self.samples} sampled rewards and the likeliest wishes, it loses "
+                f"{', '.join(worse) or 'hardly anything'}."
+            )
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])
             more = ", and others" if len(self.unmet) > 5 else ""
@@ -134,15 +138,23 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     unmet = np.flatnonzero(target.reachable & ~met & ~described)
     reward = carried_reward(recovered, target, numbers, features)
     policy, value = best_actions(target.mdp, reward)
-    losses = np.array([Truth(target.mdp, table).regret(policy) for table in _samples(turn, target, numbers, features)])
+    sampled = list(_samples(turn, target, numbers, features))
+    wished = list(_wishes(turn, target, numbers))
+    tables = (*sampled, *(table for table, _ in wished))
+    losses = np.array([Truth(target.mdp, table).regret(policy) for table in tables])
+    weights = (
+        np.array([1 / len(sampled)] * len(sampled) + [weight for _, weight in wished]) / 2 if sampled else losses[:0]
+    )
     return Transfer(
         target=target,
         reward=reward,
         policy=policy,
         value=value,
         regret=None if target.reward is None else Truth(target.mdp, target.reward).regret(policy),
-        loses_more_than={f"{loss:g}": float((losses > loss + TIES).mean()) for loss in LOSSES if len(losses)},
-        samples=len(losses),
+        loses_more_than={
+            f"{loss:g}": round(float(1 - weights @ (losses <= loss + TIES)), 6) for loss in LOSSES if len(weights)
+        },
+        samples=len(sampled),
         certificate=None if target.sampled else _certificate(turn, target.mdp, policy, numbers),
         unmet=tuple(unmet.tolist()),
         explains=turn.explanation is not None and turn.explanation.explains,
@@ -220,6 +232,24 @@ def _samples(
     most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
     for theta in alternatives.samples[:most]:
         yield design.table(_carried(theta, parameters))
+
+
+def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tuple[FloatArray, float]]:
+    """The tables, in the target, of the likeliest wishes, and how probable each is; together at most 1.
+
+    What habits may explain as well, and the share of answers that no wish explains, is missing from that.
+    """
+    wish, same_actions = turn.wish, target.mdp.n_actions == turn.counts.shape[2]
+    explained = 1 - wish.unexplained / max(1, wish.answers)
+    there = {int(number): state for state, number in enumerate(numbers) if number >= 0}
+    for one, weight in wish.likeliest:
+        if (same_actions or not one.actions) and not one.features:
+            places, later = (
+                tuple((there[place], worth) for place, worth in pays if place in there)
+                for pays in (one.places, one.later)
+            )
+            moved = replace(one, places=places, later=later)
+            yield paid(moved, target.mdp, target.terminal_states), weight * explained
 
 
 def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> None:
