@@ -140,6 +140,7 @@ def judged(
     terminal: IntArray,
     draws: int | None = None,
     discount: float = 1.0,
+    errors: FloatArray = ERRORS,
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
@@ -153,7 +154,7 @@ def judged(
     block = np.full(n_states, -1)
     asked = np.unique(answers.state)
     block[asked] = np.arange(len(asked))
-    logs, unexplained = np.empty((n, len(ERRORS))), np.empty((n, len(ERRORS)))
+    logs, unexplained = np.empty((n, len(errors))), np.empty((n, len(errors)))
     _judge(
         dynamics.indptr,
         dynamics.successors,
@@ -167,11 +168,11 @@ def judged(
         block,
         len(asked),
         TIES,
-        ERRORS,
+        errors,
         logs,
         unexplained,
     )
-    mean = np.logaddexp.reduce(logs, axis=1) - np.log(len(ERRORS))
+    mean = np.logaddexp.reduce(logs, axis=1) - np.log(len(errors))
     return mean, (np.exp(logs - mean[:, None]) * unexplained).mean(axis=1)
 
 

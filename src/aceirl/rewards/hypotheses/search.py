@@ -13,7 +13,7 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Counts, Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers, Rewards, judged, preferred
+from aceirl.rewards.hypotheses.evidence import ERRORS, DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 from aceirl.rewards.hypotheses.predicates import Grammar, Predicate
 
 DRAWS = 24
@@ -27,6 +27,9 @@ BEAM, ROUNDS, KEPT = 8, 3, 120
 
 HOPELESS = 8.0
 """Hypotheses this many nats behind the best are not judged further."""
+
+ENOUGH_WORK = 2_000_000_000
+"""About so many operations are spent on each part of the search in a large world; in small ones all is tried."""
 
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
@@ -199,7 +202,22 @@ class Search:
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        return self._judged(self._front(KEPT), None).best(KEPT)
+        kept = self._affordable(KEPT, DRAWS)
+        return self._judged(self._front(kept), None).best(kept)
+
+    def _affordable(self, most: int, draws: int) -> int:
+        """So many hypotheses, or as many as can be judged by so many draws without taking long, at least a dozen."""
+        work = draws * (self.shape[0] * len(self.dynamics.successors) + self.answers.number)
+        return max(12, min(most, ENOUGH_WORK // work))
+
+    @cached_property
+    def _leading(self) -> list[int]:
+        """The places that are composed with others: all, or those that are best by themselves if that takes long."""
+        most = self._affordable(MOST_PLACES, FIRST_DRAWS * self.beam)
+        if most >= len(self.places):
+            return self.places
+        alone = [one for one in self._front(len(self._screened)) if len(one.places) == 1 and not one.actions]
+        return sorted(list(dict.fromkeys(one.places[0][0] for one in alone))[:most])
 
     def _front(self, n: int) -> list[Hypothesis]:
         return sorted(self._screened, key=self._screened.__getitem__, reverse=True)[:n]
@@ -209,7 +227,7 @@ class Search:
         new = [one for one in dict.fromkeys(hypotheses) if one not in self._screened]
         if not new:
             return
-        first = self._judged(new, FIRST_DRAWS).best(max(40, len(new) // 6))
+        first = self._judged(new, FIRST_DRAWS, errors=ERRORS[1:2]).best(max(40, len(new) // 6))
         better = self._judged(first.hypotheses, MORE_DRAWS)
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
@@ -217,11 +235,15 @@ class Search:
             self._screened[better.hypotheses[i]] = float(better.score[i])
 
     def _judged(
-        self, hypotheses: Sequence[Hypothesis], draws: int | None, answers: GivenAnswers | None = None
+        self,
+        hypotheses: Sequence[Hypothesis],
+        draws: int | None,
+        answers: GivenAnswers | None = None,
+        errors: FloatArray = ERRORS,
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws, self.discount)
+        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws, self.discount, errors)
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
@@ -266,7 +288,7 @@ class Search:
         later = [one.places[0][0] for one in self._judged(alone, FIRST_DRAWS, last).best(5).hypotheses]
         for change in sorted({round(share * horizon) for share in CHANGES}):
             for second in later:
-                for place in self.places:
+                for place in self._leading:
                     if place != second:
                         yield Hypothesis(((place, 1.0),), later=((second, 1.0),), change=change)
 
@@ -275,7 +297,7 @@ class Search:
         known = {place for place, _ in base.places}
         wants = any(worth > 0 for _, worth in base.places)
         if base.change is None and len(known) < 6:
-            for place in self.places:
+            for place in self._leading:
                 if place in known:
                     continue
                 worths = (*WORTHS, -0.7) if wants else (1.0, -1.0)
