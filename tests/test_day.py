@@ -47,7 +47,9 @@ def trained(env: gymnasium.Env[Any, Any], horizon: int, episodes: int = 3_000) -
             return spaces.flatten(space, seen if isinstance(space, spaces.Discrete) else np.asarray(seen))
 
         shown = gymnasium.wrappers.TransformObservation(env, flat, spaces.flatten_space(space))
-        model = DQN("MlpPolicy", gymnasium.wrappers.TimeLimit(shown, horizon), seed=0, learning_starts=500)
+        linear = {"policy_kwargs": {"net_arch": []}, "learning_rate": lambda left: 0.05 * left, "batch_size": 128}
+        often = {"learning_starts": 500, "target_update_interval": 250, "exploration_fraction": 0.7}
+        model = DQN("MlpPolicy", gymnasium.wrappers.TimeLimit(shown, horizon), seed=0, **linear, **often)
         model.learn(20_000)
         return lambda seen: int(model.predict(flat(seen), deterministic=True)[0])
     q: defaultdict[Any, Any] = defaultdict(lambda: np.zeros(int(env.action_space.n)))  # type: ignore[attr-defined]
