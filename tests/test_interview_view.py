@@ -131,7 +131,7 @@ def test_what_the_person_says_to_the_ending_is_evidence_and_can_be_taken_back(tm
         work_out(interview)
         after = view(interview)["outcome"]["wish"]
         assert (after["kind"], after["headline"]) == ("bold", f"You seem to want to reach {FLAG}.")
-        assert after["verdict"] == f"You said: nearly; get to {FLAG}."
+        assert after["verdict"] == f"You said: get to {FLAG}."
         assert (interview.history.samples, interview.certified_share) == samples, "it is evidence of nothing else"
         (kept,) = json.loads((tmp_path / "result.json").read_text())["verdicts"]
         assert (kept["verdict"], kept["state_name"]) == ("nearly", FLAG)

@@ -17,6 +17,7 @@ from browsing import (
     SCHEMES,
     browser,
     changed,
+    click,
     inferred,
     keys,
     next_question,
@@ -32,6 +33,7 @@ from studies.serving import Server
 
 # The moments that the documentation shows, and their files; `--all` has every moment at every width and scheme.
 KEPT = {
+    "rules-1280-light": "interview-rules",
     "middle-1280-light": "interview",
     "episode-1280-light": "interview-episode",
     "ending-1280-light": "interview-ending",
@@ -78,6 +80,12 @@ def asked(page: Page) -> None:
     next_question(page)
 
 
+def tried_out(page: Page) -> None:
+    """The rules, with something tried out."""
+    page.locator("#try-actions").get_by_role("button", name="right", exact=True).click()
+    page.wait_for_function("document.getElementById('try-words').textContent.startsWith('You pressed')")
+
+
 def with_map(page: Page) -> None:
     """The question or the ending, with its map."""
     next_question(page)
@@ -102,6 +110,7 @@ def half_way_through(selector: str) -> Callable[[Page], None]:
 def lake(camera: Camera) -> None:
     """FrozenLake for somebody who wants the flag: first question, half-way, comparison, ending, and two people."""
     with served("FrozenLake-v1", "--name", "Olga") as server, visited(camera.chrome, server.url) as page:
+        camera.take(server.url, "rules", tried_out)
         shown = next_question(page)
         camera.take(server.url, "question", asked)
         if camera.everything:
@@ -114,6 +123,9 @@ def lake(camera: Camera) -> None:
             if shown["phase"] == "asking" and shown["progress"]["answers"] == HALF_WAY:
                 inferred(page)
                 camera.take(server.url, "middle", with_map)
+        if camera.everything:
+            camera.take(server.url, "ending-open", with_map)
+        click(page, "#rivals button:first-child")
         camera.take(server.url, "ending", with_map)
         two_people(camera, server, page)
 

@@ -57,7 +57,7 @@ def ask_back(page: Page) -> None:
     expect(page.locator("#rivals button").first).to_have_text(f"Get to {FLAG}")
     click(page, "#rivals button:first-child")
     expect(page.locator("#wish")).to_have_text(f"You seem to want to reach {FLAG}.")
-    expect(page.locator("#said-verdict")).to_have_text(f"You said: nearly; get to {FLAG}.")
+    expect(page.locator("#said-verdict")).to_have_text(f"You said: get to {FLAG}.")
     expect(page.locator("#back-title")).to_have_text("Is that what you wanted?")
     assert_accessible_and_fits(page)
     page.set_viewport_size({"width": 1280, "height": 800})

@@ -412,8 +412,10 @@ def _rival_in_words(rival: dict[str, Any]) -> str:
 
 
 def _verdict_in_words(event: Event) -> str:
-    said = event["verdict"]
-    return f"You said: {said}." if event["chosen"] is None else f"You said: {said}; {_chosen_in_words(event)}."
+    """Where nothing was named, there was nothing to affirm or deny."""
+    said = [event["verdict"]] if event["named"] or event["chosen"] is None else []
+    chosen = [] if event["chosen"] is None else [_chosen_in_words(event)]
+    return f"You said: {'; '.join(said + chosen)}."
 
 
 def _chosen_in_words(event: Event) -> str:
