@@ -15,7 +15,8 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
     """How observations of a Gymnasium environment are taken apart.
 
     As `given`, else as the environment's class says in its attribute `fields`, with what is known of its kind (see
-    `known_descriptions`), else by the parts of Dict, Tuple, MultiDiscrete and Box observations. Wishes are said in fields that somebody named.
+    `known_descriptions`), else by the parts of Dict, Tuple, MultiDiscrete and Box observations. Wishes are said in
+    fields that somebody named.
     """
     said = getattr(env.unwrapped, "fields", None) if given is None else given
 
