@@ -7,8 +7,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from aceirl.envs.described import description, features
-from aceirl.envs.description import EnvironmentDescription
+from aceirl.envs.described import features
 from aceirl.models.fields.table import ALONE, Entry, Fields, Given, Kind
 
 
@@ -16,7 +15,8 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
     """How observations of a Gymnasium environment are taken apart.
 
     As `given`, else as the environment's class says in its attribute `fields`, with what is known of its kind (see
-    `known_descriptions`), else by the parts of Dict, Tuple, MultiDiscrete and Box observations.
+    `known_descriptions`), else by the parts of Dict, Tuple, MultiDiscrete and Box observations. Wishes are said in
+    fields that somebody named.
     """
     said = getattr(env.unwrapped, "fields", None) if given is None else given
 
@@ -28,8 +28,7 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
 
     if said is not None:
         return Fields.given(said, read)
-    documented = description(env).features is not EnvironmentDescription().features
-    return Fields(read, _kinds(env.observation_space), speaks=not documented)
+    return Fields(read, _kinds(env.observation_space), speaks=False)
 
 
 def _kinds(space: Any) -> dict[str, Kind]:

@@ -136,7 +136,7 @@ class Fields:
     required: tuple[str, ...] = ()
     """Names that a person gave: an observation without one of them is an error."""
     speaks: bool = True
-    """Whether wishes are sought, and said, in these fields; not where each state has words of its own."""
+    """Whether wishes are sought, and said, in these fields."""
     _read_before: dict[int, tuple[Any, Record]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
