@@ -234,6 +234,12 @@ def _judge(
     early, late, change, paid, step_cost, decay = rewards
     states, actions, times, first, options, tried = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
+    shares = np.empty((errors.size, n_actions + 1, n_actions + 1))  # of an answer among so many options, so many best
+    for e in range(errors.size):
+        for n in range(1, n_actions + 1):
+            shares[e, n, 0] = np.log(errors[e] / n)
+            for best in range(1, n + 1):
+                shares[e, n, best] = np.log(errors[e] / n + (1 - errors[e]) / best)
     q, v, v_next = np.zeros((n_states, n_actions)), np.zeros(n_states), np.zeros(n_states)
     told = np.empty((errors.size, n_blocks, draws.shape[0], ties.size, 2))
     wrong = np.empty((n_blocks, draws.shape[0], ties.size), np.int64)
@@ -268,17 +274,18 @@ def _judge(
                             best += tried[s, a] and q[s, a] >= least
                         if best != size:  # else the same actions are best as with the tolerance before
                             size, right = best, q[s, mine] >= least
-                            usual = 0.0
-                            if right:
+                            usual, n_best = 1.0, best if right else 0
+                            if n_best > 1:
                                 before = 0.0
                                 for a in range(n_actions):
                                     if tried[s, a] and q[s, a] >= least:
                                         before += taken[b, a]
                                 usual = (taken[b, mine] + CUSTOM / best) / (before + CUSTOM)
                             for e in range(errors.size):
-                                missed = errors[e] / options[s]
-                                told_now[e, 0] = times[k] * np.log(missed + (1 - errors[e]) * right / best)
-                                told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                                told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                                if n_best > 1:
+                                    missed = errors[e] / options[s]
+                                    told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
                         if not right:
                             wrong[b, d, t] += times[k]
                         for e in range(errors.size):

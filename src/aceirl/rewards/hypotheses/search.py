@@ -28,8 +28,8 @@ BEAM, ROUNDS, KEPT = 8, 3, 120
 HOPELESS = 8.0
 """Hypotheses this many nats behind the best are not judged further."""
 
-ENOUGH_WORK = 2_000_000_000
-"""About so many operations are spent on each part of the search in a large world; in small ones all is tried."""
+LARGE = 300_000
+"""Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
@@ -188,7 +188,9 @@ class Search:
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
-        self.places, self.told = _candidates(estimate), tuple(told)
+        work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
+        self.effort = min(1.0, LARGE / max(1, work))
+        self.places, self.told = _candidates(estimate, self._some(MOST_PLACES, 30)), tuple(told)
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
@@ -196,24 +198,23 @@ class Search:
         """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
         self._screen(self._simple())
         self._screen(self._changing())
-        for _ in range(self.rounds):
-            best = self._front(self.beam)
+        for _ in range(self.rounds if self.effort == 1 else 2):
+            best = self._front(self._some(self.beam, 1))
             before = self._screened[best[0]]
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._affordable(KEPT, DRAWS)
-        return self._judged(self._front(kept), None).best(kept)
+        kept = self._some(KEPT, 8)
+        return self._judged(self._front(kept), self._some(DRAWS, 12)).best(kept)
 
-    def _affordable(self, most: int, draws: int) -> int:
-        """So many hypotheses, or as many as can be judged by so many draws without taking long, at least a dozen."""
-        work = draws * (self.shape[0] * len(self.dynamics.successors) + self.answers.number)
-        return max(12, min(most, ENOUGH_WORK // work))
+    def _some(self, number: int, least: int) -> int:
+        """So many, or fewer in a large world."""
+        return max(least, round(number * self.effort))
 
     @cached_property
     def _leading(self) -> list[int]:
         """The places that are composed with others: all, or those that are best by themselves if that takes long."""
-        most = self._affordable(MOST_PLACES, FIRST_DRAWS * self.beam)
+        most = self._some(MOST_PLACES, 8)
         if most >= len(self.places):
             return self.places
         alone = [one for one in self._front(len(self._screened)) if len(one.places) == 1 and not one.actions]
@@ -227,8 +228,9 @@ class Search:
         new = [one for one in dict.fromkeys(hypotheses) if one not in self._screened]
         if not new:
             return
-        first = self._judged(new, FIRST_DRAWS, errors=ERRORS[1:2]).best(max(40, len(new) // 6))
-        better = self._judged(first.hypotheses, MORE_DRAWS)
+        first = self._judged(new, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
+        first = first.best(self._some(max(40, len(new) // 6), 12))
+        better = self._judged(first.hypotheses, self._some(MORE_DRAWS, 4))
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
         for i in np.flatnonzero(kept):
@@ -285,7 +287,10 @@ class Search:
             return
         last = GivenAnswers.of(self.counts, self.terminal, slice(round(max(CHANGES) * horizon), None))
         alone = [Hypothesis(((place, 1.0),)) for place in self.places]
-        later = [one.places[0][0] for one in self._judged(alone, FIRST_DRAWS, last).best(5).hypotheses]
+        later = [
+            one.places[0][0]
+            for one in self._judged(alone, self._some(FIRST_DRAWS, 1), last).best(self._some(5, 2)).hypotheses
+        ]
         for change in sorted({round(share * horizon) for share in CHANGES}):
             for second in later:
                 for place in self._leading:
@@ -337,18 +342,18 @@ class Search:
         return list(dict.fromkeys([*list(found)[:BEST_PREDICATES], *ends]))
 
 
-def _candidates(estimate: Estimate) -> list[int]:
-    """The places that were met; of very many, those that the expert heads for, or away from, most."""
+def _candidates(estimate: Estimate, most: int) -> list[int]:
+    """The places that were met; of more than `most`, those that the expert heads for, or away from, most."""
     counts = estimate.counts
     n_actions = counts.shape[2]
     places = np.flatnonzero(met_states(counts))
-    if len(places) <= MOST_PLACES:
+    if len(places) <= most:
         return [int(place) for place in places]
     anything = np.full(counts.shape, 1 / n_actions)
     there = occupancy(estimate.mdp, estimate.expert_policy) - occupancy(estimate.mdp, anything)
     gap = there.sum(axis=(0, 2))[places]
     order = np.argsort(-gap, kind="stable")
-    chosen = np.concatenate((order[: 2 * MOST_PLACES // 3], order[-MOST_PLACES // 3 :]))
+    chosen = np.concatenate((order[: 2 * most // 3], order[-most // 3 :]))
     return sorted(int(place) for place in places[np.unique(chosen)])
 
 
