@@ -81,7 +81,7 @@ PEOPLE = (
     Somebody("another corner of a room", "gridworld", {"cell 3,3": 1.0}),
     Somebody("clicks at random, paths", "four-paths", erratic=True),
 )
-"""Twenty people on seven environments, fixed before any of them was interviewed."""
+"""Twenty people on six environments; two were put right after a first try, as they named cells that do not exist."""
 
 
 @dataclass(frozen=True)

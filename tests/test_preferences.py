@@ -486,7 +486,7 @@ def test_the_goal_in_words_speaks_of_comparisons_and_not_of_answers() -> None:
     problem = make("gridworld", 1)
     walks, names = recorded(problem, 15, np.random.default_rng(1)), problem.layout.state_names
     engine = engine_of(problem, walks)
-    engine.prefer(*judged_pairs(problem, walks, 30))
+    engine.prefer(*judged_pairs(problem, walks, 20))
     unsure = "The comparisons do not tell what the expert wants: too many wishes predict them as well."
     assert goal_in_words(engine.last_turn, names) == [unsure]
     engine = engine_of(problem, walks)

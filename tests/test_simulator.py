@@ -231,7 +231,7 @@ def test_nothing_public_shows_the_process() -> None:
     for simulator in (told, hidden):
         public = {name: getattr(simulator, name) for name in dir(simulator) if not name.startswith("_")}
         values = {name: value for name, value in public.items() if not callable(value)}
-        assert set(values) == {"n_states", "n_actions", "horizon", "initial"}
+        assert set(values) == {"n_states", "n_actions", "horizon", "initial", "fields", "stationary_dynamics"}
     np.testing.assert_array_equal(told.initial, problem.mdp.initial)
     assert hidden.initial is None
     assert isinstance(told, BatchedEnvironment)
