@@ -6,21 +6,30 @@ import numpy as np
 import pytest
 
 from aceirl.bench import careers
-from aceirl.bench.careers import CHOICES, DISCOUNT, FIRST_AGE, LAST_AGE, PUBLISHED_AT_16, SCHOOLING, STATES, Decisions
+from aceirl.bench.careers import (
+    CHOICES,
+    DISCOUNT,
+    FIRST_AGE,
+    LAST_AGE,
+    PUBLISHED_AT_16,
+    SCHOOLING,
+    STATES,
+    CareerDecisions,
+)
 from aceirl.irl.structural import StructuralEstimate
 
 
 @pytest.fixture(scope="module")
-def decisions() -> Decisions:
-    return Decisions.shipped()
+def decisions() -> CareerDecisions:
+    return CareerDecisions.shipped()
 
 
 @pytest.fixture(scope="module")
-def found(decisions: Decisions) -> StructuralEstimate:
+def found(decisions: CareerDecisions) -> StructuralEstimate:
     return careers.model(decisions).fit(decisions.choices)
 
 
-def test_the_file_has_the_published_decisions(decisions: Decisions) -> None:
+def test_the_file_has_the_published_decisions(decisions: CareerDecisions) -> None:
     assert len(decisions.man) == 12_359
     assert decisions.choices.individuals == 1_373
     at_16 = np.bincount(decisions.choice[decisions.age == FIRST_AGE])
@@ -30,7 +39,7 @@ def test_the_file_has_the_published_decisions(decisions: Decisions) -> None:
     assert careers.number(LAST_AGE + 1, 12, 0) == len(STATES[0])
 
 
-def test_every_recorded_year_is_one_of_the_model(decisions: Decisions) -> None:
+def test_every_recorded_year_is_one_of_the_model(decisions: CareerDecisions) -> None:
     """The successor of each decision is where the same man was a year later."""
     ahead = careers.transitions()
     assert ahead.n_rows == (len(STATES[0]) + 1) * len(CHOICES)
@@ -39,7 +48,7 @@ def test_every_recorded_year_is_one_of_the_model(decisions: Decisions) -> None:
     np.testing.assert_array_equal(led, decisions.state[1:][same])
 
 
-def test_the_reward_explains_what_it_can(found: StructuralEstimate, decisions: Decisions) -> None:
+def test_the_reward_explains_what_it_can(found: StructuralEstimate, decisions: CareerDecisions) -> None:
     """The likelihood by backward induction over ages, written as a loop; and what it says of looking ahead."""
     assert found.converged
     reward = found.model.features @ found.parameters
@@ -61,7 +70,7 @@ def test_the_reward_explains_what_it_can(found: StructuralEstimate, decisions: D
     assert found.log_likelihood > blind.log_likelihood + 50
 
 
-def test_dollars_and_what_a_subsidy_does(found: StructuralEstimate, decisions: Decisions) -> None:
+def test_dollars_and_what_a_subsidy_does(found: StructuralEstimate, decisions: CareerDecisions) -> None:
     dollars = careers.in_dollars(found)
     assert dollars["wage"] == pytest.approx((1.0, 0.0), abs=1e-9)
     draws = np.random.default_rng(0).multivariate_normal(found.parameters, found.covariance("clustered"), 4000)
@@ -73,7 +82,7 @@ def test_dollars_and_what_a_subsidy_does(found: StructuralEstimate, decisions: D
     np.testing.assert_allclose(shares[0], walked(policy, decisions, 40_000), atol=0.02)
 
 
-def walked(policy: np.ndarray, decisions: Decisions, men: int) -> np.ndarray:
+def walked(policy: np.ndarray, decisions: CareerDecisions, men: int) -> np.ndarray:
     """The shares of schooling of men who are drawn one year after the other; off by 0.02 once in 10^14."""
     rng, ahead = np.random.default_rng(1), careers.transitions()
     state = rng.choice(len(decisions.start), size=men, p=decisions.start)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from aceirl.bench.experiments import ExperimentResults, RunResult, Verdict, efficiency, samples_needed, verdicts
 from aceirl.bench.paper import REWARD_FREE_CLAIMS, SPECS, TABLE1_CLAIMS
-from aceirl.bench.specs import Claim, Contrast, Scenario, Spec, Term
+from aceirl.bench.specs import Contrast, PaperClaim, Scenario, Spec, Term
 from aceirl.bench.statistics import (
     EXACT_UP_TO,
     RANDOM_SIGNS,
@@ -226,7 +226,7 @@ def test_a_verdict_says_where_and_how_much() -> None:
 
 
 def test_a_new_claim_is_data_and_only_seeds_with_all_terms_count() -> None:
-    claim = Claim(
+    claim = PaperClaim(
         "Random exploration is not hurt by large batches",
         (
             Contrast(

@@ -13,7 +13,7 @@ from aceirl.models.fields import Fields, FieldTable, entries
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
 from aceirl.models.tabular.mdp import MDP
-from aceirl.rewards.hypotheses import Condition, Hypothesis, Predicate, wish_of
+from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import Search, claimed
 from studies.fields import STOCKS, Inventory, best_actions, inventory
@@ -27,7 +27,7 @@ def warehouse() -> FieldTable:
 
 def test_a_predicate_holds_where_all_of_it_does() -> None:
     table = warehouse()
-    one = Predicate((Condition(0, 2, 2), Condition(1, 1, 1), Condition(2, 1, 1)), ends=True)
+    one = Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1), FieldCondition(2, 1, 1)), ends=True)
     values = table.values
     expected = (values[:, 0] == 2) & (values[:, 1] == 1) & (values[:, 2] == 1) & table.ends
     assert expected.sum() == 1
@@ -37,11 +37,14 @@ def test_a_predicate_holds_where_all_of_it_does() -> None:
 @pytest.mark.parametrize(
     ("predicate", "words"),
     [
-        (Predicate((Condition(0, 2, 2), Condition(1, 1, 1), Condition(2, 1, 1))), "at = (2, 1) and load = 1"),
-        (Predicate((Condition(0, 2, 2),), ends=True), "an end with at, entry 1 = 2"),
+        (
+            Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1), FieldCondition(2, 1, 1))),
+            "at = (2, 1) and load = 1",
+        ),
+        (Predicate((FieldCondition(0, 2, 2),), ends=True), "an end with at, entry 1 = 2"),
         (Predicate((), ends=True), "any end"),
-        (Predicate((Condition(0, 0, 1),)), "at, entry 1 at most 1"),
-        (Predicate((Condition(0, 1, 2),)), "at, entry 1 at least 1"),
+        (Predicate((FieldCondition(0, 0, 1),)), "at, entry 1 at most 1"),
+        (Predicate((FieldCondition(0, 1, 2),)), "at, entry 1 at least 1"),
     ],
 )
 def test_predicates_have_words(predicate: Predicate, words: str) -> None:
@@ -50,7 +53,7 @@ def test_predicates_have_words(predicate: Predicate, words: str) -> None:
 
 def test_a_range_inside_has_both_ends_in_words() -> None:
     table = Fields.given(("stock",)).table(list(range(10)))
-    assert Predicate((Condition(0, 5, 8),)).words(table) == "stock from 5 to 8"
+    assert Predicate((FieldCondition(0, 5, 8),)).words(table) == "stock from 5 to 8"
 
 
 def test_the_grammar_says_nothing_twice_and_nothing_of_single_places() -> None:
@@ -61,7 +64,7 @@ def test_the_grammar_says_nothing_twice_and_nothing_of_single_places() -> None:
     assert all(1 < extent.sum() < 36 for extent in extents)
     words = {one.words(table) for one in grammar.simple}
     assert {"load = 1", "at = (2, 1)", "an end with load = 1", "any end"} <= words
-    narrower = grammar.refined(Predicate((Condition(0, 2, 2), Condition(1, 1, 1))))
+    narrower = grammar.refined(Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1))))
     assert {one.words(table) for one in narrower} == {"at = (2, 1) and load = 0", "at = (2, 1) and load = 1"}
 
 
@@ -74,10 +77,10 @@ def test_more_conditions_are_less_likely_beforehand() -> None:
 
 
 def test_claims_leave_the_ends_of_a_range_open() -> None:
-    five, six = (Predicate((Condition(0, low, 8),)) for low in (5.0, 6.0))
+    five, six = (Predicate((FieldCondition(0, low, 8),)) for low in (5.0, 6.0))
     assert Hypothesis(features=((five, 1.0),)).claims == Hypothesis(features=((six, 1.0),)).claims
     assert Hypothesis(features=((five, 1.0),)).claims != Hypothesis(features=((five, -1.0),)).claims
-    assert claimed(Predicate((Condition(0, 5, 5),)), 1.0) != claimed(Predicate((Condition(0, 6, 6),)), 1.0)
+    assert claimed(Predicate((FieldCondition(0, 5, 5),)), 1.0) != claimed(Predicate((FieldCondition(0, 6, 6),)), 1.0)
 
 
 def told(mdp: MDP, wanted: tuple[int, int], visits: int) -> Estimate:
@@ -134,7 +137,7 @@ def test_what_a_predicate_pays_is_what_its_places_pay() -> None:
     table = Fields.given(("stock",)).table(list(range(10)))
     search = Search(told(line(), (4, 6), 40), np.random.default_rng(0), table)
     places = Hypothesis(tuple((place, 1.0) for place in (4, 5, 6)))
-    both = search.rewards([Hypothesis(features=((Predicate((Condition(0, 4, 6),)), 1.0),)), places])
+    both = search.rewards([Hypothesis(features=((Predicate((FieldCondition(0, 4, 6),)), 1.0),)), places])
     assert (both.early[0] == both.early[1]).all()
     assert (both.late[0] == both.late[1]).all()
 

@@ -13,7 +13,7 @@ from aceirl.learner.collect import Guess
 from aceirl.protocols import Question
 from aceirl.web.dialogue import Dialogue
 from aceirl.web.environment_view import open_view
-from aceirl.web.history import History, LoggedTrajectory, Rule
+from aceirl.web.history import History, LoggedTrajectory, SaidRule
 
 BEGUN = {"event": "walk", "episode": 0, "step": 0, "path": [0], "stakes": {}}
 MIDDLE, UPPER = 0, 11
@@ -47,7 +47,7 @@ def test_an_answer_for_many_situations_is_an_event_and_answers_for_those_like_it
     assert told.history.known() == {MIDDLE: UP}, "nothing is taken in before it is logged"
     later = dialogue(answered(MIDDLE, UP), event | {"also": []})
     reply = later.reply(question(UPPER + 5))
-    assert isinstance(reply, Rule)
+    assert isinstance(reply, SaidRule)
     assert (reply.number, reply.action) == (1, UP)
 
 

@@ -18,7 +18,7 @@ from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.explain.goal import explained_answers
 from aceirl.web.driver import Interview, StaleError, summary
-from aceirl.web.ending import Named, grouped
+from aceirl.web.ending import NamedStates, grouped
 from aceirl.web.environment_view import film, maps
 from aceirl.web.history import Accuracy
 from aceirl.web.view import about, view
@@ -104,7 +104,7 @@ def test_what_the_agent_does_is_told_in_groups_that_are_true(lake: Interview) ->
         assert any(group.action == names[action] for action in known.values())
     hands: dict[int, Features] = {state: {"your hand": 4 + state, "usable ace": "no"} for state in range(18)}
     said = {state: int(hands[state]["your hand"] < 17) for state in hands}  # type: ignore[operator]
-    named = Named([f"hand {4 + state}" for state in hands], ["stick", "hit"], said, hands)
+    named = NamedStates([f"hand {4 + state}" for state in hands], ["stick", "hit"], said, hands)
     assert [(one.action, one.words, one.count) for one in grouped(said, named)] == [
         ("stick", "your hand 17 or more", 5),
         ("hit", "your hand 16 or less", 13),
@@ -112,7 +112,7 @@ def test_what_the_agent_does_is_told_in_groups_that_are_true(lake: Interview) ->
 
 
 def test_what_has_no_features_is_told_by_name() -> None:
-    named = Named(["a", "b", "c"], ["go", "stay"], {0: 0, 1: 1, 2: 0}, {})
+    named = NamedStates(["a", "b", "c"], ["go", "stay"], {0: 0, 1: 1, 2: 0}, {})
     assert [(one.action, one.words) for one in grouped(named.said, named)] == [("go", "a, c"), ("stay", "b")]
 
 

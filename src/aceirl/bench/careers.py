@@ -54,7 +54,7 @@ PUBLISHED_AT_16 = {"school": 1178, "home": 145, "white-collar": 4, "blue-collar"
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class CareerDecisions:
     """The table as arrays, one entry a decision: `last` and `choice` are numbers of `CHOICES`, a wage may be nan."""
 
     man: IntArray
@@ -65,7 +65,7 @@ class Decisions:
     wage: FloatArray
 
     @classmethod
-    def shipped(cls) -> Decisions:
+    def shipped(cls) -> CareerDecisions:
         """Those of the 1,373 men."""
         frame = read_table(SETS["careers"].path("decisions.csv.gz"))
         man, age, schooling = (
@@ -119,7 +119,7 @@ def transitions() -> Transitions:
     return Transitions(n_states, len(CHOICES), indptr, after, np.ones(len(after)))
 
 
-def wages(decisions: Decisions) -> FloatArray:
+def wages(decisions: CareerDecisions) -> FloatArray:
     """`[S, A]`: what work is expected to pay, in thousands of dollars; by least squares on those who worked."""
     found = np.zeros((len(STATES[0]) + 1, len(CHOICES)))
     for work in range(2, len(CHOICES)):
@@ -138,7 +138,7 @@ def _of_wages(age: IntArray, schooling: IntArray) -> FloatArray:
     return np.stack((np.ones(len(age)), schooling, years, years**2 / 100), axis=1)
 
 
-def features(decisions: Decisions) -> dict[str, FloatArray]:
+def features(decisions: CareerDecisions) -> dict[str, FloatArray]:
     """`[S, A]` each, by name."""
     age, schooling, last = STATES
     takes = np.eye(len(CHOICES))
@@ -166,7 +166,7 @@ def features(decisions: Decisions) -> dict[str, FloatArray]:
     return {"wage": wages(decisions)} | {name: np.concatenate((table, over)) for name, table in made.items()}
 
 
-def model(decisions: Decisions, discount: float = DISCOUNT) -> StructuralModel:
+def model(decisions: CareerDecisions, discount: float = DISCOUNT) -> StructuralModel:
     """The logit model of the decisions; nobody goes to school for more than twenty years."""
     known = features(decisions)
     available = np.ones((len(STATES[0]) + 1, len(CHOICES)), dtype=np.bool_)
@@ -177,7 +177,7 @@ def model(decisions: Decisions, discount: float = DISCOUNT) -> StructuralModel:
     )
 
 
-def schooling_at_27(found: StructuralEstimate, decisions: Decisions, parameters: FloatArray) -> FloatArray:
+def schooling_at_27(found: StructuralEstimate, decisions: CareerDecisions, parameters: FloatArray) -> FloatArray:
     """`[2]`: the shares of men with at least 12 and at least 16 years of schooling, as they come from 16 to 27."""
     policy = found.model.problem.solve(found.model.features @ parameters).policy
     ahead, here = found.model.transitions.matrix, decisions.start
@@ -209,7 +209,7 @@ def in_dollars(found: StructuralEstimate) -> dict[str, tuple[float, float]]:
 
 
 def with_interval(
-    found: StructuralEstimate, decisions: Decisions, changed: Sequence[bool] = (False, True)
+    found: StructuralEstimate, decisions: CareerDecisions, changed: Sequence[bool] = (False, True)
 ) -> tuple[FloatArray, FloatArray]:
     """`(shares [2, 2], standard errors [2, 2])` of `schooling_at_27`, without and with the subsidy; delta method."""
 
@@ -225,7 +225,7 @@ def with_interval(
 
 def reproduce_careers() -> tuple[list[str], dict[str, Any]]:
     """Lines to print, and the figures."""
-    decisions = Decisions.shipped()
+    decisions = CareerDecisions.shipped()
     at_16 = np.bincount(decisions.choice[decisions.age == FIRST_AGE], minlength=len(CHOICES))
     choices = decisions.choices
     found = {discount: model(decisions, discount).fit(choices) for discount in (0.0, 0.787, DISCOUNT)}

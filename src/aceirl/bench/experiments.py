@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.bench.specs import Cell, Claim, Scenario, Spec, Term
+from aceirl.bench.specs import Cell, PaperClaim, Scenario, Spec, Term
 from aceirl.bench.statistics import Ratio, Significance, Summary, corrected, sign_flip_test
 from aceirl.bench.store import Store
 from aceirl.models.tabular.mdp import FloatArray, IntArray
@@ -143,7 +143,7 @@ def verdicts(results: ExperimentResults) -> list[Verdict]:
 Case = Mapping[str, Scenario]  # by role
 
 
-def _cases(claim: Claim, scenarios: Sequence[Scenario]) -> list[Case]:
+def _cases(claim: PaperClaim, scenarios: Sequence[Scenario]) -> list[Case]:
     """Where a claim is tested: which scenario has which role."""
     meant = [
         scenario

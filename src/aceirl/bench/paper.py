@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from aceirl.bench.specs import Claim, Contrast, Published, Scenario, Spec
+from aceirl.bench.specs import Contrast, PaperClaim, Published, Scenario, Spec
 from aceirl.errors import unknown_name
 
 # The radii of all results on record; they steer the exploration here and promise nothing.
@@ -54,12 +54,12 @@ SMALL_AGAINST_LARGE = "{small.family}: N_E {small.batch} against {large.batch}"
 LARGE_AGAINST_SMALL = "{small.family}: N_E {large.batch} against {small.batch}"
 
 
-def _over_batches(text: str, terms: str, where: str, effect: str) -> Claim:
-    return Claim(text, (Contrast.read(terms, where, effect),), over="batch sizes")
+def _over_batches(text: str, terms: str, where: str, effect: str) -> PaperClaim:
+    return PaperClaim(text, (Contrast.read(terms, where, effect),), over="batch sizes")
 
 
 TABLE1_CLAIMS = (
-    Claim(
+    PaperClaim(
         "AceIRL needs the fewest samples of all strategies without a generative model",
         tuple(
             Contrast.read(
@@ -94,13 +94,13 @@ TABLE1_CLAIMS = (
         LARGE_AGAINST_SMALL,
         "greedy loses {size:.2f}× as much as ace",
     ),
-    Claim(
+    PaperClaim(
         "AceIRL Greedy needs more samples than random exploration on Four Paths",
         (Contrast.read("here greedy - here random", "{here.title}", "greedy needs {size:.2f}× the samples of random"),),
         families=("Four Paths",),
     ),
     *(
-        Claim(
+        PaperClaim(
             f"Not in the paper: {ours} needs fewer samples than AceIRL",
             (
                 Contrast.read(
@@ -113,7 +113,7 @@ TABLE1_CLAIMS = (
 )
 
 REWARD_FREE_CLAIMS = (
-    Claim(
+    PaperClaim(
         "In batches, Ace-RF explores better than reward-free UCRL",
         (Contrast.read("here rf-ucrl - here ace-rf", "{here.title}", "the mean regret is {size:.2f} lower"),),
         reward_free=True,

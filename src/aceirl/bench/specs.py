@@ -217,7 +217,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A statement, and the contrasts it stands or falls with.
 
     It is tested in every scenario, which is then `here`, or over batch sizes: in every family that has several, whose
@@ -250,7 +250,7 @@ class Spec(Frozen):
     threshold: float = 0.4
     thresholds: tuple[float, ...] = ()
     published: dict[str, dict[str, Published]] = Field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[PaperClaim, ...] = ()
     tabulated: bool = True
 
     def with_seeds(self, number: int) -> Spec:

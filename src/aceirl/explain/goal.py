@@ -23,7 +23,7 @@ MOST_ANSWERS = 6
 
 
 @dataclass(frozen=True)
-class Goal:
+class GoalWords:
     """What somebody wants, in sentences.
 
     `wish` says it in one, and `count` how many answers and comparisons that explains (empty if there is nothing to
@@ -53,44 +53,44 @@ def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = (),
     return [] if found is None else found.lines
 
 
-def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> Goal | None:
+def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> GoalWords | None:
     """The same, taken apart; None if the IRL algorithm does not say what its reward explains."""
     found = turn.explanation
     if found is None:
         return None
     free = turn.space is not None and turn.space.free
     if not found.answers and (not found.preferences or free):
-        return Goal(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
+        return GoalWords(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
     does = f"{who.name} {who.does('does', 'do')}"
     if free:
-        return Goal(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
+        return GoalWords(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
     told = told_of(found)
     if any(one.claim.what == "features" for one in turn.wish.named):
         said = said_wish(turn, names, actions, who)
         habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
-        return Goal(said.sentence, reasons=(habit,) if said.kind == "bold" else ())
+        return GoalWords(said.sentence, reasons=(habit,) if said.kind == "bold" else ())
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
-        return Goal(
+        return GoalWords(
             f"The {told} name no goal: of the {_number(found)} too little speaks for any reward of places, "
             f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:
         wants = f"{who.name} {who.does('wants', 'want')}"
-        return Goal(f"The {told} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
+        return GoalWords(f"The {told} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
     alternatives = turn.alternatives
     assert alternatives is not None
     if not found.about_places:
         features = turn.space.names if turn.space is not None else ()
-        return Goal(_features(found, features, who), _count(found), errors=_errors(found))
+        return GoalWords(_features(found, features, who), _count(found), errors=_errors(found))
     said = said_wish(turn, names, actions, who)
     if said.kind != "bold":
-        return Goal(said.sentence)
+        return GoalWords(said.sentence)
     habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
     about_places = any(one["what"] in ("wants", "avoids") for one in said.named)
     undetermined = _undetermined(found, alternatives, names, who) if about_places else ()
-    return Goal(said.sentence, _count(found), (habit,), undetermined, _errors(found))
+    return GoalWords(said.sentence, _count(found), (habit,), undetermined, _errors(found))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:

@@ -17,7 +17,7 @@ from aceirl.protocols import Capabilities, Question
 from aceirl.runs.files import Event
 from aceirl.web.environment_view import EnvironmentView
 from aceirl.web.episode_mode import MOST_GUESSES, guess, is_worth_showing, next_mode, wants_repeat
-from aceirl.web.history import EpisodeMode, History, LoggedTrajectory, Reviewed, Rule, Scope, reviewed
+from aceirl.web.history import EpisodeMode, History, LoggedTrajectory, Reviewed, SaidRule, Scope, reviewed
 
 # Where the person is not asked, the agent can be interrupted after so many steps.
 PAUSE = 20
@@ -89,7 +89,7 @@ class Dialogue:
             return not answered and pause
         return pause or self._asks_again(state) if answered else self.history.may_ask(state)
 
-    def reply(self, question: Question) -> int | Guess | Reply | Rule | None:
+    def reply(self, question: Question) -> int | Guess | Reply | SaidRule | None:
         """What answers a question of the engine: what follows from what was said, or a guess; None: the person does."""
         history, state, step = self.history, question.state, question.step
         if self.episode_mode == "alone" and history.mode != "compare":
@@ -112,7 +112,7 @@ class Dialogue:
             self.guessed.setdefault(state, (step, state, found))
         return None if found is None else Guess(found)
 
-    def rule(self, state: int) -> Rule | None:
+    def rule(self, state: int) -> SaidRule | None:
         """The first answer for many situations that holds for this one too; None if there is none."""
         rules = self.history.rules
         features = self.view.features(state) if rules else {}

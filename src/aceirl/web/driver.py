@@ -33,10 +33,10 @@ from aceirl.runs.files import replace as write
 from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import HERE, RECORDS, STATE
 from aceirl.web.dialogue import Dialogue, generator
-from aceirl.web.ending import Ending, Named, ending_of
+from aceirl.web.ending import Ending, NamedStates, ending_of
 from aceirl.web.environment_view import open_view
 from aceirl.web.episode_mode import enough_episodes, next_pair
-from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, Rule, Verdict
+from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, SaidRule, Verdict
 from aceirl.web.inter_rater import answer_errors
 
 CONFIGURATION, ANSWERS, RESULT = "interview.json", "answers.jsonl", "result.json"
@@ -327,7 +327,7 @@ class Interview:
             reply = self.dialogue.reply(step)
             if reply is None:
                 break
-            if isinstance(reply, Rule):
+            if isinstance(reply, SaidRule):
                 self._log_walk(_so_far(step))
                 self._log_applied([(reply, step.step, step.state)])
                 reply = reply.action
@@ -403,7 +403,7 @@ class Interview:
             self._log_applied(found)
             self.engine.add_answers([(step, state, rule.action) for rule, step, state in found])
 
-    def _log_applied(self, found: list[tuple[Rule, int, int]]) -> None:
+    def _log_applied(self, found: list[tuple[SaidRule, int, int]]) -> None:
         """Log that answers for many situations hold for these steps and states."""
         self._log(
             [
@@ -563,11 +563,11 @@ class Interview:
             turn = self.engine.preview(self.history.recorded(self.environment.horizon)[-1][0])
         return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
-    def named(self) -> Named:
+    def named(self) -> NamedStates:
         """What the states and actions are called, for sentences about them."""
         view, states = self.view, range(self.environment.n_states)
         said = self.history.known()
-        return Named(
+        return NamedStates(
             [view.name(state) for state in states],
             [action.name for action in view.actions],
             said,

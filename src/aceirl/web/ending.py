@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from aceirl.envs.description import Features
-from aceirl.explain.goal import Goal, explained_answers, goal_of
+from aceirl.explain.goal import GoalWords, explained_answers, goal_of
 from aceirl.explain.listing import YOU, listed
 from aceirl.explain.wish import SaidWish, Statement, answers_needed, said_wish
 from aceirl.learner.turns import Turn
@@ -49,13 +49,13 @@ class Ending:
 
     does: tuple[Group, ...]
     wish: SaidWish
-    goal: Goal | None
+    goal: GoalWords | None
     needed: int | None
     explained: Mapping[int, bool]
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedStates:
     """What people call the states and actions, what was `said` of states, and what those consist of."""
 
     names: Sequence[str]
@@ -64,7 +64,7 @@ class Named:
     features: Mapping[int, Features]
 
 
-def ending_of(turn: Turn, named: Named, told: Sequence[Statement]) -> Ending:
+def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement]) -> Ending:
     """What a turn has come to, with what the person `told` of their wish."""
     wish = said_wish(turn, named.names, named.actions, YOU, told)
     if wish.kind == "bold" and not any(one.right for one in told) and not _is_reached(turn, wish):
@@ -90,7 +90,7 @@ def _is_reached(turn: Turn, wish: SaidWish) -> bool:
     return not places or float(there[:, places].sum()) >= REACHED
 
 
-def grouped(chosen: Mapping[int, int], named: Named) -> Iterator[Group]:
+def grouped(chosen: Mapping[int, int], named: NamedStates) -> Iterator[Group]:
     """What is `chosen` in each state, in a few groups that are alike by what their situations consist of; the rest is
     told state by state for each action."""
     states = np.array(sorted(chosen), dtype=np.int64)

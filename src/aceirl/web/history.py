@@ -192,7 +192,7 @@ class Votes:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SaidRule:
     """An answer that holds for many situations; `number` is the turn at which it was given."""
 
     number: int
@@ -222,7 +222,7 @@ class History:
         self.finished = False
         self.adjusted: tuple[Accuracy, int] | None = None
         self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
-        self.rules: list[Rule] = []
+        self.rules: list[SaidRule] = []
         self.compared: list[Event] = []
         self.verdicts: list[Event] = []
         self.trajectories: list[LoggedTrajectory] = []
@@ -451,7 +451,7 @@ class History:
         changed = self._changed(state, before, step)
         if "scope" in event:
             (number,) = _numbers(event["turn"])
-            self.rules.append(Rule(number, Scope.read(event["scope"]), action))
+            self.rules.append(SaidRule(number, Scope.read(event["scope"]), action))
         for other in _numbers(*event.get("also", ())):
             self._fill(step, other, action, declared=True)
         return changed

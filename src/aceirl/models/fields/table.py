@@ -155,7 +155,7 @@ class Fields:
                     )
                 if not callable(how):
                     kinds[name] = how
-            return cls(_Named(known, kinds, functions), kinds, tuple(kinds))
+            return cls(_NamedFields(known, kinds, functions), kinds, tuple(kinds))
         if callable(given):
             return cls(given, {})
         names = tuple(given)
@@ -208,7 +208,7 @@ class _Renamed:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedFields:
     """The known fields of an observation with further ones; a single number goes by the one name that is given."""
 
     known: Callable[[Any], Mapping[str, Entry]]

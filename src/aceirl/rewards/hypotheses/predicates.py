@@ -24,7 +24,7 @@ MOST_CONDITIONS = 3
 
 
 @dataclass(frozen=True, order=True)
-class Condition:
+class FieldCondition:
     """The field of that number is from `low` to `high`, both included."""
 
     field: int
@@ -36,7 +36,7 @@ class Condition:
 class Predicate:
     """All `conditions` hold and, if it is of `ends`, the episode is over. `log_prior` is its weight beforehand."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[FieldCondition, ...] = ()
     ends: bool = False
     log_prior: float = field(default=0.0, compare=False)
 
@@ -75,11 +75,11 @@ class Predicate:
         return f"an end with {where}" if where else "any end"
 
     @staticmethod
-    def _value(table: FieldTable, condition: Condition) -> str:
+    def _value(table: FieldTable, condition: FieldCondition) -> str:
         return table.fields[condition.field].value(condition.low)
 
 
-def _condition(table: FieldTable, one: Condition) -> str:
+def _condition(table: FieldTable, one: FieldCondition) -> str:
     own, met = table.fields[one.field], table.distinct(one.field)
     if one.low == one.high:
         return f"{own.name} = {own.value(one.low)}"
@@ -158,23 +158,23 @@ class Grammar:
                 seen[key] = None
                 yield one
 
-    def _values(self, k: int, where: BoolArray) -> list[Condition]:
+    def _values(self, k: int, where: BoolArray) -> list[FieldCondition]:
         found = self._met(k, where)
-        return [Condition(k, float(v), float(v)) for v in found] if 2 <= len(found) <= MOST_VALUES else []
+        return [FieldCondition(k, float(v), float(v)) for v in found] if 2 <= len(found) <= MOST_VALUES else []
 
-    def _ranges(self, k: int, where: BoolArray) -> list[Condition]:
+    def _ranges(self, k: int, where: BoolArray) -> list[FieldCondition]:
         if self.table.fields[k].kind == "categorical":
             return []
         found = self._met(k, where)
         if len(found) < 3:
             return []
         few = np.linspace(0, len(found) - 1, min(len(found), self.most_cuts)).round().astype(int)
-        return [Condition(k, float(a), float(b)) for a, b in combinations(found[few], 2)]
+        return [FieldCondition(k, float(a), float(b)) for a, b in combinations(found[few], 2)]
 
     def _met(self, k: int, where: BoolArray) -> FloatArray:
         return np.unique(self.table.values[where & self.table.known, k])
 
-    def _made(self, conditions: Sequence[Condition], ends: bool) -> Predicate:
+    def _made(self, conditions: Sequence[FieldCondition], ends: bool) -> Predicate:
         prior = log(0.5) if ends else 0.0
         for one in conditions:
             values = len(self.table.distinct(one.field))

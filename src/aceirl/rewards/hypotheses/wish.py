@@ -16,7 +16,7 @@ from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
-from aceirl.rewards.hypotheses.predicates import Condition, Grammar, Predicate
+from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
 from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, claimed, met_states, paid
 
 Kind = Literal["bold", "set", "open"]
@@ -150,7 +150,7 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     credible = order[: int(enough)]
     likeliest = order[0]
     conditions = tuple(
-        Condition(
+        FieldCondition(
             one.field,
             min(other.conditions[k].low for other in credible),
             max(other.conditions[k].high for other in credible),
