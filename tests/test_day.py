@@ -136,7 +136,11 @@ def test_a_reward_can_be_drawn_where_nothing_was_learned() -> None:
 
 def test_a_reward_predicts_what_copying_cannot() -> None:
     """An expert of its own for each state: what it says of one tells copying nothing of another."""
-    found = worked("warehouse")["result"].compare()
+    result = worked("warehouse")["result"]
+    found = result.compare()
+    assert {*result.score().scores} == {
+        one for one in found.scores if one.method in ("this reward", "copying", "a habit")
+    }
     right = {score.method: score.right for score in found.scores}
     assert right["this reward"] >= 0.75
     assert right["copying"] == right["chance"] < 0.5

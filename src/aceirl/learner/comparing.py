@@ -66,8 +66,9 @@ class Comparison:
         return [vars(score) for score in self.scores]
 
 
-def compared(turn: Turn) -> Comparison:
-    """The reward of a turn beside copying, a habit, maximum causal entropy and chance."""
+def compared(turn: Turn, *, briefly: bool = False) -> Comparison:
+    """The reward of a turn beside copying, a habit, maximum causal entropy and chance; if `briefly`, the first two."""
+    methods = {name: METHODS[name] for name in (BRIEF if briefly else METHODS)}
     estimate = turn.belief.estimate
     known = np.asarray(estimate.mdp.known, dtype=np.bool_)
     told = np.argwhere(turn.counts.answers.any(axis=2) & (known.sum(axis=2) > 1))
@@ -77,12 +78,12 @@ def compared(turn: Turn) -> Comparison:
             "action in the states where it answers"
         )
     part = np.random.default_rng(turn.settings.seed).permutation(len(told)) % min(PARTS, len(told))
-    predicted = {name: np.zeros((len(told), known.shape[2])) for name in METHODS}
+    predicted = {name: np.zeros((len(told), known.shape[2])) for name in methods}
     for fold in range(int(part.max()) + 1):
         hidden = np.zeros(known.shape[:2], dtype=np.bool_)
         hidden[tuple(told[part == fold].T)] = True
         shown = _without(turn, hidden)
-        for name, method in METHODS.items():
+        for name, method in methods.items():
             predicted[name][part == fold] = method(turn, shown)[tuple(told[part == fold].T)]
     times, options = turn.counts.answers[tuple(told.T)], known[tuple(told.T)]
     scores = [_score(name, weights, options, times) for name, weights in predicted.items()]
@@ -152,3 +153,5 @@ METHODS: dict[str, Callable[[Turn, Estimate], FloatArray]] = {
     "a habit": _habit,
     "chance": _chance,
 }
+
+BRIEF = ("this reward", "copying", "a habit")

@@ -315,9 +315,15 @@ class Result(Learned):
         factor = self.turn.settings.discount if discount is None else discount
         return transfer(self.turn, target.starting(start).discounted(factor), names or own)
 
+    def score(self) -> Comparison:
+        """How well the reward predicts answers that it was not shown, beside copying and a habit.
+
+        That a reward "explains N of N answers" says less: it was found by them.
+        """
+        return compared(self.turn, briefly=True)
+
     def compare(self) -> Comparison:
-        """How well the reward predicts answers that it was not shown, beside copying, a habit, maximum causal entropy
-        and chance: `print(result.compare())`."""
+        """The score beside maximum causal entropy and chance as well: `print(result.compare())`."""
         return compared(self.turn)
 
     def to_frame(self, of: str = "reward") -> Any:
