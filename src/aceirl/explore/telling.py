@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -41,8 +41,7 @@ class Telling:
         worth = self._worth(belief)
         memory = {"worth": worth}
         if belief.iteration % 2 == 0:
-            probing = Probe().plan(belief, rng)
-            return Plan(probing.policy, probing.follow, probing.follow_new, memory=memory)
+            return replace(Probe().plan(belief, rng), memory=memory)
         bonus = worth[None, :, None] / np.sqrt(1.0 + belief.estimate.row_visits)
         bonus[:, belief.estimate.terminal_states] = 0.0
         q = action_values(belief.estimate, np.broadcast_to(bonus, belief.shape), 0.0)

@@ -149,9 +149,8 @@ class Settings(BaseModel):
     seed: Annotated[int, Field(ge=0)] = Field(0, description="determines the problem and every draw of the run")
 
     def __init__(self, **values: Any) -> None:
-        if "strategy" not in values and str(getattr(values.get("certify"), "name", values.get("certify"))).startswith(
-            "goal"
-        ):
+        certify = values.get("certify")
+        if "strategy" not in values and str(getattr(certify, "name", certify)).startswith("goal"):
             values["strategy"] = STRATEGIES["telling"]()
         try:
             super().__init__(**values)
