@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from interviews import TO_THE_FLAG
 
+from studies.serving import Server
+
 # What a person would do in a situation of that name, by the action's name.
 Person = Callable[[str], str]
 
@@ -123,6 +125,20 @@ def press(page: Page, key: str) -> dict[str, Any]:
 def click(page: Page, selector: str) -> dict[str, Any]:
     """Click something that changes the interview, and wait for what comes next."""
     return changed(page, page.locator(selector).click)
+
+
+def kill_and_restart(page: Page, server: Server) -> None:
+    """Kill the server and start it again; the page says that it is gone, however briefly, and that it is back."""
+    page.evaluate(
+        """() => {
+            const trouble = document.getElementById("trouble");
+            window.troubled = false;
+            new MutationObserver(() => { window.troubled ||= !trouble.hidden; }).observe(trouble, { attributes: true });
+        }"""
+    )
+    server.kill_and_restart()
+    page.wait_for_function("window.troubled", polling=100)
+    page.wait_for_selector("#trouble", state="hidden", timeout=60_000)
 
 
 def start_again(page: Page) -> dict[str, Any]:

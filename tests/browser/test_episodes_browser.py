@@ -19,6 +19,7 @@ from browsing import (
     browser,
     changed,
     inferred,
+    kill_and_restart,
     next_question,
     press,
     reply,
@@ -139,9 +140,7 @@ def test_a_killed_server_asks_the_same_again_whatever_it_was(page: Page, server:
 def check_killed(page: Page, server: Server, before: dict[str, Any], kind: str) -> None:
     """After `kill -9` and the same command, the page asks the same question by itself."""
     assert before["question"]["kind"] == kind
-    server.kill_and_restart()
-    page.wait_for_selector("#trouble:not([hidden])")
-    page.wait_for_selector("#trouble", state="hidden", timeout=60_000)
+    kill_and_restart(page, server)
     after = next_question(page)
     assert (after["turn"], after["progress"]["answers"]) == (before["turn"], before["progress"]["answers"])
     assert after["question"] == before["question"]

@@ -22,6 +22,7 @@ from browsing import (
     assert_accessible_and_fits,
     browser,
     changed,
+    kill_and_restart,
     moment,
     next_question,
     press,
@@ -89,9 +90,7 @@ def answer_to_the_end(page: Page, server: Server) -> tuple[dict[str, Any], int]:
             page.reload()
             assert next_question(page)["turn"] == shown["turn"]
         if answers == 8:
-            server.kill_and_restart()
-            page.wait_for_selector("#trouble:not([hidden])")
-            page.wait_for_selector("#trouble", state="hidden", timeout=60_000)
+            kill_and_restart(page, server)
             after = next_question(page)
             assert (after["turn"], after["question"]) == (shown["turn"], shown["question"])
     return shown, answers
