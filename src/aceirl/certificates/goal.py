@@ -25,7 +25,8 @@ class GoalCertificate(Certificate):
         if self.refuted is not None:
             return f"Nothing is promised: {self.refuted}."
         if self.holds:
-            state = f"What is said of the expert's wish is true with a probability of {1 - self.doubt:.1%}."
+            sure = f"{1 - self.doubt:.1%}, by the wishes that are compared"
+            state = f"What is said of the expert's wish is true with a probability of {sure}."
         else:
             state = "The expert's wish is not known yet."
             if self.more_samples is not None:

@@ -31,7 +31,7 @@ from aceirl.rewards.hypotheses.search import paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix
 
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
-"""Normalised regrets for which it is said how many of the sampled rewards lose more."""
+"""Normalised regrets for which it is said how probably the plan loses more."""
 
 MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
 """So many entries `H·S·A` are planned in for all sampled rewards together, but at least so many rewards."""
@@ -48,9 +48,9 @@ class Transfer:
     it earns in an episode by that reward. `regret` is what it loses by the truth, normalised; None if that is unknown.
     `loses_more_than` has, for some regrets, how probably the plan loses more than that: half by `samples` sampled
     rewards that explain the answers about as well, half by the likeliest wishes; what is not explained counts as lost.
-    It is empty if there are no samples. `certificate` is what can
-    be promised, None if the target's states are not those of the run. `unmet` are the states that episodes can meet
-    there, that the run never met, and that have no features. `explains` is whether the reward explains the answers.
+    It is empty if there are no samples. `certificate` is what can be promised, None if the target's states are not
+    those of the run. `unmet` are the states that episodes can meet there, that the run never met, and that have no features.
+    `explains` is whether the reward explains the answers.
     """
 
     target: KnownProcess
