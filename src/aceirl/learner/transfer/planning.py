@@ -49,8 +49,8 @@ class Transfer:
     `loses_more_than` has, for some regrets, how probably the plan loses more than that: half by `samples` sampled
     rewards that explain the answers about as well, half by the likeliest wishes; what is not explained counts as lost.
     It is empty if there are no samples. `certificate` is what can be promised, None if the target's states are not
-    those of the run. `unmet` are the states that episodes can meet there, that the run never met, and that have no features.
-    `explains` is whether the reward explains the answers.
+    those of the run. `unmet` are the states that episodes can meet there, that the run never met, and that have no
+    features. `explains` is whether the reward explains the answers.
     """
 
     target: KnownProcess
