@@ -37,8 +37,12 @@ class Server:
 
     def kill_and_restart(self) -> None:
         """What `kill -9` and the same command do; the address stays."""
-        before = self.url
         self.stop(signal.SIGKILL)
+        self.restart()
+
+    def restart(self) -> None:
+        """Start one that has ended by the same command; the address stays."""
+        before = self.url
         self._start(self.port)
         assert self.url == before
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -128,16 +129,10 @@ def click(page: Page, selector: str) -> dict[str, Any]:
 
 
 def kill_and_restart(page: Page, server: Server) -> None:
-    """Kill the server and start it again; the page says that it is gone, however briefly, and that it is back."""
-    page.evaluate(
-        """() => {
-            const trouble = document.getElementById("trouble");
-            window.troubled = false;
-            new MutationObserver(() => { window.troubled ||= !trouble.hidden; }).observe(trouble, { attributes: true });
-        }"""
-    )
-    server.kill_and_restart()
-    page.wait_for_function("window.troubled", polling=100)
+    """Kill the server and, when the page says that it is gone, start it again; the page goes on by itself."""
+    server.stop(signal.SIGKILL)
+    page.wait_for_selector("#trouble:not([hidden])", timeout=60_000)
+    server.restart()
     page.wait_for_selector("#trouble", state="hidden", timeout=60_000)
 
 
@@ -171,7 +166,7 @@ def reply(page: Page, shown: dict[str, Any], person: Person) -> dict[str, Any]:
 
 def watch(page: Page) -> None:
     """Watch the episode that is shown to its end."""
-    page.wait_for_function("document.querySelector('#episode .seek').max > 0")
+    page.wait_for_function("() => document.querySelector('#episode .seek').max > 0")
     page.locator("#episode .seek").evaluate(
         "(seek) => { seek.value = seek.max; seek.dispatchEvent(new Event('input')); }"
     )

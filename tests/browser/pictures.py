@@ -83,7 +83,7 @@ def asked(page: Page) -> None:
 def tried_out(page: Page) -> None:
     """The rules, with something tried out."""
     page.locator("#try-actions").get_by_role("button", name="right", exact=True).click()
-    page.wait_for_function("document.getElementById('try-words').textContent.startsWith('You pressed')")
+    page.wait_for_function("() => document.getElementById('try-words').textContent.startsWith('You pressed')")
 
 
 def with_map(page: Page) -> None:

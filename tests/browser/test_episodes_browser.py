@@ -89,7 +89,7 @@ def test_an_episode_is_shown_and_approved(page: Page) -> None:
     expect(page.locator("#approve")).to_be_disabled()
     expect(page.locator("#approve-hint")).to_have_text("First watch it to its end.")
     page.keyboard.press("y")
-    page.wait_for_function("document.querySelector('#episode .seek').max > 0")
+    page.wait_for_function("() => document.querySelector('#episode .seek').max > 0")
     film.locator(".seek").focus()
     page.keyboard.press("End")
     expect(film.locator(".film-words")).to_contain_text("Step 10.")
