@@ -7,15 +7,19 @@ Families, sizes and the rule by which a sentence counts as true were fixed befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import gymnasium
 import numpy as np
 
+from aceirl import ActiveIRL, Result
 from aceirl.envs import Problem
 from aceirl.envs.garnet import garnet
 from aceirl.envs.problem import from_moves
 from aceirl.envs.random_mdp import ring_layout
 from aceirl.envs.rooms import rooms
+from aceirl.explain.wish import SaidWish
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 
@@ -33,16 +37,33 @@ class Case:
     """A problem, and what is true of its expert's wish: places wanted or avoided, an action paid or not, a change,
     and whether it is urgent.
 
-    Places in `also` may be named beside one that is wanted, and not alone.
+    Places in `also` may be named beside one that is wanted, and not alone. An environment has an `expert` of its own,
+    and `settings` of the fit; its places are its observations.
     """
 
-    problem: Problem
+    problem: Problem | gymnasium.Env[int, int]
     wanted: frozenset[int] = frozenset()
     avoided: frozenset[int] = frozenset()
     also: frozenset[int] = frozenset()
     action: int | None = None
     changes: bool = False
     urgent: bool = False
+    expert: Callable[[int], int] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def fitted(self, learner: ActiveIRL) -> Result:
+        """What a learner finds."""
+        return learner.fit(self.problem, *(() if self.expert is None else (self.expert,)), **self.settings)
+
+    def claims(self, wish: SaidWish) -> list[tuple[str, int]]:
+        """What is named, by the numbers of this case."""
+        return [(one["what"], self._place(one)) for one in wish.named]
+
+    def _place(self, claim: Mapping[str, Any]) -> int:
+        if claim["where"] is None:
+            return -1
+        of_observation = self.expert is not None and claim["what"] in ("wants", "avoids")
+        return int(claim["name"].split()[-1]) if of_observation else int(claim["where"])
 
     def is_true(self, what: str, where: int) -> bool:
         """Whether a claim is."""
@@ -323,6 +344,53 @@ def erring(rate: float) -> Callable[[Draw], Case]:
     return drawn
 
 
+class Deliveries(gymnasium.Env[int, int]):
+    """A process some of whose states end episodes; an episode begins in any of the others."""
+
+    def __init__(self, mdp: MDP, ends: Iterable[int]) -> None:
+        self.observation_space = gymnasium.spaces.Discrete(mdp.n_states)
+        self.action_space = gymnasium.spaces.Discrete(mdp.n_actions)
+        self._chances = mdp.transitions.matrix.toarray().reshape(mdp.n_states, mdp.n_actions, mdp.n_states)
+        self._ends = frozenset(ends)
+        self._starts = [place for place in range(mdp.n_states) if place not in self._ends]
+        self._place = self._starts[0]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._place = self._starts[int(self.np_random.integers(len(self._starts)))]
+        return self._place, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self._place = int(self.np_random.choice(self._chances.shape[2], p=self._chances[self._place, action]))
+        return self._place, 0.0, self._place in self._ends, False, {}
+
+
+def deliveries_beside_accidents(rng: Draw) -> Case:
+    """Some ends are wanted and others feared; every step costs a little, so that to deliver soon is better."""
+    mdp, _ = grid(rng, 4, 6)
+    ends = places(rng, mdp, int(rng.integers(3, 6)))
+    delivered = int(rng.integers(1, 3))
+    worth = np.zeros(mdp.n_states)
+    worth[ends[:delivered]], worth[ends[delivered:]] = 1.0, -1.0
+    acting = np.ones(mdp.n_states)
+    acting[ends] = 0
+    chances = mdp.transitions.matrix.toarray().reshape(mdp.n_states, mdp.n_actions, mdp.n_states)
+    values = np.zeros(mdp.n_states)
+    for _ in range(500):
+        q = chances @ (worth + values) - 0.02
+        values = q.max(axis=1) * acting
+    near = q >= q.max(axis=1, keepdims=True) - 1e-9
+    actions = [int(rng.choice(np.flatnonzero(row))) for row in near]
+    return Case(
+        Deliveries(mdp, ends),
+        wanted=frozenset(ends[:delivered]),
+        avoided=frozenset(ends[delivered:]),
+        urgent=True,
+        expert=actions.__getitem__,
+        settings={"horizon": int(rng.integers(15, 31))},
+    )
+
+
 FAMILIES: Mapping[str, Callable[[Draw], Case]] = {
     "no effect, one action": no_effect_constant,
     "no effect, an action a step": no_effect_by_step,
@@ -348,4 +416,5 @@ FAMILIES: Mapping[str, Callable[[Draw], Case]] = {
     "cliffs": cliffs,
     "errs 5 %": erring(0.05),
     "errs 15 %": erring(0.15),
+    "ends: deliveries beside accidents": deliveries_beside_accidents,
 }

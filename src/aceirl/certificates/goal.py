@@ -75,8 +75,8 @@ class Goal(CertificateKind):
         )
 
     def _doubt(self, belief: Belief) -> float:
-        """How probably what may be said is false; 1 if nothing may be said without a hedge."""
-        return 1 - belief.wish.probability if belief.wish.kind == "bold" else 1.0
+        """How probably what may be said is false; 1 if the wish is not known."""
+        return 1 - belief.wish.probability if belief.wish.is_known else 1.0
 
     def _possible(self, belief: Belief) -> float:
         return belief.target.possible(belief.steps)

@@ -421,11 +421,8 @@ def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float) -> Recovered | N
     if best.features or best.actions or best.later or best.decay < 1 or not best.places:
         return None
     design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
-    fit, theta, worth = (
-        SparseFit(Likelihood(estimate), design, PENALTY),
-        np.zeros(design.n_parameters),
-        dict(best.places),
-    )
+    fit, theta = SparseFit(Likelihood(estimate), design, PENALTY), np.zeros(design.n_parameters)
+    worth = dict.fromkeys(estimate.terminal_states.tolist(), best.other_ends) | dict(best.places)
     of_places = design.states >= 0
     theta[of_places] = [worth.get(int(state), 0.0) for state in design.states[of_places]]
     if design.has_step_cost:

@@ -28,6 +28,9 @@ BEAM, ROUNDS, KEPT = 8, 3, 120
 HOPELESS = 8.0
 """Hypotheses this many nats behind the best are not judged further."""
 
+BEHIND = 20.0
+"""Hypotheses this many nats behind the best in the end have next to no weight."""
+
 LARGE = 300_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
@@ -87,8 +90,9 @@ class Told:
 class Hypothesis:
     """A wish: what `places` and `actions` pay, as pairs; `later` instead of `places` from the step `change` on, if any.
 
-    `features` are what all places pay in which a predicate over fields holds. A `step_cost` is taken for every step,
-    and what places pay shrinks by the factor `decay` a step.
+    `features` are what all places pay in which a predicate over fields holds, and `other_ends` what any end of episodes
+    does that is not among the places. A `step_cost` is taken for every step, and what places pay shrinks by the factor
+    `decay` a step.
     """
 
     places: tuple[tuple[int, float], ...] = ()
@@ -98,6 +102,7 @@ class Hypothesis:
     step_cost: float = 0.0
     decay: float = 1.0
     features: tuple[tuple[Predicate, float], ...] = ()
+    other_ends: float = 0.0
 
     @property
     def claims(self) -> frozenset[Claim]:
@@ -133,6 +138,7 @@ class Hypothesis:
             known += (len(self.features) - 1 + (wanted > 0)) * log(0.4 / len(WORTHS))
         known += len(self.actions) * log((0.2 if wanted + avoided + len(self.features) else 1.0) / (4 * n_actions))
         known += log(0.3 / len(CHANGES)) if self.change is not None else 0.0
+        known += log(0.3) if self.other_ends else 0.0
         return known + (log(0.1) if self.decay < 1 else 0.0) + (log(0.3) if self.step_cost else 0.0)
 
 
@@ -204,8 +210,9 @@ class Search:
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._some(KEPT, 8)
-        return self._judged(self._front(kept), self._some(DRAWS, 12)).best(kept)
+        kept = self._front(self._some(KEPT, 8))
+        kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
+        return self._judged(kept, self._some(DRAWS, 12)).best(len(kept))
 
     def _some(self, number: int, least: int) -> int:
         """So many, or fewer in a large world."""
@@ -259,10 +266,11 @@ class Search:
 
     def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
         """What hypotheses pay."""
-        return _rewards(hypotheses, self.shape, self.grammar)
+        return _rewards(hypotheses, self.shape, self.terminal, self.grammar)
 
     def _simple(self) -> Iterator[Hypothesis]:
-        """Nothing in particular, one place wanted or avoided, one action paid or not, to be done soon."""
+        """Nothing in particular, one place wanted or avoided, one action paid or not, to be done soon, one end and no
+        other."""
         yield Hypothesis()
         for place in self.places:
             yield Hypothesis(((place, 1.0),))
@@ -274,6 +282,9 @@ class Search:
             yield Hypothesis(step_cost=0.1)
             for place in self.places:
                 yield Hypothesis(((place, 1.0),), step_cost=0.02)
+        ends = [place for place in self.places if place in self.terminal]
+        for place in ends if len(ends) > 1 else ():
+            yield Hypothesis(((place, 1.0),), step_cost=0.02, other_ends=-1.0)
         for one in () if self.grammar is None else self.grammar.simple[: self._most_predicates]:
             yield Hypothesis(features=((one, 1.0),))
             yield Hypothesis(features=((one, -1.0),))
@@ -365,12 +376,15 @@ def met_states(counts: Counts) -> BoolArray:
     return met
 
 
-def _rewards(hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int], grammar: Grammar | None = None) -> Rewards:
+def _rewards(
+    hypotheses: Sequence[Hypothesis], shape: tuple[int, int, int], terminal: IntArray, grammar: Grammar | None = None
+) -> Rewards:
     """The same as arrays."""
     horizon, n_states, n_actions = shape
     early, action = np.zeros((len(hypotheses), n_states)), np.zeros((len(hypotheses), n_actions))
     late = early.copy()
     for i, one in enumerate(hypotheses):
+        early[i, terminal] = late[i, terminal] = one.other_ends
         for place, worth in one.places:
             early[i, place] = worth
         for place, worth in one.later or one.places:
@@ -392,7 +406,7 @@ def paid(hypothesis: Hypothesis, mdp: MDP, terminal: IntArray, grammar: Grammar 
 
     One that speaks of fields needs their `grammar`.
     """
-    one = _rewards([hypothesis], mdp.shape, grammar)
+    one = _rewards([hypothesis], mdp.shape, terminal, grammar)
     steps = np.arange(mdp.horizon)[:, None]
     places = np.where(steps < one.change, one.early, one.late) * one.decay**steps
     ends = np.zeros_like(places)

@@ -37,6 +37,10 @@ luck in one run of twenty at most."""
 UNEXPLAINED = 0.03
 """The share of answers that may be errors under the best hypothesis, whatever the dynamics."""
 
+WELL_EXPLAINED = 0.01
+"""The share for a set, and for a sentence on which a run stops. A wish that only resembles the true one is likelier than
+it for as long as the dynamics are hardly known, but it leaves more unexplained."""
+
 TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
@@ -93,6 +97,13 @@ class Wish:
         return max(ENOUGH / self.evidence, log(SURE / (1 - SURE)) / odds, 1.1) - 1
 
     @property
+    def is_known(self) -> bool:
+        """Whether a run may stop on it: it says for sure what is wanted, not only when, and leaves hardly any answer
+        unexplained."""
+        told = any(one.claim.what not in ("hurry", "step") for one in self.named)
+        return self.kind == "bold" and told and self.unexplained <= WELL_EXPLAINED * self.answers
+
+    @property
     def best(self) -> Hypothesis:
         """The likeliest hypothesis."""
         return self.likeliest[0][0]
@@ -119,6 +130,8 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
+        if kind == "set" and found.unexplained[best] > WELL_EXPLAINED * answers:
+            kind, named, probability = "open", (), 0.0
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     claims = _probabilities([one.claims for one in found.hypotheses], weights)
