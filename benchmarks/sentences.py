@@ -68,7 +68,15 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
         bounded &= not sets or binomtest(counted["set", False], sets, 0.05, "greater").pvalue > LEVEL
         spoken = sum(counted.values())
         samples, answers = (float(np.median([run[name] for run in runs])) for name in ("samples", "answers"))
-        row: list[Any] = [family, len(runs), *counted.values(), len(runs) - spoken, spoken / len(runs), samples, answers]
+        row: list[Any] = [
+            family,
+            len(runs),
+            *counted.values(),
+            len(runs) - spoken,
+            spoken / len(runs),
+            samples,
+            answers,
+        ]
         if options.goal:
             stopped = [run for run in runs if run["stopped"] == "certificate"]
             broken = sum(not run["true"] for run in stopped)
@@ -124,7 +132,7 @@ if __name__ == "__main__":
     frame.start(
         measure,
         __doc__,
-        frame.argument("--goal", action="store_true", part=True, help="stop when the wish is known"),
+        frame.argument("--goal", action="store_true", help="stop when the wish is known"),
         frame.argument("--runs", type=int, default=200),
         frame.argument("--first", type=int, default=FRESH, help="the first seed"),
         frame.argument("--only", nargs="+", part=True, choices=FAMILIES, metavar="FAMILY"),

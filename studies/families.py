@@ -7,7 +7,7 @@ Families, sizes and the rule by which a sentence counts as true were fixed befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -37,23 +37,25 @@ class Case:
     """A problem, and what is true of its expert's wish: places wanted or avoided, an action paid or not, a change,
     and whether it is urgent.
 
-    Places in `also` may be named beside one that is wanted, and not alone. An environment has an `expert` of its own,
-    and `settings` of the fit; its places are its observations.
+    Places in `also` may be named beside one that is wanted, and not alone. Where episodes can end, the learner is given
+    an `environment` instead, with a horizon; its places are its observations.
     """
 
-    problem: Problem | gymnasium.Env[int, int]
+    problem: Problem
     wanted: frozenset[int] = frozenset()
     avoided: frozenset[int] = frozenset()
     also: frozenset[int] = frozenset()
     action: int | None = None
     changes: bool = False
     urgent: bool = False
-    expert: Callable[[int], int] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    environment: gymnasium.Env[int, int] | None = None
 
     def fitted(self, learner: ActiveIRL) -> Result:
         """What a learner finds."""
-        return learner.fit(self.problem, *(() if self.expert is None else (self.expert,)), **self.settings)
+        if self.environment is None:
+            return learner.fit(self.problem)
+        actions = self.problem.expert[0].argmax(axis=1)
+        return learner.fit(self.environment, lambda place: int(actions[place]), horizon=self.problem.mdp.horizon)
 
     def claims(self, wish: SaidWish) -> list[tuple[str, int]]:
         """What is named, by the numbers of this case."""
@@ -62,7 +64,7 @@ class Case:
     def _place(self, claim: Mapping[str, Any]) -> int:
         if claim["where"] is None:
             return -1
-        of_observation = self.expert is not None and claim["what"] in ("wants", "avoids")
+        of_observation = self.environment is not None and claim["what"] in ("wants", "avoids")
         return int(claim["name"].split()[-1]) if of_observation else int(claim["where"])
 
     def is_true(self, what: str, where: int) -> bool:
@@ -380,14 +382,13 @@ def deliveries_beside_accidents(rng: Draw) -> Case:
         q = chances @ (worth + values) - 0.02
         values = q.max(axis=1) * acting
     near = q >= q.max(axis=1, keepdims=True) - 1e-9
-    actions = [int(rng.choice(np.flatnonzero(row))) for row in near]
+    actions = np.array([[rng.choice(np.flatnonzero(row)) for row in near]])
     return Case(
-        Deliveries(mdp, ends),
+        answered(replace(mdp, horizon=int(rng.integers(15, 31))), actions),
         wanted=frozenset(ends[:delivered]),
         avoided=frozenset(ends[delivered:]),
         urgent=True,
-        expert=actions.__getitem__,
-        settings={"horizon": int(rng.integers(15, 31))},
+        environment=Deliveries(mdp, ends),
     )
 
 
