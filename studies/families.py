@@ -48,7 +48,7 @@ class Case:
     action: int | None = None
     changes: bool = False
     urgent: bool = False
-    environment: gymnasium.Env[int, int] | None = None
+    environment: gymnasium.Env[Any, Any] | None = None
 
     def fitted(self, learner: ActiveIRL) -> Result:
         """What a learner finds."""
@@ -346,7 +346,7 @@ def erring(rate: float) -> Callable[[Draw], Case]:
     return drawn
 
 
-class Deliveries(gymnasium.Env[int, int]):
+class Deliveries(gymnasium.Env[Any, Any]):
     """A process some of whose states end episodes; an episode begins in any of the others."""
 
     def __init__(self, mdp: MDP, ends: Iterable[int]) -> None:

@@ -114,42 +114,47 @@ def said(
 
 def test_a_goal_and_nothing_else() -> None:
     assert said(explanation({2: 1.0}), undetermined=(2,)) == [
-        "The expert wants to be in room 2 (explains 7 of 8 answers).",
+        "The expert wants to be in room 2 (explains 7 of the 8 answers it rests on).",
         BETTER,
     ]
 
 
 def test_several_goals() -> None:
     first, *_ = said(explanation({1: 1.0, 2: 1.0, 5: 1.0}), wished("bold", *wants(1, 2, 5)))
-    assert first == "The expert wants to be in room 1 to room 2, door (explains 7 of 8 answers)."
+    assert first == "The expert wants to be in room 1 to room 2, door (explains 7 of the 8 answers it rests on)."
 
 
 def test_an_end_is_reached_and_hurry_is_told() -> None:
     calm = explanation({5: 1.0}, ends=ENDS)
     door = wants(5)
-    assert said(calm, wished("bold", *door))[0] == "The expert wants to reach door (explains 7 of 8 answers)."
+    assert (
+        said(calm, wished("bold", *door))[0]
+        == "The expert wants to reach door (explains 7 of the 8 answers it rests on)."
+    )
     both = said(explanation({2: 1.0, 5: 1.0}, ends=ENDS), wished("bold", *wants(2, 5)))[0]
     assert both.startswith("The expert wants to be in room 2, door (")
     hurried = explanation({5: 1.0, 6: 0.1}, ends=ENDS)
     assert said(hurried, wished("bold", *door, HURRY))[0] == (
-        "The expert wants to reach door, the sooner the better (explains 7 of 8 answers)."
+        "The expert wants to reach door, the sooner the better (explains 7 of the 8 answers it rests on)."
     )
     assert said(hurried, wished("bold", *door))[0].startswith("The expert wants to reach door ("), "hurry is not sure"
     alone = said(explanation({6: 1.0}, ends=ENDS), wished("bold", HURRY), undetermined=(1, 2))
-    assert alone == ["The expert is in a hurry (explains 7 of 8 answers).", BETTER], "there is no goal to be beside"
+    assert alone == ["The expert is in a hurry (explains 7 of the 8 answers it rests on).", BETTER], (
+        "there is no goal to be beside"
+    )
 
 
 def test_what_is_avoided_with_and_without_a_goal() -> None:
     both = said(explanation({2: 1.0, 4: -0.5}), wished("bold", *wants(2), *avoids(4)))
-    assert both[0] == "The expert wants to be in room 2 and to avoid pit (explains 7 of 8 answers)."
+    assert both[0] == "The expert wants to be in room 2 and to avoid pit (explains 7 of the 8 answers it rests on)."
     pits = wished("bold", *avoids(4, 3))
     assert said(explanation({4: -1.0, 3: -0.25}), pits, undetermined=(0, 1, 2)) == [
-        "The expert wants to avoid pit and to avoid room 3 (explains 7 of 8 answers).",
+        "The expert wants to avoid pit and to avoid room 3 (explains 7 of the 8 answers it rests on).",
         BETTER,
         "Which of the others it likes best is not determined: start, room 1 to room 2.",
     ]
     alone = said(explanation({4: -1.0}), wished("bold", *avoids(4)))
-    assert alone == ["The expert wants to avoid pit (explains 7 of 8 answers).", BETTER]
+    assert alone == ["The expert wants to avoid pit (explains 7 of the 8 answers it rests on).", BETTER]
 
 
 @pytest.mark.parametrize(
@@ -159,14 +164,15 @@ def test_what_is_avoided_with_and_without_a_goal() -> None:
 def test_what_it_likes_to_do_anywhere(paid: float, actions: tuple[str, ...], wish: str) -> None:
     found = wished("bold", Claim("action", 1), best=Hypothesis(actions=((1, paid),)))
     first, *_ = said(explanation({}, space="state-action"), found, actions=actions)
-    assert first == f"The expert wants to {wish} wherever it is (explains 7 of 8 answers)."
+    assert first == f"The expert wants to {wish} wherever it is (explains 7 of the 8 answers it rests on)."
 
 
 def test_a_wish_that_depends_on_the_step() -> None:
     found = wished("bold", *wants(1, 2), Claim("step", 3))
     first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
     assert first == (
-        "The expert wants to be in room 1 to room 2; its wish depends on the step (explains 7 of 8 answers)."
+        "The expert wants to be in room 1 to room 2; its wish depends on the step (explains 7 of the 8 answers it rests "
+        "on)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
     assert yours.startswith("You seem to want to be in room 1 to room 2; your wish depends on the step (")
@@ -283,7 +289,7 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
     )
     assert said(found) == [
         "The expert's reward is a sum of features, with the weights feature 1: -1, feature 0: 0.25, step cost: 0.1 "
-        "(explains 7 of 8 answers).",
+        "(explains 7 of the 8 answers it rests on).",
         "About 10% of the answers seem to be errors.",
     ]
     endless = explanation({6: 1.0}, space="features", states=np.full(7, -1), has_step_cost=False)
@@ -295,7 +301,8 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
 def test_who_is_not_explained_gets_no_goal() -> None:
     found = explanation({2: 1.0}, loss=9.0, expected=9.0)
     assert said(found, undetermined=(1, 2)) == [
-        "The answers tell little of what the expert wants: explains 7 of 8 answers, hardly more than chance would."
+        "The answers tell little of what the expert wants: explains 7 of the 8 answers it rests on, hardly more than "
+        "chance would."
     ]
 
 
@@ -388,7 +395,10 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
     truth: FloatArray = problem.reward.max(axis=(0, 2))
     name = problem.layout.state_names[int(truth.argmax())]
     first, *_ = said(found, wish_of(estimate), estimate=estimate, names=problem.layout.state_names)
-    assert first == f"The expert wants to be in {name} (explains {found.explained} of {found.compared} answers)."
+    assert (
+        first
+        == f"The expert wants to be in {name} (explains {found.explained} of the {found.compared} answers it rests on)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -398,14 +408,14 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({2: 1.0}),
             ROOM,
             (2,),
-            ["You seem to want to be in room 2 (explains 7 of 8 answers).", BETTER],
+            ["You seem to want to be in room 2 (explains 7 of the 8 answers it rests on).", BETTER],
         ),
         (
             explanation({5: 1.0, 6: 0.1, 4: -0.5, 3: 0.5}, ends=ENDS),
             wished("bold", *wants(5), HURRY),
             (1,),
             [
-                "You seem to want to reach door, the sooner the better (explains 7 of 8 answers).",
+                "You seem to want to reach door, the sooner the better (explains 7 of the 8 answers it rests on).",
                 BETTER,
                 "Not determined: room 1; the answers would fit about as well if it were worth as much as the goal.",
             ],
@@ -415,7 +425,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             wished("bold", *avoids(4)),
             (0, 1),
             [
-                "You seem to want to avoid pit (explains 7 of 8 answers).",
+                "You seem to want to avoid pit (explains 7 of the 8 answers it rests on).",
                 BETTER,
                 "Which of the others you like best is not determined: start, room 1.",
             ],
@@ -424,7 +434,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({6: 1.0}, ends=ENDS),
             wished("bold", HURRY),
             (),
-            ["You seem to be in a hurry (explains 7 of 8 answers).", BETTER],
+            ["You seem to be in a hurry (explains 7 of the 8 answers it rests on).", BETTER],
         ),
         (
             explanation({2: 1.0}),

@@ -467,7 +467,7 @@ def test_preferences_during_an_episode_stay_when_it_ends() -> None:
     assert shown.counts.questions > 0
     assert shown.explanation is not None
     assert shown.explanation.goals == [goal_cell(problem)]
-    assert "answers and 30 of 30 comparisons" in goal_in_words(shown, problem.layout.state_names)[0]
+    assert "and 30 of 30 comparisons" in goal_in_words(shown, problem.layout.state_names)[0]
 
 
 def test_the_pair_of_a_turn_is_never_one_that_was_compared() -> None:

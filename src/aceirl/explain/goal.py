@@ -121,7 +121,7 @@ def _number(found: Explanation) -> str:
 
 
 def _count(found: Explanation) -> str:
-    answers = f"{found.explained:,} of {found.compared:,} answers"
+    answers = f"{found.explained:,} of the {found.compared:,} answers it rests on"
     compared = f"{found.explained_preferences:,} of {_comparisons(found)}"
     if not found.preferences:
         return f"explains {answers}"

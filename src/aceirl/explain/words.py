@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from aceirl.envs.pay import PaySeen
+from aceirl.errors import InputError
 from aceirl.explain.goal import goal_in_words, goal_of
 from aceirl.explain.learned import Learned
 from aceirl.explain.listing import listed
+from aceirl.learner.comparing import compared
 from aceirl.learner.recorded import RECORDED
 from aceirl.learner.turns import last_measured
 
@@ -30,7 +32,7 @@ def sentences(found: Learned) -> tuple[str, ...]:
     last, measured, settings = found.records[-1], last_measured(found.records), found.turn.settings
     if last.stopped == RECORDED:
         return tuple(_of_recording(found))
-    lines = [*_goal(found)] if last.answers else []
+    lines = [*_goal(found), *_held_out(found)] if last.answers else []
     lines += [
         f"{found.title}, strategy {settings.named('strategy')}: "
         f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers from the expert.",
@@ -65,6 +67,7 @@ def _of_recording(found: Learned) -> list[str]:
     horizon = found.turn.counts.shape[0]
     return [
         *wanted,
+        *_held_out(found),
         f"{found.title}, a recording: {recorded} in it. The horizon is {horizon:,} steps.",
         STOPPED[last.stopped],
         *found.support.in_words(found.names, found.actions),
@@ -82,6 +85,25 @@ def _goal(found: Learned) -> list[str]:
     return [
         f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
         "the answers, and need not lie where the expert's goal does."
+    ]
+
+
+LARGE = 1_000_000
+"""Where there are more steps, states and actions, only `result.score()` says how well answers are predicted."""
+
+
+def _held_out(found: Learned) -> list[str]:
+    """How well answers are predicted that were not used: what explains those that were may only fit them."""
+    if found.turn.settings.irl is None or np.prod(found.turn.counts.shape) > LARGE:
+        return []
+    try:
+        scores = compared(found.turn, briefly=True)
+    except InputError:  # there is too little to compare
+        return []
+    right = {one.method: f"{one.right:.0%}" for one in scores.scores}
+    return [
+        f"Of {scores.answers:,} answers, each held back in its turn, the reward predicts {right['this reward']}; "
+        f"copying what the expert does there at other steps {right['copying']}, a habit {right['a habit']}."
     ]
 
 

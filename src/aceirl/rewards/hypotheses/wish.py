@@ -38,8 +38,8 @@ UNEXPLAINED = 0.03
 """The share of answers that may be errors under the best hypothesis, whatever the dynamics."""
 
 WELL_EXPLAINED = 0.01
-"""The share for a set, and for a sentence on which a run stops. A wish that only resembles the true one is likelier than
-it for as long as the dynamics are hardly known, but it leaves more unexplained."""
+"""The share for a set, and for a sentence on which a run stops. A wish that only resembles the true one is likelier
+than it for as long as the dynamics are hardly known, but it leaves more unexplained."""
 
 TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
