@@ -171,8 +171,8 @@ def test_a_wish_that_depends_on_the_step() -> None:
     found = wished("bold", *wants(1, 2), Claim("step", 3))
     first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
     assert first == (
-        "The expert wants to be in room 1 to room 2; its wish depends on the step (explains 7 of the 8 answers it rests "
-        "on)."
+        "The expert wants to be in room 1 to room 2; its wish depends on the step "
+        "(explains 7 of the 8 answers it rests on)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
     assert yours.startswith("You seem to want to be in room 1 to room 2; your wish depends on the step (")

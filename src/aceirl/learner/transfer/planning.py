@@ -22,12 +22,11 @@ from aceirl.certificates.transfer import transfer_certificate
 from aceirl.errors import InputError
 from aceirl.learner.transfer.targets import KnownProcess
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
-from aceirl.rewards.hypotheses.search import paid
+from aceirl.rewards.hypotheses.search import met_states, paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix
 
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -132,7 +131,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     has no names, states of the same number are the same.
     """
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
-    met = _met(turn.counts)[numbers] & (numbers >= 0)
+    met = (met_states(turn.counts) | (turn.counts.starts > 0))[numbers] & (numbers >= 0)
     recovered, features = turn.belief.recovered, _features(turn, target, numbers)
     described = np.zeros_like(met) if features is None else _described(turn, target, numbers)
     unmet = np.flatnonzero(target.reachable & ~met & ~described)
@@ -192,13 +191,6 @@ def _run_numbers(names: Sequence[str], n_states: int, target: KnownProcess) -> I
             f"the target has {', '.join(target.names[:3])} …"
         )
     return numbers
-
-
-def _met(counts: Counts) -> BoolArray:
-    """`[S]`: the states in which an observation was made, or to which one led."""
-    met = counts.visits.any(axis=(0, 2)) | (counts.starts > 0)
-    met[counts.move_keys % counts.shape[1]] = True
-    return np.asarray(met)
 
 
 def carried_reward(

@@ -45,6 +45,10 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
+TEMPER_OF_AVOIDED = 0.2
+"""The same for a set in which something is avoided: that is felt far away only in small differences of values, which
+depend on every row between, and places beside it, or opposite, predict the answers nearly as well."""
+
 LIKELIEST = 12
 """So many hypotheses are kept with a wish."""
 
@@ -129,13 +133,16 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
-        kind, named, probability = _said([one.claims for one in found.hypotheses], weights)
+        claims = [one.claims for one in found.hypotheses]
+        kind, named, probability = _said(claims, weights)
         if kind == "set" and found.unexplained[best] > WELL_EXPLAINED * answers:
             kind, named, probability = "open", (), 0.0
+        elif kind == "set" and any(one.claim.what == "avoids" for one in named):
+            kind, named, probability = _said(claims, _posterior(found, evidence, TEMPER_OF_AVOIDED))
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
-    claims = _probabilities([one.claims for one in found.hypotheses], weights)
-    rivals = sorted((one for one in claims if one.what in ("wants", "avoids")), key=lambda one: (-claims[one], one))
+    likely = _probabilities([one.claims for one in found.hypotheses], weights)
+    rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
         kind,
         named,
@@ -145,7 +152,7 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
         float(found.unexplained[best]),
         probability,
         tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
-        tuple(Named(one, claims[one]) for one in rivals[:MOST_RIVALS]),
+        tuple(Named(one, likely[one]) for one in rivals[:MOST_RIVALS]),
     )
 
 
@@ -177,10 +184,10 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
-def _posterior(found: Judged, evidence: float) -> FloatArray:
+def _posterior(found: Judged, evidence: float, temper: float = TEMPER) -> FloatArray:
     """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
     odds beforehand, and of each among them by the tempered likelihood."""
-    among = found.log_prior + TEMPER * found.log_likelihood
+    among = found.log_prior + temper * found.log_likelihood
     return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
 
 
