@@ -13,7 +13,6 @@ false. With `--keep` finished runs are kept in a file, and a later call goes on.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from scipy.stats import binomtest
 
 from aceirl import ActiveIRL
 from studies.families import FAMILIES, FRESH, case
+from studies.kept import Kept
 
 LEVEL = 1e-3
 """A share that is too high by luck fails its test this rarely."""
@@ -53,7 +53,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
         frame.Column("bounded", lambda bounded: "yes" if bounded else "**no**"),
         page="sentences.md",
     )
-    kept = _Kept(options.keep)
+    kept = Kept(options.keep)
     failed = 0
     settings = {"certify": "goal", "max_samples": MOST_SAMPLES} if options.goal else {}
     for family in options.only or FAMILIES:
@@ -110,22 +110,6 @@ def _run(family: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
         "answers": result.answers,
         "stopped": result.stopped,
     }
-
-
-class _Kept:
-    """Finished runs by family and seed, in a file of JSON lines if there is one."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        lines = path.read_text().splitlines() if path is not None and path.exists() else []
-        self.runs = {(run["family"], run["seed"]): run for run in map(json.loads, lines)}
-
-    def add(self, run: dict[str, Any]) -> None:
-        """One more."""
-        self.runs[run["family"], run["seed"]] = run
-        if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps(run) + "\n")
 
 
 if __name__ == "__main__":
