@@ -12,6 +12,7 @@ import pytest
 from aceirl import ActiveIRL
 from aceirl.data.arrays import Move
 from aceirl.data.preferences import Preference
+from aceirl.envs.problem import from_moves
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Told, Wish, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
@@ -27,7 +28,8 @@ from aceirl.rewards.hypotheses.evidence import (
     preferred,
 )
 from aceirl.rewards.hypotheses.habits import CREDITS
-from aceirl.rewards.hypotheses.search import Search
+from aceirl.rewards.hypotheses.search import Search, paid
+from aceirl.rewards.hypotheses.wish import Kind
 from studies.families import case
 
 Shape = tuple[int, int, int]
@@ -411,6 +413,42 @@ def test_a_wish_that_the_answers_show_is_named(family: str, seed: int) -> None:
 def test_nothing_is_named_where_there_is_no_wish(family: str) -> None:
     found, _ = wish_in(family, 0, 1000)
     assert (found.kind, found.named) == ("open", ())
+
+
+def test_one_end_and_no_other() -> None:
+    """It is paid on arrival; what is said is the end that is wanted."""
+    one = Hypothesis(((2, 1.0),), step_cost=0.02, other_ends=-1.0)
+    assert one.claims == {C, Claim("hurry")}
+    moves = [(0, 0, 0, 1.0), (0, 1, 2, 1.0), (0, 2, 3, 1.0), *((s, a, s, 1.0) for s in (1, 2, 3) for a in range(3))]
+    mdp = from_moves(moves, n_states=4, n_actions=3, horizon=2, initial=np.eye(4)[0])
+    pays = paid(one, mdp, np.array([2, 3]))
+    assert pays[0].tolist() == [pytest.approx([-0.02, 0.98, -1.02]), pytest.approx([-0.02] * 3), [0.0] * 3, [0.0] * 3]
+    plain = Hypothesis(((2, 1.0),), step_cost=0.02)
+    assert one.log_prior(4, 3) == pytest.approx(plain.log_prior(4, 3) + log(0.3))
+
+
+def test_a_delivery_beside_accidents_is_named() -> None:
+    drawn = case("ends: deliveries beside accidents", 11)
+    result = drawn.fitted(ActiveIRL(seed=11, certify="goal", max_samples=3000))
+    assert (result.wish.kind, drawn.claims(result.wish)) == ("bold", [("wants", 27)])
+    assert drawn.wanted == {27}
+    assert result.turn.wish.is_known
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "unexplained", "known"),
+    [
+        ("bold", "wants", 1.0, True),
+        ("bold", "wants", 1.1, False),
+        ("bold", "hurry", 0.0, False),
+        ("set", "wants", 0.0, False),
+    ],
+)
+def test_a_run_stops_on_what_names_something_and_leaves_little_unexplained(
+    kind: Kind, what: str, unexplained: float, known: bool
+) -> None:
+    named = (Named(Claim(what, 0), 0.99),)
+    assert Wish(kind, named, 9.0, "anything", 100, unexplained, 0.99, ((Hypothesis(), 1.0),)).is_known == known
 
 
 def test_the_same_seed_gives_the_same_wish() -> None:
