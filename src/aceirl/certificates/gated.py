@@ -34,8 +34,8 @@ STAKES, WEIGHTS = np.array([0.3, 0.6, 0.98]), np.array([0.15, 0.25, 0.6])
 """What is staked, the same for all gates, and how a stake of one is divided among these. Most on the boldest: a gate
 that loses half of what it may is found by it, and one that loses nearly all takes too many demonstrations anyway."""
 
-FEWEST = 60
-"""So many demonstrations choose the gate, if there are enough of them; a quarter, if there are many."""
+SPARE = 1.7
+"""The gate is chosen by so many times the demonstrations that a gate without any miss would take, or by a quarter."""
 
 ASK_EVERYWHERE, ASK_NOWHERE = math.inf, -math.inf
 
@@ -156,7 +156,7 @@ def certify(
     losses, share = target.losses(horizon), target.share(horizon)
     if demonstrated.lengths.size and demonstrated.lengths.max() > horizon:
         raise InputError(f"a demonstration has {demonstrated.lengths.max()} steps, and the horizon is {horizon}")
-    opening = max(len(demonstrated) // 4, min(FEWEST, 2 * len(demonstrated) // 3))
+    opening = opening_episodes(len(demonstrated), share, delta / 2)
     first, rest = demonstrated.part(0, opening), demonstrated.part(opening, len(demonstrated))
     threshold = open_gate(first, losses, share, delta / 2)
     return GatedCertificate(
@@ -169,6 +169,14 @@ def certify(
         len(rest),
         rounded,
     )
+
+
+def opening_episodes(episodes: int, share: float, delta: float) -> int:
+    """How many of so many demonstrations choose the gate; the others count its questions. It is fixed beforehand."""
+    if share >= 1:
+        return 0
+    needed = (math.log(1 / delta) - math.log(WEIGHTS[-1])) / math.log1p(STAKES[-1] * share / (1 - share))
+    return max(episodes // 4, min(math.ceil(SPARE * needed), 2 * episodes // 3))
 
 
 def open_gate(demonstrated: Demonstrated, losses: FloatArray, share: float, delta: float) -> float:
@@ -218,7 +226,7 @@ def most_asked(demonstrated: Demonstrated, threshold: float, horizon: int, delta
 
 
 def peak(log_factors: FloatArray) -> float:
-    """`log` of the largest value of an e-process that divides a stake of one by `WEIGHTS`: `log_factors [stakes, n]`."""
+    """`log` of the most that a stake of one, divided by `WEIGHTS`, ever became: `log_factors [stakes, n]`."""
     if not log_factors.shape[1]:
         return 0.0
     paths = np.cumsum(log_factors, axis=1) + np.log(WEIGHTS)[:, None]

@@ -78,4 +78,6 @@ def choice_names(env: Any, values: Sequence[Sequence[float]]) -> tuple[str, ...]
 
 def _known(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     kinds = type(env.unwrapped).__mro__
-    return next((KNOWN[kind.__name__] for kind in kinds if kind.__name__ in KNOWN and library_of(kind) == "gymnasium"), None)
+    return next(
+        (KNOWN[kind.__name__] for kind in kinds if kind.__name__ in KNOWN and library_of(kind) == "gymnasium"), None
+    )

@@ -59,7 +59,7 @@ class ContinuousTask:
             raise failure(f"reset(seed={seed})", error) from error
 
     def step(self, values: FloatArray) -> tuple[Any, bool, bool]:
-        """Take the action of these values `[p]`: the observation it led to, and whether the episode ended or was cut."""
+        """Take the action of these values `[p]`: the next observation, and whether the episode ended or was cut."""
         action = self.encoding.action(values)
         try:
             observation, _, terminated, truncated, _ = self.env.step(action)
@@ -110,7 +110,7 @@ def names_continuous(given: Any, horizon: int | None = None) -> bool:
 def open_continuous(
     given: Any, expert: Any = None, *, horizon: int | None = None, fields: Any = None, seed: int = 0
 ) -> ContinuousTask:
-    """The task of an environment or a `Source`, and an expert in any of the `FORMS`; without one, there is none to ask."""
+    """The task of an environment or a `Source`, and an expert in any of the `FORMS`; without one, nobody is asked."""
     source = given if isinstance(given, Source) else named_source(given, expert, horizon=horizon, seed=seed)
     if isinstance(given, Source):
         expert, horizon = given.expert, given.horizon

@@ -25,13 +25,13 @@ from aceirl.models.vectors.choices import Choices, prototypes
 from aceirl.models.vectors.committee import Committee, Schedule, fitted
 from aceirl.models.vectors.encoding import Encoding
 
-FIRST, FIRST_STEPS = 60, 30
+FIRST, FIRST_STEPS = 20, 10
 """Answers while the expert drives, and how many of them an episode has at most."""
 
 LEAST_SURE, ASK, AUDIT = 0.12, 0.2, 0.005
 """The share of steps that are least sure; how often one of those is asked, and how often any other."""
 
-GROWTH, LEAST_NEW = 6, 20
+GROWTH, LEAST_NEW = 6, 8
 """A round is over when the answers have grown by one part in so many, and by so many at least."""
 
 LONGEST_ROUND = 400
@@ -54,7 +54,7 @@ LEARNING, CALIBRATING, DECIDING, FITTING, LAST = range(5)
 class Answered:
     """The expert's answers so far: `observations [n, d]` and `actions [n, p]`; and what they took.
 
-    `committee` is that of the last round, None before the first. `choices` are what it decides among.
+    `committee` is that of the last round, None before the first.
     """
 
     observations: FloatArray

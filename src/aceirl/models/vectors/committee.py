@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def _drawn(n_inputs: int, n_choices: int, rng: np.random.Generator) -> Weights:
     """Initial weights: normal with variance `2/in` (He et al. 2015), and biases that spread the kinks."""
     sizes = (n_inputs, UNITS, UNITS, n_choices)
     drawn: list[NDArray[np.float32]] = []
-    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+    for before, after in pairwise(sizes):
         drawn.append((rng.standard_normal((MEMBERS, before, after)) * math.sqrt(2 / before)).astype(np.float32))
         drawn.append((0.3 * rng.standard_normal((MEMBERS, 1, after))).astype(np.float32))
     return tuple(drawn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -63,7 +64,7 @@ class Encoding:
             case spaces.MultiDiscrete():
                 listed = np.array(list(np.ndindex(*self.actions.nvec.ravel()))) + self.actions.start.ravel()
             case spaces.MultiBinary():
-                listed = np.array(list(np.ndindex(*[2] * int(np.prod(self.actions.shape)))))
+                listed = np.array(list(np.ndindex(*[2] * math.prod(self.actions.shape))))
             case _:
                 return None
         if len(listed) > MOST_ACTIONS:
@@ -72,7 +73,8 @@ class Encoding:
 
     def vector(self, observation: Any) -> FloatArray:
         """`[d]`: an observation as numbers."""
-        return self.vectors([observation])[0]
+        found: FloatArray = self.vectors([observation])[0]
+        return found
 
     def vectors(self, observations: Any) -> FloatArray:
         """`[n, d]`: observations as numbers."""
@@ -106,7 +108,7 @@ class Encoding:
             found = np.asarray(action, dtype=np.float64).ravel()
         except (TypeError, ValueError):
             return None
-        wanted = 1 if isinstance(self.actions, spaces.Discrete) else int(np.prod(self.actions.shape))
+        wanted = math.prod(self.actions.shape or ())
         if found.shape != (wanted,) or not np.isfinite(found).all():
             return None
         if self.choices is not None and self.choices.numbers(found[None])[0] < 0:
