@@ -8,10 +8,10 @@ gate at once at which step its first miss would be, and how often it asks before
 Two numbers are promised together, each with half of what the budget has of `δ`:
 
 * `loss`: the gated policy loses at most this against the expert. `Z` is what can still be lost from the first miss on;
-  the loss is at most `E[Z]`. As a gate opens, `Z` rises in every single demonstration, so one e-process against
-  `E[Z] ≥ ε` a gate, all with the same stakes, finds the most open gate whose process reached `2/δ`.
-* `asks`: of the steps up to its first miss it asks at most this share, in expectation. It is counted on further
-  demonstrations, which had no say in the choice of the gate.
+  the loss is at most `E[Z]`. As a gate opens, `Z` rises in every single demonstration, so wagers against `E[Z] ≥ ε`,
+  with the same stakes for every gate, find the most open gate at which a stake of one ever became `2/δ`.
+* `asks`: of the steps of an episode up to its first miss it asks at most this share on average. It is counted on
+  further demonstrations, which had no say in the choice of the gate.
 
 The classifier, the score and the expert are fixed before the first demonstration, and nothing is learned from them. The
 proof is in `docs/certificates.md`.
@@ -38,6 +38,9 @@ SPARE = 1.7
 """The gate is chosen by so many times the demonstrations that a gate without any miss would take, or by a quarter."""
 
 ASK_EVERYWHERE, ASK_NOWHERE = math.inf, -math.inf
+
+FINENESS = 10_000
+"""Into how many parts the promised share of questions is divided."""
 
 MARGIN = 1e-3
 """A threshold lies above the score of the last miss that it asks about by this, so that no step hangs on rounding."""
@@ -94,17 +97,17 @@ class Demonstrated:
         first = self.first_misses(threshold)
         return np.where(first < self.lengths, losses[np.minimum(first, len(losses) - 1)], 0.0)
 
-    def asked(self, threshold: float) -> tuple[IntArray, IntArray]:
-        """`[n]` and `[n]`: questions and steps up to and with the first miss."""
+    def asked(self, threshold: float) -> FloatArray:
+        """`[n]`: the share of the steps up to and with the first miss that are asked."""
         steps = np.minimum(self.first_misses(threshold) + 1, self.lengths)
         counts = (self.scores < threshold) & (self.step < steps[self.episode])
-        return np.bincount(self.episode[counts], minlength=len(self)), steps
+        return np.asarray(np.bincount(self.episode[counts], minlength=len(self)) / steps)
 
 
 @dataclass(frozen=True)
 class GatedCertificate:
     """With probability `1 - delta`: the policy that asks where its score is below `threshold` loses at most `loss`
-    against the expert, and asks at most a share `asks` of the steps up to its first disagreement.
+    against the expert, and asks on average at most a share `asks` of an episode's steps up to its first disagreement.
 
     `loss` is in units of reward summed over an episode, where two episodes differ by at most `possible`. `opening` and
     `counting` are how many demonstrations chose the gate and counted its questions. With `rounded` the expert beside
@@ -136,8 +139,9 @@ class GatedCertificate:
         return (
             f"With {1 - self.delta:.0%} confidence, acting where it is sure and asking where it is not, it loses at "
             f"most {self.loss:.3g} against {beside}, where the best and the worst episode differ by at most "
-            f"{self.possible:.3g}, and asks at most {100 * self.asks:.1f} % of the steps up to its first "
-            f"disagreement. {self.opening} demonstrations chose the gate, {self.counting} counted its questions."
+            f"{self.possible:.3g}, and asks at most {100 * self.asks:.1f} % of an episode's steps up to its first "
+            f"disagreement, on average. {self.opening} demonstrations chose the gate, {self.counting} counted its "
+            "questions."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -162,7 +166,7 @@ def certify(
     return GatedCertificate(
         threshold,
         0.0 if threshold == ASK_EVERYWHERE else target.epsilon,
-        most_asked(rest, threshold, horizon, delta / 2),
+        most_asked(rest, threshold, delta / 2),
         target.delta,
         target.possible(horizon),
         opening,
@@ -191,9 +195,7 @@ def open_gate(demonstrated: Demonstrated, losses: FloatArray, share: float, delt
     gates = np.concatenate(([ASK_NOWHERE], scores + MARGIN * (1 + np.abs(scores))))
 
     def certified(gate: float) -> bool:
-        lost = demonstrated.losses(gate, losses)
-        factors = [log_factors(stake, np.append(1.0, lost), np.array([share]))[1:, 0] for stake in STAKES]
-        return peak(np.array(factors)) >= math.log(1 / delta)
+        return log_wealth(demonstrated.losses(gate, losses), share) >= math.log(1 / delta)
 
     low, high = 0, len(gates)  # the last one asks everywhere
     while low < high:
@@ -202,33 +204,30 @@ def open_gate(demonstrated: Demonstrated, losses: FloatArray, share: float, delt
     return float(gates[low]) if low < len(gates) else ASK_EVERYWHERE
 
 
-def most_asked(demonstrated: Demonstrated, threshold: float, horizon: int, delta: float) -> float:
-    """The smallest `q` for which `E[questions] ≤ q·E[steps]` is shown with confidence `1 - delta`, rounded up.
+def most_asked(demonstrated: Demonstrated, threshold: float, delta: float) -> float:
+    """The smallest share that the mean of what is asked is below, with confidence `1 - delta`, rounded up.
 
-    The wager against `q` multiplies by `1 + c·(q·steps - questions)/((1 - q)·H)`, at most one on average if the
-    questions are at least that share. It rises with `q`, so the smallest `q` is found by halves.
+    What is shown of one share is shown of all larger ones, so it is searched by halves.
     """
-    if threshold == ASK_EVERYWHERE:
-        return 1.0
-    if threshold == ASK_NOWHERE:
-        return 0.0
-    questions, steps = demonstrated.asked(threshold)
-
-    def shown(q: float) -> bool:
-        gains = (q * steps - questions) / ((1 - q) * horizon)
-        return peak(np.log1p(STAKES[:, None] * gains)) >= math.log(1 / delta)
-
-    low, high = 0, 10_000
+    if threshold in (ASK_EVERYWHERE, ASK_NOWHERE):
+        return float(threshold == ASK_EVERYWHERE)
+    asked = demonstrated.asked(threshold)
+    low, high = 1, FINENESS
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if middle and shown(middle / 10_000) else (middle + 1, high)
-    return low / 10_000
+        shown = log_wealth(asked, middle / FINENESS) >= math.log(1 / delta)
+        low, high = (low, middle) if shown else (middle + 1, high)
+    return low / FINENESS
 
 
-def peak(log_factors: FloatArray) -> float:
-    """`log` of the most that a stake of one, divided by `WEIGHTS`, ever became: `log_factors [stakes, n]`."""
-    if not log_factors.shape[1]:
+def log_wealth(values: FloatArray, level: float) -> float:
+    """`log` of the most that a stake of one, divided by `WEIGHTS`, ever is on the `values [n]` averaging below `level`.
+
+    Each of them, in `[0, 1]`, multiplies a part by `1 - c + c·(1 - value)/(1 - level)`: by at most one on average if
+    the mean is at least the level. The process falls with every value and rises with the level.
+    """
+    if not len(values):
         return 0.0
-    paths = np.cumsum(log_factors, axis=1) + np.log(WEIGHTS)[:, None]
-    top = paths.max(axis=0)
-    return float((top + np.log(np.exp(paths - top).sum(axis=0))).max())
+    factors = [log_factors(stake, np.append(1.0, values), np.array([level]))[1:, 0] for stake in STAKES]
+    paths = np.cumsum(factors, axis=1) + np.log(WEIGHTS)[:, None]
+    return float(np.logaddexp.reduce(paths, axis=0).max())
