@@ -43,6 +43,9 @@ RECENT, LOOK_AGAIN = 2_000, 50
 SHORT, LONG, COOL, HOT = 150, 750, 8e-3, 5e-2
 """Steps of a fit between rounds and of the last one, for few answers, and their rates."""
 
+FEW_AT_ONCE = 256
+"""Answers that a step of a fit between rounds looks at."""
+
 MANY, VERY_MANY = 500, 1_500
 """Answers from which on fits between rounds, and the last one, take twice as many steps."""
 
@@ -130,7 +133,7 @@ def first_answers(task: ContinuousTask, seed: int, wanted: int) -> Answered:
 def one_round(task: ContinuousTask, seed: int, max_answers: int, state: Answered) -> Answered:
     """The committee learns from all answers, then acts; see the head of this file."""
     choices = state.choices(task.encoding)
-    schedule = Schedule(SHORT if len(state) <= MANY else 2 * SHORT, COOL)
+    schedule = Schedule(SHORT if len(state) <= MANY else 2 * SHORT, COOL, FEW_AT_ONCE)
     committee = _fit(state, choices, schedule, (seed, FITTING, state.rounds), state.committee)
     rng = np.random.default_rng((seed, DECIDING, state.rounds))
     wanted = min(max(LEAST_NEW, len(state) // GROWTH), max_answers - len(state))

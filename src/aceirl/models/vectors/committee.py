@@ -1,7 +1,7 @@
 """A committee of small networks over vectors of numbers: which choice the expert would make, and how sure that is.
 
 Every member is a network of two hidden layers of ReLU units over standardised observations. All members see the same
-answers and differ by their initial weights and, from `BATCH` answers on, by the order in which they see them. Where
+answers and differ by their initial weights and, where answers are many, by the order in which they see them. Where
 answers are near, members agree; far from all answers they do not, and that is what the score tells.
 
 The weights are plain arrays with the members first, `[M, in, out]`, so that one matrix product serves them all.
@@ -23,9 +23,6 @@ from aceirl.models.tabular.mdp import FloatArray, IntArray
 
 MEMBERS, UNITS = 6, 64
 
-BATCH = 512
-"""As many answers are looked at for one step of the fit; all of them, if there are fewer."""
-
 HARDNESS = 0.5
 """What is added to the spread of the margins: without it a committee of one mind would be sure of anything."""
 
@@ -40,10 +37,14 @@ Weights = tuple[NDArray[np.float32], ...]
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast a committee is fitted: the rate rises over a tenth of the steps, then falls to zero."""
+    """How long and how fast a committee is fitted: the rate rises over a tenth of the steps, then falls to zero.
+
+    Each step looks at `batch` answers, drawn for every member; at all of them, if there are no more.
+    """
 
     steps: int
     rate: float
+    batch: int = 512
 
     def rates(self) -> FloatArray:
         """`[steps]`: the rate of each step, one cycle."""
@@ -171,8 +172,8 @@ def _adam(
     n = len(choices)
     batch, wanted = inputs[None], np.broadcast_to(choices, (MEMBERS, n))
     for step, rate in enumerate(schedule.rates(), start=1):
-        if n > BATCH:
-            drawn = rng.integers(n, size=(MEMBERS, BATCH))
+        if n > schedule.batch:
+            drawn = rng.integers(n, size=(MEMBERS, schedule.batch))
             batch, wanted = inputs[drawn], choices[drawn]
         change = np.float32(rate / (1 - BETA_MEAN**step))
         root = np.float32(1 / math.sqrt(1 - BETA_SQUARE**step))
