@@ -29,6 +29,13 @@ HARDNESS = 0.5
 FARTHEST = 10.0
 """Standardised observations are cut there, so that a coordinate that hardly varied so far cannot take over."""
 
+AT_ONCE = 4_096
+"""So many observations are decided on at a time, to keep the memory small."""
+
+BLOCK = 64
+"""Products of matrices take so many rows at a time: below what libraries divide among threads, which on a busy machine
+takes many times as long, and makes a result hang on their number."""
+
 BETA_MEAN, BETA_SQUARE, TINY = 0.9, 0.99, 1e-8
 """Adam's memory of the gradient and of its square, and what keeps it from dividing by zero."""
 
@@ -75,6 +82,10 @@ class Committee:
         The score is `mean/(spread + 0.5)` of the members' margins: by how much each prefers the committee's choice, in
         logits, to the best other one.
         """
+        parts = [self._decided(observations[i : i + AT_ONCE]) for i in range(0, max(1, len(observations)), AT_ONCE)]
+        return np.concatenate([choice for choice, _ in parts]), np.concatenate([score for _, score in parts])
+
+    def _decided(self, observations: FloatArray) -> tuple[IntArray, FloatArray]:
         logits = self.logits(observations)
         choice = logits.mean(axis=0).argmax(axis=1)
         rows = np.arange(logits.shape[1])
@@ -85,8 +96,9 @@ class Committee:
 
     def logits(self, observations: FloatArray) -> NDArray[np.float32]:
         """`[M, n, K]`: what every member makes of the `observations [n, d]`."""
-        inputs = self._standardised(observations)
-        return _layers(inputs[None], self.weights)[-1]
+        n = len(observations)
+        blocks = _blocks(self._standardised(observations)[None])
+        return _layers(blocks, self.weights)[-1].reshape(MEMBERS, -1, self.n_choices)[:, :n]
 
     def _standardised(self, observations: FloatArray) -> NDArray[np.float32]:
         away = (np.asarray(observations, dtype=np.float64) - self.centre) / self.scale
@@ -142,25 +154,39 @@ def _drawn(n_inputs: int, n_choices: int, rng: np.random.Generator) -> Weights:
     return tuple(drawn)
 
 
+def _blocks(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`[M, n, d]` as `[M, B, BLOCK, d]`, filled up with zeros; a few rows are one small block."""
+    n = rows.shape[1]
+    size = min(n, BLOCK)
+    filled = np.pad(rows, ((0, 0), (0, -n % max(1, size)), (0, 0)))
+    return filled.reshape(rows.shape[0], -1, size, rows.shape[2])
+
+
 def _layers(inputs: NDArray[np.float32], weights: Weights) -> list[NDArray[np.float32]]:
-    """The values of the two hidden layers and the logits, `[M, n, ·]` each."""
-    first = np.maximum(inputs @ weights[0] + weights[1], 0)
-    second = np.maximum(first @ weights[2] + weights[3], 0)
-    return [first, second, second @ weights[4] + weights[5]]
+    """The values of the two hidden layers and the logits, `[M, B, b, ·]` each; `inputs` are blocks of rows."""
+    first = np.maximum(inputs @ weights[0][:, None] + weights[1][:, None], 0)
+    second = np.maximum(first @ weights[2][:, None] + weights[3][:, None], 0)
+    return [first, second, second @ weights[4][:, None] + weights[5][:, None]]
 
 
 def _gradient(inputs: NDArray[np.float32], choices: IntArray, weights: Weights) -> list[NDArray[np.float32]]:
     """The gradient of every member's mean cross-entropy; `inputs [M, n, d]` or `[1, n, d]`, `choices [M, n]`."""
-    first, second, logits = _layers(inputs, weights)
-    off = np.exp(logits - logits.max(axis=2, keepdims=True))
-    off /= off.sum(axis=2, keepdims=True)
-    members, rows = np.ogrid[: off.shape[0], : off.shape[1]]
-    off[members, rows, choices] -= 1
-    off /= np.float32(off.shape[1])
-    back = (off @ weights[4].transpose(0, 2, 1)) * (second > 0)
-    far = (back @ weights[2].transpose(0, 2, 1)) * (first > 0)
-    layers = ((inputs, far), (first, back), (second, off))
-    return [part for into, out in layers for part in (into.transpose(0, 2, 1) @ out, out.sum(axis=1, keepdims=True))]
+    n = choices.shape[1]
+    blocks = _blocks(inputs)
+    first, second, logits = _layers(blocks, weights)
+    off = np.exp(logits - logits.max(axis=3, keepdims=True))
+    off /= off.sum(axis=3, keepdims=True)
+    flat = off.reshape(MEMBERS, -1, off.shape[3])
+    flat[np.arange(MEMBERS)[:, None], np.arange(n), choices] -= 1
+    flat[:, n:] = 0  # what fills up the last block
+    off /= off.dtype.type(n)
+    back = (off @ weights[4].transpose(0, 2, 1)[:, None]) * (second > 0)
+    far = (back @ weights[2].transpose(0, 2, 1)[:, None]) * (first > 0)
+    return [
+        part
+        for into, out in ((blocks, far), (first, back), (second, off))
+        for part in ((into.swapaxes(2, 3) @ out).sum(axis=1), out.sum(axis=(1, 2))[:, None])
+    ]
 
 
 def _adam(
