@@ -82,7 +82,7 @@ class ActiveIRL:
         callback: Callable[[Any], bool | None] | None = None,
         progress: bool = False,
         **unknown: Any,
-    ) -> Any:
+    ) -> Result | Any:
         """Explore, ask and infer until the certificate, the regret, the budget or the callback says stop.
 
         The `environment` is a Gymnasium one or its id, one of ours by name, a `Problem`, or an object of your own; the

@@ -392,7 +392,7 @@ class Result(Learned):
         return [self.folder / "report.html", *paths]
 
 
-def load(folder: str | Path) -> Any:
+def load(folder: str | Path) -> Result | Any:
     """A run or a finished interview from its folder, made in Python or on the command line, with all that it can do.
 
     A `Result` or, of a run with continuous observations, a `ContinuousResult`. The environment is not needed: the

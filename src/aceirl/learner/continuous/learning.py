@@ -55,7 +55,7 @@ class Progress:
     """Where a run stands: the answers, the policy once it is fitted, the demonstrations, and the certificate.
 
     `restarts` counts the certificates of the run that came before; each spends from the budget of `delta`. `recorded`
-    are answers that came from a recording, and `driven` how many calibrating episodes were ever driven.
+    are answers that came from a recording; `driven` episodes with `driven_steps` were ever driven to calibrate.
     """
 
     answered: Answered
@@ -65,6 +65,7 @@ class Progress:
     restarts: int = 0
     recorded: int = 0
     driven: int = 0
+    driven_steps: int = 0
     done: bool = False
 
     @property
@@ -80,7 +81,7 @@ class Progress:
     @property
     def samples(self) -> int:
         """All steps that were taken in the environment: while learning, and by the expert for the gate."""
-        return self.answered.samples + (self.demonstrated if self.driven else 0)
+        return self.answered.samples + self.driven_steps
 
     def arrays(self) -> dict[str, Any]:
         """What `of_arrays` reads."""
@@ -92,7 +93,7 @@ class Progress:
             for name, array in value.arrays().items()
         }
         promised = None if self.certificate is None else self.certificate.to_json()
-        counts = {name: getattr(self, name) for name in ("restarts", "recorded", "driven", "done")}
+        counts = {name: getattr(self, name) for name in ("restarts", "recorded", "driven", "driven_steps", "done")}
         return {**named, "words": np.asarray(json.dumps({"certificate": promised, **counts}))}
 
     @classmethod
@@ -160,8 +161,12 @@ def learn(
         if not anew and not _wants_more(state, settings):
             yield state
             return
+        if anew and not state.driven and state.certificate is not None:
+            raise InputError("the recording has certified another epsilon already; a second look at it proves nothing")
         spent = state.restarts + (state.certificate is not None)
-        state = replace(state, done=False, policy=None, certificate=None, restarts=spent)
+        # What is asked of the run now may hang on the old demonstrations, so they are no evidence for it.
+        kept = None if state.driven else state.demonstrations
+        state = replace(state, done=False, policy=None, certificate=None, restarts=spent, demonstrations=kept)
     if task.ask is not None:
         state = yield from _asking(task, settings, state)
     if state is None:
@@ -182,7 +187,7 @@ def _wants_more(state: Progress, settings: Settings) -> bool:
     wanted = settings.max_answers or MAX_ANSWERS
     driven = 0 if state.demonstrations is None else len(state.demonstrations)
     more = state.answers < wanted and state.answered.samples < settings.max_samples and bool(state.answered.rounds)
-    return more or (settings.certify is not None and state.driven > 0 and driven < settings.calibration_episodes)
+    return more or (settings.certify is not None and state.driven > 0 and driven != settings.calibration_episodes)
 
 
 def _asking(
@@ -206,23 +211,15 @@ def _fitted(task: ContinuousTask, answered: Answered, seed: int) -> GatedPolicy:
 
 
 def _driving(task: ContinuousTask, settings: Settings, state: Progress) -> Generator[Progress, None, Progress]:
-    """Further demonstrations, until there are enough; those of an earlier certificate stay.
-
-    Of an expert who is rounded to other choices now, all are made anew.
-    """
+    """Demonstrations, until there are enough."""
     assert state.policy is not None
     choices, shown = state.policy.choices, state.demonstrations
-    if (
-        choices.rounding
-        and shown is not None
-        and (choices.values[choices.numbers(shown.actions)] != shown.actions).any()
-    ):
-        shown = None
     while shown is None or len(shown) < settings.calibration_episodes:
         more = min(AT_ONCE, settings.calibration_episodes - (0 if shown is None else len(shown)))
         new = demonstrated(task, choices, settings.seed, state.driven, state.driven + more)
         shown = new if shown is None else shown + new
-        state = replace(state, demonstrations=shown, driven=state.driven + more)
+        steps = state.driven_steps + int(new.lengths.sum())
+        state = replace(state, demonstrations=shown, driven=state.driven + more, driven_steps=steps)
         yield state
     return state
 
