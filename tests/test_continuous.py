@@ -249,6 +249,10 @@ def test_more_answers_go_on_with_what_there_is_and_spend_from_the_budget(tmp_pat
     assert unchanged.progress.restarts == 1
     with pytest.raises(InputError, match="seed 0, not 3, and that cannot be changed"):
         fit({"seed": 3}, Line(), home, out=out)
+    with pytest.raises(InputError, match="was begun with horizon 20, not 21"):
+        fit({}, Line(), home, out=out, horizon=21)
+    stricter = fit({"epsilon": 3.0}, Line(), home, out=out)
+    assert stricter.progress.restarts == 2
     with pytest.raises(InputError, match="was begun with expert home, not Model"):
         fit({}, Line(), Model(), out=out)
 

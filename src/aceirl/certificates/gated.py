@@ -109,7 +109,8 @@ class GatedCertificate:
     """With probability `1 - delta`: the policy that asks where its score is below `threshold` loses at most `loss`
     against the expert, and asks on average at most a share `asks` of an episode's steps up to its first disagreement.
 
-    `loss` is in units of reward summed over an episode, where two episodes differ by at most `possible`. `opening` and
+    `loss` is in units of reward summed over an episode, where two episodes differ by at most `possible`: the `epsilon`
+    that was asked for, or 0 where it asks everywhere. `opening` and
     `counting` are how many demonstrations chose the gate and counted its questions. With `rounded` the expert beside
     which this holds is the one whose actions are rounded to the nearest choice.
     """
@@ -117,6 +118,7 @@ class GatedCertificate:
     threshold: float
     loss: float
     asks: float
+    epsilon: float
     delta: float
     possible: float
     opening: int
@@ -167,6 +169,7 @@ def certify(
         threshold,
         0.0 if threshold == ASK_EVERYWHERE else target.epsilon,
         most_asked(rest, threshold, delta / 2),
+        target.epsilon,
         target.delta,
         target.possible(horizon),
         opening,

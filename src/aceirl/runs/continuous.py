@@ -174,15 +174,14 @@ class ContinuousRun:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
         run = cls(path, settings, source, parts)
-        content = run._configuration()
-        with disk(path):
-            path.mkdir(parents=True, exist_ok=True)
-            written(path / CONFIGURATION, content)
+        run.write()
         return run
 
     @classmethod
     def open(cls, path: Path) -> ContinuousRun:
         """A run that was created before."""
+        if not is_continuous_run(path):
+            raise InputError(f"{path} holds a run with numbered states; choose another folder")
         try:
             told = json.loads((path / CONFIGURATION).read_text())
             if told["format"] != FORMAT:
@@ -220,11 +219,14 @@ class ContinuousRun:
                     "changed; choose another folder"
                 )
         kept = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
-        run = replace(self, settings=Settings(**{**kept, **said}))
-        if run.settings.model_dump() != before:
-            with disk(self.path, KEPT):
-                written(self.path / CONFIGURATION, run._configuration())
-        return run
+        return replace(self, settings=Settings(**{**kept, **said}))
+
+    def write(self) -> None:
+        """Write what was asked into the folder."""
+        content = self._configuration()  # an error here leaves no folder behind
+        with disk(self.path, KEPT):
+            self.path.mkdir(parents=True, exist_ok=True)
+            written(self.path / CONFIGURATION, content)
 
     def result(self, task: ContinuousTask | None = None) -> ContinuousResult:
         """What the run came to so far."""
@@ -270,33 +272,26 @@ def fit_continuous(
         raise InputError(
             "regret is a function of a policy [H, S] of numbered states; these observations are continuous"
         )
+    if isinstance(given, Source) and is_recording(given.expert):
+        given, demonstrations = replace(given, expert=None), given.expert
     if demonstrations is None and is_recording(expert):
         expert, demonstrations = None, expert
     recording: Recording | None = None if demonstrations is None else read_recording(demonstrations)
-    there = out is not None and (out / CONFIGURATION).exists()
-    if there and not is_continuous_run(str(out)):
-        raise InputError(f"{out} holds a run with numbered states; choose another folder")
-    seed = (
-        ContinuousRun.open(Path(str(out))).settings.seed
-        if there and "seed" not in settings.model_fields_set
-        else settings.seed
-    )
+    run = None
+    if out is not None and (out / CONFIGURATION).exists():
+        run = ContinuousRun.open(out).under(settings)
+        settings = run.settings
     if horizon is None and recording is not None and not isinstance(given, str | Source):
         horizon = getattr(getattr(given, "spec", None), "max_episode_steps", None) or recording.longest
-    task = open_continuous(given, expert, horizon=horizon, fields=fields, seed=seed)
+    task = open_continuous(given, expert, horizon=horizon, fields=fields, seed=settings.seed)
     if task.ask is None and recording is None:
         raise InputError("expert must be given, or demonstrations: fit(environment, expert)")
-    run, anew = None, False
-    if out is not None and there:
-        run = ContinuousRun.open(out)
+    if run is not None:
         _check_parts(run, task)
-        begun = run
-        run = run.under(settings)
-        anew = begun.settings.epsilon != run.settings.epsilon
-        settings = run.settings
+        run.write()
     elif out is not None:
         run = ContinuousRun.create(out, settings, task.source, task.parts)
-    return drive(task, settings, run, recording, callback=callback, progress=progress, anew=anew)
+    return drive(task, settings, run, recording, callback=callback, progress=progress)
 
 
 def drive(
@@ -307,7 +302,6 @@ def drive(
     *,
     callback: Callback | None = None,
     progress: bool = False,
-    anew: bool = False,
 ) -> ContinuousResult:
     """Learn to the end, from where the `run` stands if there is one; the folder is written as it goes on."""
     with alone(run.path, "another process is writing this run") if run else nullcontext():
@@ -315,7 +309,7 @@ def drive(
         last, saved, due = begun, begun, 0.0
         try:
             with progress_line(settings, show=progress) as advance:
-                for last in learn(task, settings, begun, recording, anew=anew):
+                for last in learn(task, settings, begun, recording):
                     if run is not None and (last.done or time.monotonic() >= due):
                         run.save(last)
                         saved, due = last, time.monotonic() + SAVE_EVERY

@@ -127,6 +127,7 @@ def open_continuous(
     spec = getattr(given, "spec", None)
     parts = {"environment": type(given.unwrapped).__qualname__ if spec is None else spec.id} | parts
     steps = checked_horizon(given, horizon)
+    parts |= {"horizon": str(steps)}
     return ContinuousTask(
         given, encoding, steps, ask, coordinate_names(given, fields), reward_range(given), parts, source
     )

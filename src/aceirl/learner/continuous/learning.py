@@ -146,23 +146,19 @@ def learn(
     settings: Settings,
     state: Progress | None = None,
     recording: Recording | None = None,
-    *,
-    anew: bool = False,
 ) -> Generator[Progress, None, None]:
     """Ask, fit, let the expert drive, calibrate; the last state yielded is `done`.
 
     With a `recording` and nobody to ask, half of its episodes are learned from and the others calibrate the gate. With
     an expert too, all of them are answers to begin with, and budgets are for what comes after. A run that is over goes
-    on if the settings ask for more answers or demonstrations, or if it shall be certified `anew`.
+    on if the settings ask for more answers, for other demonstrations, or for another promise.
     """
     if state is None and recording is not None:
         state = _begun_with(recording, task, settings.seed)
     if state is not None and state.done:
-        if not anew and not _wants_more(state, settings):
+        if not _wants_more(task, settings, state):
             yield state
             return
-        if anew and not state.driven and state.certificate is not None:
-            raise InputError("the recording has certified another epsilon already; a second look at it proves nothing")
         spent = state.restarts + (state.certificate is not None)
         # What is asked of the run now may hang on the old demonstrations, so they are no evidence for it.
         kept = None if state.driven else state.demonstrations
@@ -182,12 +178,20 @@ def learn(
     yield replace(state, done=True)
 
 
-def _wants_more(state: Progress, settings: Settings) -> bool:
-    """Whether the settings ask for more than a run that is over has: answers, or demonstrations."""
-    wanted = settings.max_answers or MAX_ANSWERS
-    driven = 0 if state.demonstrations is None else len(state.demonstrations)
-    more = state.answers < wanted and state.answered.samples < settings.max_samples and bool(state.answered.rounds)
-    return more or (settings.certify is not None and state.driven > 0 and driven != settings.calibration_episodes)
+def _wants_more(task: ContinuousTask, settings: Settings, state: Progress) -> bool:
+    """Whether the settings ask for more than a run that is over has."""
+    asks, promise, shown = task.ask is not None, state.certificate, state.demonstrations
+    if asks and state.answers < (settings.max_answers or MAX_ANSWERS) and state.answered.samples < settings.max_samples:
+        return True
+    if settings.certify is None:
+        return False
+    if promise is None:
+        return asks or shown is not None
+    if promise.epsilon == target_of(task, settings).epsilon:
+        return asks and shown is not None and len(shown) != settings.calibration_episodes
+    if not asks:
+        raise InputError("the recording has certified another epsilon already; a second look at it proves nothing")
+    return True
 
 
 def _asking(
