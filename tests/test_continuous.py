@@ -283,7 +283,7 @@ def test_recordings_alone_are_learned_from_by_halves_and_calibrate_a_gate() -> N
     assert len(result.progress.demonstrations or ()) == 70
     assert result.certificate is not None
     assert result.certificate.asks < 0.8
-    assert fit({}, Line(), episodes).certificate == result.certificate
+    assert ActiveIRL().infer(episodes, Line(), **LENGTH).certificate == result.certificate
 
 
 def test_continuous_actions_are_rounded_and_the_promise_says_so() -> None:
@@ -297,7 +297,7 @@ def test_continuous_actions_are_rounded_and_the_promise_says_so() -> None:
     assert "the expert with its actions rounded" in result.summary() or result.certificate.asks == 1
     assert "Actions are rounded to" in result.summary()
     assert Pushed.action_space.contains(result.policy.rounded([0.1]))
-    unrounded = fit({}, Pushed(), demonstrations=recorded(60, softly, Pushed()))
+    unrounded = fit({}, Pushed(), recorded(60, softly, Pushed()))
     assert unrounded.certificate is not None
     assert unrounded.certificate.asks == 1, "recorded actions that were not rounded agree with no choice"
 

@@ -178,7 +178,7 @@ class ActiveIRL:
         stationary_expert: bool | None = None,
         out: str | Path | None = None,
         **unknown: Any,
-    ) -> Result:
+    ) -> Result | Any:
         """The reward behind a recording, what the recording leaves open, and what to record next.
 
         `data` are trajectories: a Minari dataset (itself, its folder or its id), imitation's or the folder they were
@@ -190,10 +190,20 @@ class ActiveIRL:
         Where no reward explains the answers, because too little else was tried, it is the one of maximum causal entropy
         in states, which goes by where the expert was; unless `irl` or `reward` is set.
 
+        Where observations or actions of `env` are continuous and nothing cuts them, a policy is learned, with a gate that
+        half of the episodes calibrate: a `ContinuousResult`.
+
         An expert who contradicts itself is taken for stochastic, and one who does different things in a state, but
         never at the same step, to look at the step, unless `stochastic_expert` or `stationary_expert` says otherwise.
         """
         check_arguments(self.infer, unknown)
+        if discretise is None and _is_continuous(env, horizon):
+            from aceirl.runs.continuous import fit_continuous
+
+            path = None if out is None else Path(out)
+            return fit_continuous(
+                env, None, self.settings, horizon=horizon, fields=fields, demonstrations=data, out=path
+            )
         recording = read_recording(data)
         said, seed = self.settings.model_fields_set, self.settings.seed
         options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "fields": fields}

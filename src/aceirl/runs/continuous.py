@@ -118,7 +118,8 @@ class ContinuousResult:
         asked = f"{now.answers:,} answers in {now.answered.samples:,} steps" if now.answers else ""
         lines = [f"Learned from {' and '.join(filter(None, (recorded, asked)))}."]
         if shown:
-            lines.append(f"The expert drove {shown:,} more episodes ({now.demonstrated:,} steps), not learned from.")
+            more = f"{shown:,} more episodes ({now.demonstrated:,} steps)"
+            lines.append(f"{more} {'of the expert' if now.driven else 'of the recording'} calibrate the gate.")
         if self.policy.choices.rounding:
             lines.append(f"Actions are rounded to {len(self.policy.choices)}: {', '.join(self.policy.names)}.")
         _, right, steps = self._leaves
@@ -333,7 +334,7 @@ def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Progr
 
     def status(now: Progress) -> str:
         shown = 0 if now.demonstrations is None else len(now.demonstrations)
-        driven = f" · {shown:,} of {settings.calibration_episodes:,} demonstrations" if shown else ""
+        driven = f" · {shown:,} of {settings.calibration_episodes:,} demonstrations" if now.driven else ""
         promise = "" if now.certificate is None else f" · asks at most {100 * now.certificate.asks:.1f} %"
         return f"{now.samples:,} samples · {now.answers:,} of {wanted:,} answers{driven}{promise}"
 
