@@ -190,8 +190,8 @@ class ActiveIRL:
         Where no reward explains the answers, because too little else was tried, it is the one of maximum causal entropy
         in states, which goes by where the expert was; unless `irl` or `reward` is set.
 
-        Where observations or actions of `env` are continuous and nothing cuts them, a policy is learned, with a gate that
-        half of the episodes calibrate: a `ContinuousResult`.
+        Where observations or actions of `env` are continuous and nothing cuts them, a policy is learned, with a gate
+        that half of the episodes calibrate: a `ContinuousResult`.
 
         An expert who contradicts itself is taken for stochastic, and one who does different things in a state, but
         never at the same step, to look at the step, unless `stochastic_expert` or `stationary_expert` says otherwise.
