@@ -251,8 +251,12 @@ def test_more_answers_go_on_with_what_there_is_and_spend_from_the_budget(tmp_pat
         fit({"seed": 3}, Line(), home, out=out)
     with pytest.raises(InputError, match="was begun with horizon 20, not 21"):
         fit({}, Line(), home, out=out, horizon=21)
-    stricter = fit({"epsilon": 3.0}, Line(), home, out=out)
+    stricter = unchanged.resume(epsilon=3.0)
     assert stricter.progress.restarts == 2
+    loaded: Any = aceirl.load(out)
+    assert loaded.progress.restarts == 2
+    with pytest.raises(InputError, match="keeps neither environment nor expert"):
+        loaded.resume(max_answers=90)
     with pytest.raises(InputError, match="was begun with expert home, not Model"):
         fit({}, Line(), Model(), out=out)
 

@@ -147,6 +147,24 @@ class ContinuousResult:
             "directory": None if self.folder is None else str(self.folder),
         }
 
+    def resume(self, *, callback: Callback | None = None, progress: bool = False, **settings: Any) -> ContinuousResult:
+        """Go on, asking more of the run: `max_answers` and `max_samples` in all, `epsilon`, `calibration_episodes`.
+
+        A run that is kept in a folder goes on there. Whatever is promised anew rests on new demonstrations.
+        """
+        if self.task is None and self.source is None:
+            raise InputError(
+                "the run keeps neither environment nor expert; go on with fit(environment, expert, out=...)"
+            )
+        task = open_continuous(self.source) if self.task is None else self.task
+        where = Path("this result") if self.folder is None else self.folder
+        run = ContinuousRun(where, self.settings, self.source, task.parts).under(Settings(**settings))
+        check_settings(run.settings)
+        if self.folder is not None:
+            run.write()
+        kept = None if self.folder is None else run
+        return drive(task, run.settings, kept, begun=self.progress, callback=callback, progress=progress)
+
     def __repr__(self) -> str:
         promise = self.certificate
         asks = "" if promise is None else f", asks at most {100 * promise.asks:.1f} % of its steps"
@@ -301,12 +319,16 @@ def drive(
     run: ContinuousRun | None = None,
     recording: Recording | None = None,
     *,
+    begun: Progress | None = None,
     callback: Callback | None = None,
     progress: bool = False,
 ) -> ContinuousResult:
-    """Learn to the end, from where the `run` stands if there is one; the folder is written as it goes on."""
+    """Learn to the end, from where the `run` stands, if there is one, or else from what was `begun`.
+
+    The folder is written as it goes on.
+    """
     with alone(run.path, "another process is writing this run") if run else nullcontext():
-        begun = None if run is None else run.progress()
+        begun = begun if run is None else run.progress()
         last, saved, due = begun, begun, 0.0
         try:
             with progress_line(settings, show=progress) as advance:

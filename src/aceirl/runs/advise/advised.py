@@ -14,7 +14,6 @@ from typing import Any
 
 from aceirl.experts.tasks import Source, Task, gym_env, open_source
 from aceirl.experts.tasks.experts import is_log
-from aceirl.learner.continuous.learning import MAX_ANSWERS
 from aceirl.learner.settings import Settings
 from aceirl.runs.advise.facts import Facts, look
 from aceirl.runs.advise.trials import (
@@ -195,6 +194,8 @@ def _notes(facts: Facts, source: Source, kind: str | None, contradicted: int) ->
 
 def _without_bins(source: Source, facts: Facts) -> Advice:
     """What fits continuous observations or actions, and bins as a second way where actions are not."""
+    from aceirl.learner.continuous.learning import MAX_ANSWERS
+
     with closing(gym_env(source)) as env:
         wandered = wander_unlimited(env, source.seed)
     usual = Settings()
