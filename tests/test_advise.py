@@ -125,16 +125,15 @@ def test_taxi_takes_too_long_to_foretell_and_then_only_the_least_is_said(monkeyp
     assert advice.command == "aceirl run Taxi-v4 --expert optimal --horizon 50 --stationary-expert"
 
 
-def test_cart_pole_is_continuous_and_needs_bins_which_have_a_price() -> None:
+def test_cart_pole_is_continuous_and_needs_no_bins_which_have_a_price() -> None:
     advice = advice_on("CartPole-v1")
     assert advice.facts.continuous == "continuous, 4 numbers"
     assert advice.cost is None
-    assert not advice.choices
-    said = " ".join(advice.missing)
-    assert "--discretise" in said
-    program, *words = shlex.split(advice.command)
-    assert (program, words[:2]) == ("aceirl", ["advise", "CartPole-v1"])
-    (bins,) = (word.removeprefix("--discretise=") for word in words[2:])
+    assert not advice.missing
+    assert [choice.setting for choice in advice.choices] == ["max_answers", "calibration_episodes"]
+    assert advice.command == "aceirl run CartPole-v1 --expert package.module:function"
+    (second,) = (note for note in advice.notes if "Bins have a price" in note)
+    bins = second.partition("--discretise=")[2].partition(", or ")[0]
     cut = Bins.of(bins, gymnasium.make("CartPole-v1").observation_space)
     assert all(low < 0 < high for low, high in zip(cut.low, cut.high, strict=True))
 
@@ -271,9 +270,16 @@ def test_random_episodes_are_counted_as_they_are() -> None:
     assert 1 < wandered.states <= 9
 
 
+def test_continuous_actions_are_rounded_and_the_advice_says_so() -> None:
+    advice = advice_on("Pendulum-v1")
+    assert advice.facts.actions is None
+    assert "3 numbers, continuous actions, 200 steps an episode" in advice.seen[0]
+    assert any("rounded" in note for note in advice.notes)
+
+
 def test_what_nothing_can_be_learnt_in_is_refused() -> None:
     with pytest.raises(InputError, match="actions must be Discrete"):
-        look(Source("Pendulum-v1", {}, 0))
+        look(Source("Pendulum-v1", {}, 0, discretise="3"))
     with pytest.raises(InputError, match="did you mean 'gridworld'"):
         advice_on("gridwrld")
 

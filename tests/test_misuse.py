@@ -99,13 +99,46 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: SHORT.fit(OldStep(), onwards, horizon=6),
         r"step must return \(observation, reward, terminated, truncated, info\)",
     ),
-    "continuous actions": (
-        lambda: SHORT.fit(Continuous(), onwards, horizon=6),
+    "continuous actions in numbered states": (
+        lambda: SHORT.fit(Continuous(), onwards, horizon=6, discretise=lambda room: room),
         r"actions must be Discrete or MultiDiscrete",
     ),
-    "continuous observations": (
-        lambda: SHORT.fit("CartPole-v1", lambda seen: 0),
-        r"discretise",
+    "answer beyond continuous actions": (
+        lambda: SHORT.fit(Continuous(), lambda room: "left", horizon=6),
+        r"answered 'left' to the observation 0; actions are Box",
+    ),
+    "strategy without states": (
+        lambda: ActiveIRL(strategy="ace").fit("CartPole-v1", lambda seen: 0),
+        r"strategy is for numbered states, .*discretise=Bins",
+    ),
+    "certificate without states": (
+        lambda: ActiveIRL(certify="set").fit("CartPole-v1", lambda seen: 0),
+        r"certificate 'set' is for numbered states",
+    ),
+    "best policy without states": (
+        lambda: SHORT.fit("CartPole-v1", "optimal"),
+        r"expert 'optimal' is for numbered states; with continuous observations give a function",
+    ),
+    "no expert without states": (lambda: SHORT.fit("CartPole-v1"), r"expert must be given, or demonstrations"),
+    "stochastic expert without states": (
+        lambda: SHORT.fit("CartPole-v1", lambda seen: 0, stochastic_expert=True),
+        r"a stochastic expert agrees with no policy for long",
+    ),
+    "regret without states": (
+        lambda: SHORT.fit("CartPole-v1", lambda seen: 0, regret=lambda policy: 0.0),
+        r"regret is a function of a policy \[H, S\]",
+    ),
+    "answer that is no action": (
+        lambda: SHORT.fit("CartPole-v1", lambda seen: 7),
+        r"answered 7 to the observation .*; actions are Discrete\(2\)",
+    ),
+    "too few names": (
+        lambda: SHORT.fit("CartPole-v1", lambda seen: 0, fields=("place", "speed")),
+        r"fields must be 4 names",
+    ),
+    "several environments without states": (
+        lambda: SHORT.fit(gymnasium.make_vec("CartPole-v1", num_envs=2), lambda seen: 0),
+        r"give one environment, not several",
     ),
     "no time limit": (lambda: SHORT.fit(Corridor(), onwards), "horizon must be given"),
     "reward of a lake in a taxi": (

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from aceirl.irl.belief import Plan as Plan
     from aceirl.learner.collect import Answers as Answers
     from aceirl.learner.collect import Reply as Reply
+    from aceirl.learner.continuous.policy import GatedPolicy as GatedPolicy
     from aceirl.learner.engine import Engine as Engine
     from aceirl.learner.loop import learn as learn
     from aceirl.learner.settings import Settings as Settings
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from aceirl.rewards import Recovered as Recovered
     from aceirl.runs import Run as Run
     from aceirl.runs.api import ActiveIRL as ActiveIRL
+    from aceirl.runs.continuous import ContinuousResult as ContinuousResult
     from aceirl.runs.estimating import EstimatedReward as EstimatedReward
     from aceirl.runs.estimating import estimate as estimate
     from aceirl.runs.result import Result as Result
@@ -55,6 +57,7 @@ _HOMES = {
     "Belief": "irl.belief",
     "Bins": "models.tabular.bins",
     "Certificate": "certificates",
+    "ContinuousResult": "runs.continuous",
     "Counts": "models.tabular.counts",
     "Demonstration": "experts",
     "Engine": "learner.engine",
@@ -64,6 +67,7 @@ _HOMES = {
     "ExpertKind": "models.tabular.counts",
     "FeasibleRewardSet": "rewards",
     "FunctionExpert": "experts",
+    "GatedPolicy": "learner.continuous.policy",
     "GymEnvironment": "envs.gymnasium",
     "GymVectorEnvironment": "envs.vector",
     "InputError": "errors",

@@ -15,7 +15,8 @@ from aceirl.cli.app import command
 from aceirl.cli.options import Folder, Json, command_with
 
 if TYPE_CHECKING:
-    from aceirl.experts.tasks import Task
+    from aceirl.experts.tasks import Source, Task
+    from aceirl.learner.settings import Settings
     from aceirl.runs import Run
 
 
@@ -61,6 +62,9 @@ def run(
     from aceirl.runs.folder import settings_for
 
     source = replace(source, num_envs=num_envs, recordings=recordings)
+    if _is_continuous(source):
+        _run_continuous(source, Settings(**settings), out, as_json=as_json)
+        return
     with open_source(source) as task:
         wanted = settings_for(task, Settings(**settings))
         task, shown = open_recordings(task, source)
@@ -93,7 +97,12 @@ def resume(
     from aceirl.errors import InputError
     from aceirl.experts.tasks import open_source
     from aceirl.learner.recorded import RECORDED, going_on, open_recordings, recorded_turn
+    from aceirl.learner.settings import Settings
+    from aceirl.runs.folder import is_continuous_run
 
+    if is_continuous_run(directory):
+        _resume_continuous(directory, Settings(**settings), as_json=as_json)
+        return
     opened = run_in(directory)
     records = opened.records()
     if records and records[-1].stopped == RECORDED:
@@ -116,8 +125,12 @@ def show(
     directory: Folder,
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.runs.result import opened
+    from aceirl.runs.folder import is_continuous_run
+    from aceirl.runs.result import load, opened
 
+    if is_continuous_run(directory):
+        load(directory).show()
+        return
     found = opened(run_in(directory))
     print("\n".join(found.sentences))
     pictures = found.draw()
@@ -190,6 +203,57 @@ def strategies() -> None:
         parameters = ", ".join(f"{field.name}={getattr(made, field.name)}" for field in fields(made))
         table.add_row(name, kind.access, kind.summary, parameters)
     Console().print(table)
+
+
+def _is_continuous(source: Source) -> bool:
+    """Whether the environment has observations or actions that tables cannot take, and nothing cuts them."""
+    if source.ours or source.discretise is not None:
+        return False
+    try:
+        from aceirl.experts.tasks.continuous import names_continuous
+    except ImportError:  # without Gymnasium there are none
+        return False
+    return names_continuous(source)
+
+
+def _run_continuous(source: Source, settings: Settings, out: Path | None, *, as_json: bool) -> None:
+    """Run to the end in a folder, and say what came out."""
+    from aceirl.errors import InputError
+    from aceirl.runs.continuous import ContinuousRun, fit_continuous
+    from aceirl.runs.folder import CONFIGURATION
+
+    if source.num_envs > 1:
+        raise InputError("num_envs is for numbered states; continuous observations are learned one episode at a time")
+    if source.expert is None and source.recordings is None:
+        raise InputError(
+            f"{source.environment} has no expert of its own; give one: package.module:function, a model as "
+            "ppo:model.zip, or episodes as --recordings"
+        )
+    folder = out or _free_folder(f"{source.environment}-{source.seed}".replace(":", "-").replace("/", "-"))
+    try:
+        found = fit_continuous(source, None, settings, demonstrations=source.recordings, out=folder, progress=True)
+    except KeyboardInterrupt:
+        print(f"aceirl: interrupted; go on with: aceirl resume {folder}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except InputError:
+        if (folder / CONFIGURATION).exists() and ContinuousRun.open(folder).progress() is None:  # nothing was learnt
+            shutil.rmtree(folder)
+        raise
+    print(json.dumps(found.to_json()) if as_json else found.summary())
+
+
+def _resume_continuous(directory: Path, settings: Settings, *, as_json: bool) -> None:
+    """Go on with a run in a folder, and say what came out."""
+    from aceirl.errors import InputError
+    from aceirl.runs.continuous import ContinuousRun
+
+    begun = ContinuousRun.open(directory)
+    if begun.source is None:
+        raise InputError(
+            f"{directory} was begun from Python, with an environment or an expert that no name leads to; go on there "
+            f"with ActiveIRL(...).fit(environment, expert, out={str(directory)!r}) and the settings that change"
+        )
+    _run_continuous(begun.source, settings, directory, as_json=as_json)
 
 
 def _carry_on(begun: Run, task: Task, *, as_json: bool, summary: bool = True) -> None:

@@ -47,8 +47,8 @@ class ObservationExpert:
     ) -> None:
         self.function, self.environment = function, environment
         self.deterministic, self.ask_again = deterministic, ask_again
-        self.stationary = not _takes_step(function)
-        self._takes_rng = "rng" in _parameters(function)
+        self.stationary = not takes_step(function)
+        self._takes_rng = "rng" in parameters_of(function)
 
     def answer(self, question: Question) -> int | None:
         """What the function says of the observation that was met."""
@@ -95,14 +95,14 @@ def own_action(environment: ObservableEnvironment, action: Any, observation: Any
     return number
 
 
-def _takes_step(function: Callable[..., Any]) -> bool:
+def takes_step(function: Callable[..., Any]) -> bool:
     """Whether a function wants the step besides the observation."""
-    parameters = [parameter for name, parameter in _parameters(function).items() if name != "rng"]
+    parameters = [parameter for name, parameter in parameters_of(function).items() if name != "rng"]
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(needed) >= 2
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):

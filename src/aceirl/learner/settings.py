@@ -129,6 +129,10 @@ class Settings(BaseModel):
     max_answers: Annotated[int, Field(ge=1)] | None = Field(
         None, description="the budget of answers; by default no limit"
     )
+    calibration_episodes: Annotated[int, Field(ge=1)] = Field(
+        400,
+        description="continuous observations only: episodes that the expert drives to calibrate where the policy asks",
+    )
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="stop when the normalised regret is below this, where a truth is known"
     )

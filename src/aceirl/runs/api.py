@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aceirl.envs import Problem
+from aceirl.envs import ENVIRONMENTS, Problem
 from aceirl.errors import InputError
 from aceirl.experts import RecordedExpert
 from aceirl.experts.tasks import (
@@ -33,7 +33,7 @@ from aceirl.learner.recorded import (
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.protocols import Environment, Expert
-from aceirl.runs.driving import Callback, check_arguments, check_callback, driven
+from aceirl.runs.driving import check_arguments, check_callback, driven
 from aceirl.runs.folder import CONFIGURATION, Run, settings_for
 from aceirl.runs.result import Result, opened
 
@@ -79,10 +79,10 @@ class ActiveIRL:
         demonstrations: Any = None,
         regret: Callable[[IntArray], float] | None = None,
         out: str | Path | None = None,
-        callback: Callback | None = None,
+        callback: Callable[[Any], bool | None] | None = None,
         progress: bool = False,
         **unknown: Any,
-    ) -> Result:
+    ) -> Result | Any:
         """Explore, ask and infer until the certificate, the regret, the budget or the callback says stop.
 
         The `environment` is a Gymnasium one or its id, one of ours by name, a `Problem`, or an object of your own; the
@@ -97,6 +97,10 @@ class ActiveIRL:
         `demonstrations` are a recording to begin with, in any form that `infer` takes. Without an expert, it is all
         that is known of one. Budgets are for what comes after it, and nothing was wagered on it.
 
+        Where observations or actions are continuous and nothing cuts them, a committee of small networks learns what
+        the expert does, asking where it is unsure, and a `ContinuousResult` is returned. `fields` then names the
+        numbers of an observation, the expert may be recorded episodes, and no `regret` is measured.
+
         `regret` measures a policy `[H, S]` against a truth that the learner does not see. With `out`, every iteration
         is on disk a second later at the latest; calling `fit` again with the same folder goes on from there, with the
         settings that are given and otherwise the run's own. `callback` sees every turn, and stops the run by returning
@@ -105,6 +109,22 @@ class ActiveIRL:
         check_arguments(self.fit, unknown)
         check_callback(callback)
         path = None if out is None else Path(out)
+        if discretise is None and _is_continuous(environment, horizon):
+            from aceirl.runs.continuous import fit_continuous
+
+            return fit_continuous(
+                environment,
+                expert,
+                self.settings,
+                horizon=horizon,
+                fields=fields,
+                demonstrations=demonstrations,
+                stochastic_expert=stochastic_expert,
+                regret=regret,
+                out=path,
+                callback=callback,
+                progress=progress,
+            )
         run = None if path is None or not (path / CONFIGURATION).exists() else Run.open(path)
         said = self.settings.model_fields_set
         before_it = self.settings if run is None else run.settings
@@ -158,7 +178,7 @@ class ActiveIRL:
         stationary_expert: bool | None = None,
         out: str | Path | None = None,
         **unknown: Any,
-    ) -> Result:
+    ) -> Result | Any:
         """The reward behind a recording, what the recording leaves open, and what to record next.
 
         `data` are trajectories: a Minari dataset (itself, its folder or its id), imitation's or the folder they were
@@ -170,10 +190,20 @@ class ActiveIRL:
         Where no reward explains the answers, because too little else was tried, it is the one of maximum causal entropy
         in states, which goes by where the expert was; unless `irl` or `reward` is set.
 
+        Where observations or actions of `env` are continuous and nothing cuts them, a policy is learned, with a gate
+        that half of the episodes calibrate: a `ContinuousResult`.
+
         An expert who contradicts itself is taken for stochastic, and one who does different things in a state, but
         never at the same step, to look at the step, unless `stochastic_expert` or `stationary_expert` says otherwise.
         """
         check_arguments(self.infer, unknown)
+        if discretise is None and _is_continuous(env, horizon):
+            from aceirl.runs.continuous import fit_continuous
+
+            path = None if out is None else Path(out)
+            return fit_continuous(
+                env, None, self.settings, horizon=horizon, fields=fields, demonstrations=data, out=path
+            )
         recording = read_recording(data)
         said, seed = self.settings.model_fields_set, self.settings.seed
         options: dict[str, Any] = {"horizon": horizon, "discretise": discretise, "fields": fields}
@@ -228,6 +258,18 @@ def _document_settings() -> None:
 
 
 _document_settings()
+
+
+def _is_continuous(environment: Any, horizon: int | None) -> bool:
+    """Whether it is a Gymnasium environment, or names one, that tables cannot take."""
+    named = isinstance(environment, str) and environment not in ENVIRONMENTS
+    if not (named or hasattr(environment, "action_space")):
+        return False
+    try:
+        from aceirl.experts.tasks.continuous import names_continuous
+    except ImportError:  # without Gymnasium there are none
+        return False
+    return names_continuous(environment, horizon)
 
 
 def _check_parts(run: Run, task: Task) -> None:

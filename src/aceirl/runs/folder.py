@@ -33,6 +33,9 @@ FORMAT = 6
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
 
+CONTINUOUS = "continuous"
+"""The kind of a run with continuous observations, which has folders of its own (`runs/continuous.py`)."""
+
 SAVE_EVERY = 1.0
 """How many seconds of work a run that is killed may have to do anew: that old the state on disk is at most."""
 
@@ -136,6 +139,8 @@ class Run:
             raise InputError(f"{path} is a file; a run is a folder with {CONFIGURATION} in it")
         try:
             configuration = json.loads((path / CONFIGURATION).read_text())
+            if configuration.get("kind") == CONTINUOUS:
+                raise InputError(f"{path} holds a run with continuous observations; this is for numbered states")
             if configuration["format"] != FORMAT:
                 raise InputError(
                     f"{path} is of another version, whose promises rest on something else (format "
@@ -307,6 +312,14 @@ class Run:
                 if number < len(lines):
                     raise InputError(f"{self.path / RECORDS}, line {number} is not a record: {error}") from None
         return records
+
+
+def is_continuous_run(folder: str | Path) -> bool:
+    """Whether a folder holds a run with continuous observations."""
+    try:
+        return bool(json.loads((Path(folder) / CONFIGURATION).read_text()).get("kind") == CONTINUOUS)
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def settings_for(task: Task, settings: Settings) -> Settings:

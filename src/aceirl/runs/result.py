@@ -33,7 +33,7 @@ from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, FeatureReward
 from aceirl.runs.driving import Callback, check_arguments, check_callback, driven
 from aceirl.runs.files import replace as written
-from aceirl.runs.folder import ENVIRONMENT, Run, changed_settings, state_under
+from aceirl.runs.folder import ENVIRONMENT, Run, changed_settings, is_continuous_run, state_under
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -392,11 +392,16 @@ class Result(Learned):
         return [self.folder / "report.html", *paths]
 
 
-def load(folder: str | Path) -> Result:
+def load(folder: str | Path) -> Result | Any:
     """A run or a finished interview from its folder, made in Python or on the command line, with all that it can do.
 
-    The environment is not needed: the folder keeps what tells observations apart.
+    A `Result` or, of a run with continuous observations, a `ContinuousResult`. The environment is not needed: the
+    folder keeps what tells observations apart.
     """
+    if is_continuous_run(folder):
+        from aceirl.runs.continuous import ContinuousRun
+
+        return ContinuousRun.open(Path(folder)).result()
     return opened(Run.open(folder))
 
 

@@ -113,7 +113,7 @@ def _named(name: str, environment: GymAdapter, *, stochastic: bool) -> Expert:
             f"expert {name!r} is not one of: optimal, terminal, package.module:function, demonstrations.jsonl or .npz, "
             "the folder of an interview, ppo:model.zip"
         )
-    found = _model(name) if name.endswith(".zip") else named_object(name)
+    found = saved_model(name) if name.endswith(".zip") else named_object(name)
     kind = PredictExpert if hasattr(found, "predict") else ObservationExpert
     return kind(found, environment, deterministic=not stochastic)
 
@@ -194,7 +194,7 @@ def interviewed_expert(folder: str, names: Sequence[str], n_actions: int) -> Fun
     )
 
 
-def _model(name: str) -> Any:
+def saved_model(name: str) -> Any:
     """A model of Stable-Baselines3, from `algorithm:file.zip`."""
     algorithm, colon, path = name.partition(":")
     if not colon:

@@ -29,7 +29,7 @@ def fingerprint(task: Task) -> dict[str, str]:
     parts = {
         "kind of environment": f"{type(environment).__module__}.{type(environment).__qualname__}",
         "shape": sizes if access.growing is not None else f"{sizes}, {environment.n_states} states",
-        **_expert_parts(task.expert),
+        **expert_parts(task.expert),
     }
     if (states := getattr(environment, "states", None)) is not None and hasattr(states, "space"):
         cut = states.discretise
@@ -74,7 +74,7 @@ def _name(thing: Any) -> str:
     return str(getattr(thing, "__qualname__", type(thing).__qualname__))
 
 
-def _expert_parts(expert: Any) -> dict[str, str]:
+def expert_parts(expert: Any) -> dict[str, str]:
     """Who is asked: the function, model or table inside one of our experts, or an object of one's own."""
     asked = inspect.unwrap(getattr(expert, "function", getattr(expert, "model", expert)))
     parts = {"expert": _name(asked)}

@@ -75,8 +75,10 @@ class Advice:
 def advise(source: Source) -> Advice:
     """What fits the environment and the expert that a source names; without an expert, what can be said without one."""
     facts = look(source)
-    if facts.horizon is None or facts.continuous is not None:
+    if facts.horizon is None:
         return _first_needs(source, facts)
+    if facts.continuous is not None:
+        return _without_bins(source, facts)
     asked = replace(source, expert="optimal") if source.expert is None and facts.exact and not facts.own else source
     if asked.expert == "optimal" and not asked.stationary_expert:
         asked = replace(asked, stationary_expert=True)
@@ -190,30 +192,55 @@ def _notes(facts: Facts, source: Source, kind: str | None, contradicted: int) ->
     )
 
 
+def _without_bins(source: Source, facts: Facts) -> Advice:
+    """What fits continuous observations or actions, and bins as a second way where actions are not."""
+    from aceirl.learner.continuous.learning import MAX_ANSWERS
+
+    with closing(gym_env(source)) as env:
+        wandered = wander_unlimited(env, source.seed)
+    usual = Settings()
+    notes = [
+        "What is learned is a policy that acts where it is sure and asks where it is not, with a promise of what it "
+        "loses and how often it asks (docs/continuous.md)."
+    ]
+    if facts.actions is None:
+        notes.append("Continuous actions are rounded to a few that the expert takes, and the promise says so.")
+    elif bins := _bins(wandered.ranges):
+        notes.append(
+            f"A second way, for a reward in states: --discretise={bins}, or --discretise package.module:function. Bins "
+            "have a price: only those in which the expert always does the same are certified. The bounds are what "
+            "random episodes reached; an expert may go further."
+        )
+    return Advice(
+        facts=facts,
+        seen=(_described(facts), _wandered(wandered)),
+        missing=(),
+        choices=(
+            Choice("max_answers", str(MAX_ANSWERS), "enough for most controllers; a policy needs a tenth of it"),
+            Choice(
+                "calibration_episodes",
+                str(usual.calibration_episodes),
+                "episodes that the expert drives, so that the promise can be made; nothing is learned from them",
+            ),
+        ),
+        notes=tuple(notes),
+        command=_command("run", source, "policy", slow=False, name_expert=True),
+        cost=None,
+    )
+
+
 def _first_needs(source: Source, facts: Facts) -> Advice:
     """What must be given before anything else can be said, with a proposal."""
     with closing(gym_env(source)) as env:
         wandered = wander_unlimited(env, source.seed)
-    missing, proposed = [], source
-    if facts.horizon is None:
-        missing.append(f"It names no time limit: give --horizon, as many steps as the expert needs. {_ends(wandered)}.")
-        all_ended = wandered.longest is not None and wandered.ended == wandered.episodes
-        steps = wandered.limit or (_round_up(wandered.longest) if all_ended and wandered.longest else PLAIN_HORIZON)
-        proposed = replace(proposed, horizon=steps)
-    if facts.continuous is not None:
-        missing += [
-            f"Its observations are {facts.continuous}: give --discretise.",
-            "Bins have a price: only those in which the expert always does the same are certified (docs/choosing.md "
-            "has examples). A function of the observation, package.module:function, cuts along what the expert looks "
-            "at.",
-        ]
-        proposed = replace(proposed, discretise=_bins(wandered.ranges) or "package.module:function")
-        if proposed.discretise != "package.module:function":
-            missing.append("The bounds below are what random episodes reached; an expert may go further.")
+    all_ended = wandered.longest is not None and wandered.ended == wandered.episodes
+    steps = wandered.limit or (_round_up(wandered.longest) if all_ended and wandered.longest else PLAIN_HORIZON)
+    missing = (f"It names no time limit: give --horizon, as many steps as the expert needs. {_ends(wandered)}.",)
+    proposed = replace(source, horizon=steps)
     return Advice(
         facts=facts,
         seen=(_described(facts), _wandered(wandered)),
-        missing=tuple(missing),
+        missing=missing,
         choices=(),
         notes=(),
         command=_command("advise", proposed, "policy", slow=False, name_expert=source.expert is not None),
@@ -265,7 +292,8 @@ def _described(facts: Facts) -> str:
         states = "bins of your own" if facts.states is None else f"{facts.states:,} bins"
     steps = "no time limit" if facts.horizon is None else f"{facts.horizon:,} steps an episode"
     known = ", and an exact model" if facts.exact else ""
-    return f"{facts.environment}: {states}, {facts.actions} actions, {steps}{known}."
+    actions = "continuous actions" if facts.actions is None else f"{facts.actions} actions"
+    return f"{facts.environment}: {states}, {actions}, {steps}{known}."
 
 
 def _wandered(wandered: Wandering) -> str:

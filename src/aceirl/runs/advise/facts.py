@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aceirl.errors import InputError
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.experts.tasks.gymnasium import adapted
 
@@ -15,8 +14,9 @@ from aceirl.experts.tasks.gymnasium import adapted
 class Facts:
     """What an environment says of itself.
 
-    `states` is how many observations there can be, None if nobody can say; `continuous` are observations that must be
-    cut, in words; `binned` that they are; `exact` that the model can be read off it, so that `optimal` can be asked.
+    `states` is how many observations there can be, None if nobody can say; `actions` is None if they are continuous;
+    `continuous` are observations or actions that tables cannot take, in words; `binned` that they are cut; `exact` that
+    the model can be read off it, so that `optimal` can be asked.
     """
 
     environment: str
@@ -35,31 +35,24 @@ def look(source: Source) -> Facts:
     if source.ours:
         mdp = source.problem().mdp
         return Facts(name, True, mdp.n_actions, mdp.horizon, mdp.n_states, exact=True)
-    from aceirl.envs.gymnasium import GymEnvironment
-    from aceirl.models.tabular.encoder import key_function
+    from aceirl.models.vectors.encoding import Encoding, is_continuous
 
     with closing(gym_env(source)) as env:
         limit = None if env.spec is None else env.spec.max_episode_steps
-        continuous = None
-        if source.discretise is None:
-            try:
-                key_function(env.observation_space)
-            except InputError:
-                continuous = _numbers(env.observation_space)
-        if continuous is None:
-            known: GymEnvironment = adapted(replace(source, horizon=source.horizon or limit or 1), env)
-        else:
-            known = GymEnvironment(env, horizon=1, discretise=lambda observation: 0)
-        possible = None if continuous else known.possible_states
+        if source.discretise is None and is_continuous(env.observation_space, env.action_space):
+            listed = Encoding(env.observation_space, env.action_space).choices
+            words = _numbers(env.observation_space)
+            return Facts(name, False, None if listed is None else len(listed), source.horizon or limit, None, words)
+        known = adapted(replace(source, horizon=source.horizon or limit or 1), env)
+        possible = known.possible_states
         return Facts(
             name,
             False,
             known.n_actions,
             source.horizon or limit,
             None if possible is None else (possible - 1) // 2,
-            continuous,
-            source.discretise is not None,
-            continuous is None and _has_model(env) and not source.discretise and not source.wrap,
+            binned=source.discretise is not None,
+            exact=_has_model(env) and not source.discretise and not source.wrap,
         )
 
 

@@ -1,0 +1,1 @@
+"""Learning from observations that are vectors of numbers, without bins."""

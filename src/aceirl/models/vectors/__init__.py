@@ -1,0 +1,1 @@
+"""Models over observations that are vectors of numbers."""

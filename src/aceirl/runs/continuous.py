@@ -1,0 +1,388 @@
+"""Runs with continuous observations: driven to their end, kept in a folder, and what they came to."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aceirl.certificates.gated import GatedCertificate
+from aceirl.data.recording import Recording
+from aceirl.errors import InputError
+from aceirl.experts.tasks import Source, read_recording
+from aceirl.experts.tasks.continuous import STOCHASTIC, ContinuousTask, is_recording, open_continuous
+from aceirl.learner.continuous.learning import MAX_ANSWERS, Progress, check_settings, learn
+from aceirl.learner.continuous.policy import GatedPolicy
+from aceirl.learner.settings import Settings
+from aceirl.models.vectors.tree import Leaf, leaves
+from aceirl.runs.driving import LINE_EVERY
+from aceirl.runs.files import alone, disk
+from aceirl.runs.files import replace as written
+from aceirl.runs.folder import CONFIGURATION, CONTINUOUS, KEPT, SAVE_EVERY, STATE, is_continuous_run
+from aceirl.version import version
+
+FORMAT = 1
+
+CHANGEABLE = ("epsilon", "max_samples", "max_answers", "calibration_episodes", "certify")
+"""What can be asked differently of a run that has begun."""
+
+TREE_STEPS = 5_000
+"""By so many steps at most the rules are found."""
+
+Callback = Callable[[Progress], bool | None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContinuousResult:
+    """What a run with continuous observations came to: a policy that acts where it is sure, and what it promises.
+
+    `progress` holds the answers, the demonstrations and the policy; `task` is what the run was about, None if it was
+    loaded from its `folder`.
+    """
+
+    progress: Progress
+    settings: Settings
+    task: ContinuousTask | None = None
+    folder: Path | None = None
+    source: Source | None = None
+
+    @property
+    def policy(self) -> GatedPolicy:
+        """The policy without the run: `policy.save(file)`, `GatedPolicy.load(file)`, `predict` as Stable-Baselines3."""
+        if self.progress.policy is None:
+            raise InputError("the run was stopped before it had a policy; go on with it")
+        return self.progress.policy
+
+    @property
+    def certificate(self) -> GatedCertificate | None:
+        """What is promised of the policy behind its gate: `loss` and `asks`; None if nothing was asked for."""
+        return self.progress.certificate
+
+    @property
+    def answers(self) -> int:
+        """How often the expert was asked, besides the demonstrations that it drove."""
+        return self.progress.answers
+
+    @property
+    def samples(self) -> int:
+        """How many steps were taken in the environment, those of the demonstrations with them."""
+        return self.progress.samples
+
+    @property
+    def stopped(self) -> str:
+        """Why the run ended: `budget`, `recorded` if nobody could be asked, or `interrupted`."""
+        if not self.progress.done:
+            return "interrupted"
+        return "budget" if self.progress.answers else "recorded"
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[Any, None]:
+        """The policy's action for an observation or a batch of them, and None: as Stable-Baselines3."""
+        return self.policy.predict(observation, state, episode_start, deterministic)
+
+    def ask_here(self, observation: Any) -> Any:
+        """Whether the policy asks the expert at an observation; for a batch, a truth value each."""
+        return self.policy.ask_here(observation)
+
+    @cached_property
+    def _leaves(self) -> tuple[list[Leaf], int, int]:
+        """A tree of what the expert did, and how many of how many steps it tells."""
+        told = self.progress.demonstrations or self.progress.answered
+        pick = np.linspace(0, len(told.observations) - 1, min(TREE_STEPS, len(told.observations))).round().astype(int)
+        choices = self.policy.choices
+        found = leaves(told.observations[pick], choices.numbers(told.actions[pick]), len(choices))
+        return found, sum(leaf.right for leaf in found), len(pick)
+
+    def rules(self) -> list[str]:
+        """What the expert does, as a few rules of at most three conditions, those of most steps first.
+
+        They are a summary: of the steps each is about, it says how many do what it says.
+        """
+        return [leaf.words(self.policy.fields, self.policy.names) for leaf in self._leaves[0]]
+
+    def summary(self) -> str:
+        """What was learned, what it took, and what is promised."""
+        now = self.progress
+        shown = 0 if now.demonstrations is None else len(now.demonstrations)
+        recorded = f"{now.recorded:,} recorded steps" if now.recorded else ""
+        asked = f"{now.answers:,} answers in {now.answered.samples:,} steps" if now.answers else ""
+        lines = [f"Learned from {' and '.join(filter(None, (recorded, asked)))}."]
+        if shown:
+            more = f"{shown:,} more episodes ({now.demonstrated:,} steps)"
+            lines.append(f"{more} {'of the expert' if now.driven else 'of the recording'} calibrate the gate.")
+        if self.policy.choices.rounding:
+            lines.append(f"Actions are rounded to {len(self.policy.choices)}: {', '.join(self.policy.names)}.")
+        _, right, steps = self._leaves
+        lines.append(f"In a few rules (which hold at {right / steps:.0%} of {steps:,} steps):")
+        lines += [f"  {rule}" for rule in self.rules()]
+        lines.append("Nothing is promised." if self.certificate is None else self.certificate.in_words())
+        return "\n".join(lines)
+
+    def show(self) -> None:
+        """Print the summary."""
+        print(self.summary())
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain values, for one line of JSON."""
+        now = self.progress
+        return {
+            "samples": now.samples,
+            "answers": now.answers,
+            "recorded": now.recorded,
+            "demonstrations": 0 if now.demonstrations is None else len(now.demonstrations),
+            "demonstrated": now.demonstrated,
+            "stopped": self.stopped,
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "rules": self.rules(),
+            "directory": None if self.folder is None else str(self.folder),
+        }
+
+    def resume(self, *, callback: Callback | None = None, progress: bool = False, **settings: Any) -> ContinuousResult:
+        """Go on, asking more of the run: `max_answers` and `max_samples` in all, `epsilon`, `calibration_episodes`.
+
+        A run that is kept in a folder goes on there. Whatever is promised anew rests on new demonstrations.
+        """
+        if self.task is None and self.source is None:
+            raise InputError(
+                "the run keeps neither environment nor expert; go on with fit(environment, expert, out=...)"
+            )
+        task = open_continuous(self.source) if self.task is None else self.task
+        where = Path("this result") if self.folder is None else self.folder
+        run = ContinuousRun(where, self.settings, self.source, task.parts).under(Settings(**settings))
+        check_settings(run.settings)
+        if self.folder is not None:
+            run.write()
+        kept = None if self.folder is None else run
+        return drive(task, run.settings, kept, begun=self.progress, callback=callback, progress=progress)
+
+    def __repr__(self) -> str:
+        promise = self.certificate
+        asks = "" if promise is None else f", asks at most {100 * promise.asks:.1f} % of its steps"
+        return f"<ContinuousResult: {self.samples:,} steps, {self.answers:,} answers{asks}>"
+
+    def save(self, folder: str | Path) -> Path:
+        """Keep the run in a new folder, complete in itself: for `load`, and for the command line."""
+        path = Path(folder)
+        parts = {} if self.task is None else self.task.parts
+        ContinuousRun.create(path, self.settings, self.source, parts).save(self.progress)
+        return path
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousRun:
+    """A folder with `run.json`, what was asked, and `state.npz`, where the run stands."""
+
+    path: Path
+    settings: Settings
+    source: Source | None
+    parts: dict[str, str]
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings, source: Source | None, parts: dict[str, str]) -> ContinuousRun:
+        """A new run in a new or empty folder."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
+        run = cls(path, settings, source, parts)
+        run.write()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> ContinuousRun:
+        """A run that was created before."""
+        if not is_continuous_run(path):
+            raise InputError(f"{path} holds a run with numbered states; choose another folder")
+        try:
+            told = json.loads((path / CONFIGURATION).read_text())
+            if told["format"] != FORMAT:
+                raise InputError(f"{path} is of another version (format {told['format']}, this one reads {FORMAT})")
+            source = told["source"] and Source(**told["source"])
+            return cls(path, Settings(**told["settings"]), source, told["parts"])
+        except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
+            raise InputError(f"{path / CONFIGURATION} cannot be read as a run: {error}") from None
+
+    def progress(self) -> Progress | None:
+        """Where the run stands; None if it has not begun."""
+        try:
+            with np.load(self.path / STATE, allow_pickle=False) as file:
+                return Progress.of_arrays(dict(file))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise InputError(f"{self.path / STATE} cannot be read as the state of a run: {error}") from None
+
+    def save(self, progress: Progress) -> None:
+        """Write where the run stands, whole or not at all."""
+        file = io.BytesIO()
+        np.savez(file, **progress.arrays())
+        with disk(self.path, KEPT):
+            written(self.path / STATE, file.getvalue(), wait=False)
+
+    def under(self, settings: Settings) -> ContinuousRun:
+        """The run with what is said in other settings; an error for what cannot be changed once it has begun."""
+        said = {name: getattr(settings, name) for name in settings.model_fields_set}
+        before, after = self.settings.model_dump(), settings.model_dump()
+        for name in said:
+            if before[name] != after[name] and name not in CHANGEABLE:
+                raise InputError(
+                    f"{self.path} holds a run with {name} {before[name]!r}, not {after[name]!r}, and that cannot be "
+                    "changed; choose another folder"
+                )
+        kept = {name: getattr(self.settings, name) for name in self.settings.model_fields_set}
+        return replace(self, settings=Settings(**{**kept, **said}))
+
+    def write(self) -> None:
+        """Write what was asked into the folder."""
+        content = self._configuration()  # an error here leaves no folder behind
+        with disk(self.path, KEPT):
+            self.path.mkdir(parents=True, exist_ok=True)
+            written(self.path / CONFIGURATION, content)
+
+    def result(self, task: ContinuousTask | None = None) -> ContinuousResult:
+        """What the run came to so far."""
+        progress = self.progress()
+        if progress is None:
+            raise InputError(f"{self.path} has no finished round yet")
+        return ContinuousResult(progress, self.settings, task, self.path, self.source)
+
+    def _configuration(self) -> bytes:
+        configuration = {
+            "kind": CONTINUOUS,
+            "format": FORMAT,
+            "version": version(),
+            "settings": self.settings.model_dump(include=self.settings.model_fields_set),
+            "source": None if self.source is None else vars(self.source),
+            "parts": self.parts,
+        }
+        return json.dumps(configuration, indent=2).encode()
+
+
+def fit_continuous(
+    given: Any,
+    expert: Any,
+    settings: Settings,
+    *,
+    horizon: int | None = None,
+    fields: Any = None,
+    demonstrations: Any = None,
+    stochastic_expert: bool = False,
+    regret: Any = None,
+    out: Path | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> ContinuousResult:
+    """What `ActiveIRL.fit` does where observations or actions are continuous; see there.
+
+    With `out` the folder is written after each round, and a run that is there already goes on.
+    """
+    check_settings(settings)
+    if stochastic_expert:
+        raise InputError(STOCHASTIC)
+    if regret is not None:
+        raise InputError(
+            "regret is a function of a policy [H, S] of numbered states; these observations are continuous"
+        )
+    if isinstance(given, Source) and is_recording(given.expert):
+        given, demonstrations = replace(given, expert=None), given.expert
+    if demonstrations is None and is_recording(expert):
+        expert, demonstrations = None, expert
+    recording: Recording | None = None if demonstrations is None else read_recording(demonstrations)
+    run = None
+    if out is not None and (out / CONFIGURATION).exists():
+        run = ContinuousRun.open(out).under(settings)
+        settings = run.settings
+    if horizon is None and recording is not None and not isinstance(given, str | Source):
+        horizon = getattr(getattr(given, "spec", None), "max_episode_steps", None) or recording.longest
+    task = open_continuous(given, expert, horizon=horizon, fields=fields, seed=settings.seed)
+    if task.ask is None and recording is None:
+        raise InputError("expert must be given, or demonstrations: fit(environment, expert)")
+    if run is not None:
+        _check_parts(run, task)
+        run.write()
+    elif out is not None:
+        run = ContinuousRun.create(out, settings, task.source, task.parts)
+    return drive(task, settings, run, recording, callback=callback, progress=progress)
+
+
+def drive(
+    task: ContinuousTask,
+    settings: Settings,
+    run: ContinuousRun | None = None,
+    recording: Recording | None = None,
+    *,
+    begun: Progress | None = None,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> ContinuousResult:
+    """Learn to the end, from where the `run` stands, if there is one, or else from what was `begun`.
+
+    The folder is written as it goes on.
+    """
+    with alone(run.path, "another process is writing this run") if run else nullcontext():
+        begun = begun if run is None else run.progress()
+        last, saved, due = begun, begun, 0.0
+        try:
+            with progress_line(settings, show=progress) as advance:
+                for last in learn(task, settings, begun, recording):
+                    if run is not None and (last.done or time.monotonic() >= due):
+                        run.save(last)
+                        saved, due = last, time.monotonic() + SAVE_EVERY
+                    advance(last)
+                    if callback is not None and callback(last) is True:
+                        break
+        finally:
+            if run is not None and last is not None and last is not saved:
+                run.save(last)
+    assert last is not None
+    return ContinuousResult(last, settings, task, None if run is None else run.path, task.source)
+
+
+@contextmanager
+def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Progress], None]]:
+    """A line that shows how far a run is: answers, then demonstrations."""
+    if not show:
+        yield lambda progress: None
+        return
+    wanted, last = settings.max_answers or MAX_ANSWERS, time.monotonic()
+
+    def status(now: Progress) -> str:
+        shown = 0 if now.demonstrations is None else len(now.demonstrations)
+        driven = f" · {shown:,} of {settings.calibration_episodes:,} demonstrations" if now.driven else ""
+        promise = "" if now.certificate is None else f" · asks at most {100 * now.certificate.asks:.1f} %"
+        return f"{now.samples:,} samples · {now.answers:,} of {wanted:,} answers{driven}{promise}"
+
+    def line(now: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_EVERY:
+            last = time.monotonic()
+            print(status(now), file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task("starting", total=wanted)
+        yield lambda now: bar.update(shown, completed=now.answers, description=status(now))
+
+
+def _check_parts(run: ContinuousRun, task: ContinuousTask) -> None:
+    """A run goes on with what it was begun with, as far as that can be told."""
+    for part, before in run.parts.items():
+        if part in task.parts and before != task.parts[part]:
+            raise InputError(
+                f"{run.path} was begun with {part} {before}, not {task.parts[part]}; choose another folder"
+            )

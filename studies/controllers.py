@@ -1,0 +1,93 @@
+"""Controllers of Gymnasium's continuous tasks, as experts whose answers are free; and what a policy earns there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aceirl.experts.tasks.continuous import ContinuousTask, open_continuous
+from aceirl.models.tabular.mdp import FloatArray
+
+
+def balance(observation: Any) -> int:
+    """CartPole: push to the side to which a weighted sum leans."""
+    place, speed, angle, turning = observation
+    return int(angle + 0.25 * turning + 0.05 * place + 0.1 * speed > 0)
+
+
+def rock(observation: Any) -> int:
+    """MountainCar: accelerate where it moves."""
+    return 2 if observation[1] >= 0 else 0
+
+
+def swing(observation: Any) -> int:
+    """Acrobot: a torque against the first joint's motion."""
+    return 2 if observation[4] < 0 else 0
+
+
+def upright(observation: Any) -> Any:
+    """Pendulum: pump energy below, a proportional and derivative controller near the top."""
+    cosine, sine, turning = map(float, observation)
+    if cosine > 0.8:
+        torque = -(12 * math.atan2(sine, cosine) + 3 * turning)
+    else:
+        torque = 2.0 if abs(turning) <= 1e-9 or turning * (15 * (1 - cosine) - 0.5 * turning * turning) >= 0 else -2.0
+    return np.array([min(max(torque, -2.0), 2.0)], dtype=np.float32)
+
+
+def land(observation: Any) -> int:
+    """LunarLander: the controller that Gymnasium documents."""
+    x, y, speed_x, speed_y, angle, turning, left, right = map(float, observation)
+    wanted = min(max(0.5 * x + 1.0 * speed_x, -0.4), 0.4)
+    tilt, hover = (wanted - angle) * 0.5 - turning * 1.0, (0.55 * abs(x) - y) * 0.5 - speed_y * 0.5
+    if left or right:
+        tilt, hover = 0.0, -speed_y * 0.5
+    if hover > abs(tilt) and hover > 0.05:
+        return 2
+    return 3 if tilt < -0.05 else 1 if tilt > 0.05 else 0
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """A task: its environment, its controller, the steps of an episode, and what shall be shown of it.
+
+    After `few` answers the policy shall earn 95 % of what the expert earns; after `many` it shall ask at most the share
+    `asks` of its steps behind a gate that loses at most a tenth.
+    """
+
+    environment: str
+    controller: Callable[[Any], Any]
+    horizon: int
+    few: int
+    many: int
+    asks: float
+
+    def open(self) -> ContinuousTask:
+        """The environment and the expert."""
+        return open_continuous(self.environment, self.controller, horizon=self.horizon)
+
+
+TASKS = {
+    "CartPole": Controlled("CartPole-v1", balance, 200, 60, 1_000, 0.02),
+    "MountainCar": Controlled("MountainCar-v0", rock, 200, 100, 500, 0.02),
+    "Acrobot": Controlled("Acrobot-v1", swing, 300, 250, 500, 0.02),
+    "Pendulum": Controlled("Pendulum-v1", upright, 200, 500, 2_000, 0.05),
+    "LunarLander": Controlled("LunarLander-v3", land, 400, 500, 4_000, 0.15),
+}
+
+
+def earned(task: ContinuousTask, act: Callable[[Any, int], FloatArray], episodes: int, first: int = 3_000_000) -> float:
+    """The mean return of `act(observation, step) -> values [p]` over episodes of fresh seeds."""
+    total = 0.0
+    for number in range(episodes):
+        observation = task.reset(first + number)
+        for step in range(task.horizon):
+            observation, reward, terminated, truncated, _ = task.env.step(task.encoding.action(act(observation, step)))
+            total += float(reward)
+            if terminated or truncated:
+                break
+    return total / episodes
