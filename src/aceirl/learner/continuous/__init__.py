@@ -1,0 +1,1 @@
+"""Learning where observations are vectors of numbers."""
