@@ -16,12 +16,12 @@ from aceirl.data.arrays import FloatArray
 from aceirl.errors import InputError
 from aceirl.models.vectors.episodes import Episode
 from aceirl.models.vectors.experience import Experience
-from aceirl.models.vectors.planning import BatchReward, GridPlan
+from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan
 
 ROUNDS = 4
 """How often the dynamics are learned anew after the first time."""
 
-FIRST, NOISE, TESTS = 0.15, 0.1, 2
+FIRST, NOISE, TESTS = 0.15, 0.1, 3
 """The share of steps for the first random episodes, of random actions while exploring, and the episodes a plan is
 judged by; they start from the same seeds in every round."""
 
@@ -76,14 +76,18 @@ def plan_by_sampling(
     while met.steps < FIRST * steps:
         met.play(met.sticky())
     best: tuple[float, GridPlan] | None = None
+    plan: GridPlan | None = None
     for turn in range(ROUNDS + 1):
-        prepared = met.prepared(gamma)
-        plan = prepared.plan(reward)
+        dynamics = met.dynamics()
+        coarse = met.prepared(dynamics, gamma, COARSE)
+        plan = coarse.plan(reward, plan)
+        if turn >= ROUNDS - 1:
+            plan = met.prepared(dynamics, gamma, FINE).plan(reward, plan)
         value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
         if best is None or value >= best[0]:
             best = value, plan
         if turn < ROUNDS and met.steps < steps:
-            novel = prepared.plan(met.novelty(prepared.dynamics.coordinates))
+            novel = coarse.plan(met.novelty(dynamics.coordinates))
             while met.steps < steps * (FIRST + (1 - FIRST) * (turn + 1) / (ROUNDS + 1)):
                 met.play(met.noisy(novel.predict, NOISE))
                 met.play(met.noisy(plan.predict, NOISE))

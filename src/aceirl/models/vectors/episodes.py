@@ -98,13 +98,13 @@ class Choices:
         """A choice as the environment takes it."""
         return int(self.values[number, 0]) if self.discrete else self.values[number].astype(np.float32)
 
-    def numbers(self, actions: Any) -> Any:
-        """`[n]`: the numbers of actions of a Discrete space."""
-        return (np.asarray(actions).reshape(-1) - self.values[0, 0]).astype(np.int64)
-
-    def vectors(self, actions: Any) -> FloatArray:
-        """`[n, m]`: actions of the environment as vectors."""
-        return np.asarray(actions, dtype=np.float64).reshape(len(actions), -1)
+    def parts(self, actions: Any) -> FloatArray:
+        """`[n, m]`: actions of the environment in numbers about one: which of a Discrete space it is, where in a Box."""
+        vectors = np.asarray(actions, dtype=np.float64).reshape(len(actions), -1)
+        if self.discrete:
+            return np.asarray(vectors == self.values[:, 0], dtype=np.float64)
+        low, high = self.values.min(axis=0), self.values.max(axis=0)
+        return np.asarray((vectors - (low + high) / 2) / np.maximum((high - low) / 2, 1e-9))
 
     def draw(self, rng: np.random.Generator) -> Any:
         """An action at random: any of a Discrete space, anywhere in a Box."""

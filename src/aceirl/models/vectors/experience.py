@@ -74,12 +74,13 @@ class Experience:
         """A policy that errs: a `share` of its actions is random."""
         return lambda observation: self.choices.draw(self.rng) if self.rng.random() < share else act(observation)
 
-    def prepared(self, gamma: float) -> Prepared:
-        """The dynamics as far as they are known, laid out for plans."""
-        observations = self.observations
-        coordinates = Coordinates.of(observations)
-        dynamics = Dynamics.fit(coordinates, self.choices, self.episodes)
-        return Prepared.of(dynamics, coordinates.encode(observations), gamma)
+    def dynamics(self) -> Dynamics:
+        """The dynamics as far as they are known."""
+        return Dynamics.fit(Coordinates.of(self.observations), self.choices, self.episodes)
+
+    def prepared(self, dynamics: Dynamics, gamma: float, nodes: int) -> Prepared:
+        """Learned dynamics laid out for plans on a grid of so many nodes."""
+        return Prepared.of(dynamics, dynamics.coordinates.encode(self.observations), gamma, nodes)
 
     def novelty(self, coordinates: Coordinates) -> BatchReward:
         """A reward for arriving where nothing was seen: `1/√(1 + visits of the cell)`, and nothing at an end."""

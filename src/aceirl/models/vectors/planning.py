@@ -19,15 +19,15 @@ from aceirl.models.vectors.dynamics import Dynamics
 BatchReward = Callable[[FloatArray, FloatArray, FloatArray, BoolArray], FloatArray]
 """`[n]` of observations `[n, d]`, actions `[n, m]`, arrivals `[n, d]`, and whether those are ends `[n]`."""
 
-MOST_NODES, MOST_PER_COORDINATE = 84_000, 101
-"""The size of the grid, in all and along one coordinate."""
+FINE, COARSE, MOST_PER_COORDINATE = 84_000, 15_000, 101
+"""The nodes of a grid, for a plan that is kept and for one that is not, and the most along one coordinate."""
 
 MOST_COORDINATES = 4
 """A grid of more coordinates has too few nodes along each."""
 
-EVALUATIONS, MOST_ROUNDS, TOLERANCE = 15, 120, 1e-4
-"""Sweeps with the actions held between two choices of actions, how often these are made, and when it has converged: a
-share of the largest reward."""
+EVALUATIONS, MOST_ROUNDS, TOLERANCE = 15, 80, 1e-3
+"""Sweeps with the actions held between two choices of actions, how often these are made, and when it has converged: the
+span of the last changes, as a share of the largest reward. What all values change by is no matter for the actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,10 @@ class Grid:
     circles: BoolArray
 
     @classmethod
-    def of(cls, dynamics: Dynamics, seen: FloatArray) -> Grid:
-        """A grid for learned dynamics, where coordinates `[n, c]` were seen."""
+    def of(cls, dynamics: Dynamics, seen: FloatArray, nodes: int) -> Grid:
+        """A grid of at most so many nodes for learned dynamics, where coordinates `[n, c]` were seen."""
         circles = dynamics.coordinates.circles
-        each = min(MOST_PER_COORDINATE, int(MOST_NODES ** (1 / len(circles)) + 1e-9))
+        each = min(MOST_PER_COORDINATE, int(nodes ** (1 / len(circles)) + 1e-9))
         axes = []
         for place, circle in enumerate(circles):
             if circle:
@@ -97,8 +97,8 @@ def _evaluate(values: Any, rewards: Any, corners: Any, weights: Any, choice: Any
 
 @compiled
 def _improve(values: Any, rewards: Any, corners: Any, weights: Any, choice: Any) -> float:
-    """One sweep in place over all actions, which are chosen anew; the largest change of a value."""
-    most = 0.0
+    """One sweep in place over all actions, which are chosen anew; the largest change of a value less the smallest."""
+    most, least = -np.inf, np.inf
     for s in range(len(values)):
         best, action = -np.inf, 0
         for a in range(len(rewards)):
@@ -107,10 +107,10 @@ def _improve(values: Any, rewards: Any, corners: Any, weights: Any, choice: Any)
                 total += weights[a, s, k] * values[corners[a, s, k]]
             if total > best:
                 best, action = total, a
-        most = max(most, abs(best - values[s]))
+        most, least = max(most, best - values[s]), min(least, best - values[s])
         values[s] = best
         choice[s] = action
-    return most
+    return most - least
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +128,9 @@ class Prepared:
     weights: Any
 
     @classmethod
-    def of(cls, dynamics: Dynamics, seen: FloatArray, gamma: float) -> Prepared:
-        """On a grid where coordinates `[n, c]` were seen."""
-        grid = Grid.of(dynamics, seen)
+    def of(cls, dynamics: Dynamics, seen: FloatArray, gamma: float, nodes: int = FINE) -> Prepared:
+        """On a grid of at most so many nodes, where coordinates `[n, c]` were seen."""
+        grid = Grid.of(dynamics, seen, nodes)
         nodes = grid.nodes
         arrived, over = dynamics.step(nodes)
         flat = arrived.reshape(-1, arrived.shape[2])
@@ -148,8 +148,8 @@ class Prepared:
             weights.reshape(shape).astype(np.float32),
         )
 
-    def plan(self, reward: BatchReward) -> GridPlan:
-        """The best policy for a reward, discounted."""
+    def plan(self, reward: BatchReward, before: GridPlan | None = None) -> GridPlan:
+        """The best policy for a reward, discounted; a plan for the same reward from `before` is a start."""
         n = len(self.observations)
         rewards = np.stack(
             [
@@ -157,7 +157,7 @@ class Prepared:
                 for a, action in enumerate(self.dynamics.choices.values)
             ]
         )
-        values = np.zeros(n)
+        values = np.zeros(n) if before is None else before.interpolated(self.grid.nodes)
         choice = np.zeros(n, dtype=np.int64)
         scale = max(float(np.abs(rewards).max()), 1e-12)
         change, rounds = np.inf, 0
@@ -183,14 +183,18 @@ class GridPlan:
     values: FloatArray
     residual: float
 
+    def interpolated(self, values: FloatArray) -> FloatArray:
+        """`[n]`: the value of coordinates `[n, c]`."""
+        corners, weights = self.grid.locate(values)
+        return np.asarray((self.values[corners] * weights).sum(axis=1))
+
     def worths(self, observation: Any) -> FloatArray:
         """`[A]`: what each action is worth on an observation."""
         seen = np.asarray(observation, dtype=np.float64)[None]
         choices = self.dynamics.choices
         arrived, over = self.dynamics.step(self.dynamics.coordinates.encode(seen))
         arrived, over = arrived[:, 0], over[:, 0]
-        corners, weights = self.grid.locate(arrived)
-        after = (self.values[corners] * weights).sum(axis=1) * ~over
+        after = self.interpolated(arrived) * ~over
         paid = self.reward(
             np.broadcast_to(seen, (len(choices), seen.shape[1])),
             choices.values,
