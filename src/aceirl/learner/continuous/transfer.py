@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.data.arrays import FloatArray
 from aceirl.errors import InputError
-from aceirl.models.vectors.episodes import Episode
+from aceirl.models.vectors.episodes import Episode, discounted
 from aceirl.models.vectors.experience import Experience
 from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan
 
-ROUNDS = 4
-"""How often the dynamics are learned anew after the first time."""
+ROUNDS, FIRST_JUDGED = 4, 2
+"""How often the dynamics are learned anew after the first time, and from which round on plans may be kept."""
 
 FIRST, NOISE, TESTS = 0.15, 0.1, 3
 """The share of steps for the first random episodes, of random actions while exploring, and the episodes a plan is
@@ -48,15 +47,6 @@ def worth(reward: BatchReward, episode: Episode, gamma: float) -> float:
     return float(discounted(np.asarray(paid)[:, None], episode.terminated, gamma)[0])
 
 
-def discounted(paid: FloatArray, terminated: bool, gamma: float, last: int = 20) -> FloatArray:
-    """`[k]`: the discounted sums of `paid [n, k]`; unless `terminated`, the mean of the `last` rows goes on for ever."""
-    n = len(paid)
-    total = gamma ** np.arange(n) @ paid
-    if not terminated and n:
-        total = total + gamma**n / (1 - gamma) * paid[-last:].mean(axis=0)
-    return np.asarray(total)
-
-
 def plan_by_sampling(
     env: Any,
     reward: BatchReward,
@@ -83,9 +73,10 @@ def plan_by_sampling(
         plan = coarse.plan(reward, plan)
         if turn >= ROUNDS - 1:
             plan = met.prepared(dynamics, gamma, FINE).plan(reward, plan)
-        value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
-        if best is None or value >= best[0]:
-            best = value, plan
+        if turn >= FIRST_JUDGED:
+            value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
+            if best is None or value >= best[0]:
+                best = value, plan
         if turn < ROUNDS and met.steps < steps:
             novel = coarse.plan(met.novelty(dynamics.coordinates))
             while met.steps < steps * (FIRST + (1 - FIRST) * (turn + 1) / (ROUNDS + 1)):

@@ -67,6 +67,15 @@ def play(env: Any, act: Act, seed: int, limit: int | None = None) -> Episode:
     return Episode(np.array(observations), np.array(actions), bool(terminated), seed, paid)
 
 
+def discounted(paid: FloatArray, terminated: bool, gamma: float, last: int = 20) -> FloatArray:
+    """`[k]`: the discounted sums of `paid [n, k]`; unless `terminated`, the mean of the `last` rows goes on for ever."""
+    n = len(paid)
+    total = gamma ** np.arange(n) @ paid
+    if not terminated and n:
+        total = total + gamma**n / (1 - gamma) * paid[-last:].mean(axis=0)
+    return np.asarray(total)
+
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """The actions among which plans choose: all of a Discrete space, a grid over a Box.
