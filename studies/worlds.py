@@ -81,9 +81,7 @@ def _each_step(value: float) -> Callable[..., FloatArray]:
     return reward
 
 
-def _until_the_end(
-    observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray
-) -> FloatArray:
+def _until_the_end(observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray) -> FloatArray:
     """Acrobot pays -1 for each step but the last."""
     return np.where(ends, 0.0, -1.0)
 

@@ -27,7 +27,7 @@ from aceirl.errors import InputError
 from aceirl.models.vectors.episodes import Act, Episode, discounted
 from aceirl.models.vectors.experience import Experience
 from aceirl.models.vectors.features import Features, VectorReward, logistic
-from aceirl.models.vectors.planning import COARSE, FINE
+from aceirl.models.vectors.planning import COARSE, Prepared
 
 EXPERT_EPISODES, LONGEST_DEVIATION, TESTS = 8, 50, 3
 """Episodes of the expert alone, the longest deviation in steps, and the episodes a best response plays."""
@@ -38,9 +38,10 @@ DEVIATIONS, POOL, EXPLORATION = 0.5, 0.62, 0.75
 RIDGE, RIVAL_SHARE, RIVAL_SIZE = 0.02, 0.3, 3.0
 """The ridge; the weight of a rival beside that of all other comparisons; and its size, a multiple of theirs."""
 
-NEAR = 0.5
-"""A plan does what the expert does if its feature expectations are at most so far from the expert's as those of random
-actions are, times this."""
+NEAR, EQUAL, EXPLAINED = 0.6, 0.1, 0.5
+"""A plan does what the expert does if its feature expectations are at most `NEAR` times as far from the expert's as those
+of random actions are. It is worth as much if the difference is at most `EQUAL` times what random actions lose; that
+counts if the reward explains a share `EXPLAINED` of the comparisons: the expert is worth more there by `EQUAL`."""
 
 LEVELS = (("ends and the step", 1), ("squares", 2), ("hats", 3))
 """The classes of rewards, the simplest first, and how many of each are tried."""
@@ -60,13 +61,36 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A reward that was tried: its weights `[k]`, their class, the `gap` of its plan from the expert as a share of the
-    gap of random actions, and by how much the plan was worth more than the expert, in the same unit."""
+    """A reward that was tried: its weights `[k]` and their class.
+
+    `gap` is how far the feature expectations of its plan are from the expert's, as a share of those of random actions;
+    `advantage` by how much the plan was worth more than the expert, as a share of what random actions lose;
+    `explained` the share of comparisons in which the expert is worth clearly more.
+    """
 
     weights: FloatArray
     level: str
     gap: float
     advantage: float
+    explained: float
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the plan does what the expert does, or the expert is as good as the plan and that tells something."""
+        return self.gap <= NEAR or (abs(self.advantage) <= EQUAL and self.explained >= EXPLAINED)
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """What is known of the simulator in which the expert was observed: its learned dynamics, `prepared` for plans, where
+    episodes of the expert started (`starts [n, d]`) and how long they can be, and the discounted sums of features of the
+    expert and of random actions, both `[k]`."""
+
+    prepared: Prepared
+    starts: FloatArray
+    horizon: int
+    expert: FloatArray
+    random: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,17 +104,13 @@ class RewardByDeviations:
 
     reward: VectorReward
     members: tuple[VectorReward, ...]
+    chosen: Member
     comparisons: tuple[Comparison, ...]
     tried: tuple[Member, ...]
     warning: str | None
     steps: int
     answers: int
-    gamma: float
-
-    @property
-    def level(self) -> str:
-        """The class of the reward."""
-        return min(self.tried, key=lambda one: not np.array_equal(one.weights, self.reward.weights)).level
+    home: Home
 
 
 class _Counted:
@@ -129,18 +149,16 @@ def recover_reward(
     features = Features.of(met.inside, met.ends, names)
 
     def sums(episode: Episode, first: int = 0) -> FloatArray:
-        return discounted(
-            features(episode.arrivals[first:], episode.ends[first:]), episode.terminated, gamma
-        )
+        return discounted(features(episode.arrivals[first:], episode.ends[first:]), episode.terminated, gamma)
 
     comparisons = [Comparison(group, sums(base, first) - sums(other, first)) for group, base, other, first in pairs]
     D = np.array([one.difference for one in comparisons])
     scale = _column_scale(D)
-    expected = np.array([sums(episode) for episode in own])
-    aimless = np.array([sums(other) for group, _, other, _ in pairs if group == "random actions"])
+    expected = np.mean([sums(episode) for episode in own], axis=0)
+    aimless = np.mean([sums(other) for group, _, other, _ in pairs if group == "random actions"], axis=0)
     spread = np.std([sums(episode) for episode in met.episodes], axis=0)
     kept = spread > 1e-6 * spread.max()
-    unit = float(np.linalg.norm(((expected.mean(axis=0) - aimless.mean(axis=0)) / np.where(kept, spread, 1))[kept]))
+    unit = float(np.linalg.norm(((expected - aimless) / np.where(kept, spread, 1))[kept]))
     tests = [own[k % len(own)] for k in range(TESTS)]
     rivals: list[FloatArray] = []
     tried: list[Member] = []
@@ -150,34 +168,45 @@ def recover_reward(
             if tried and met.steps >= steps:
                 break
             w = _fitted(D, rivals, scale, allowed)
-            plan = met.prepared(met.dynamics(), gamma, COARSE).plan(VectorReward(features, w).batch)
+            prepared = met.prepared(met.dynamics(), gamma, COARSE)
+            plan = prepared.plan(VectorReward(features, w).batch)
             played = [met.play(plan.predict, base.seed) for base in tests]
             away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
             gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
-            random = float(w @ (expected.mean(axis=0) - aimless.mean(axis=0)))
-            tried.append(Member(w, level, gap, float(-w @ away) / max(abs(random), 1e-12)))
-            rivals.append(away)
-            if gap <= NEAR:
+            loss = max(abs(float(w @ (expected - aimless))), 1e-12)
+            tried.append(Member(w, level, gap, float(-w @ away) / loss, float(np.mean(D @ w > EQUAL * loss))))
+            if tried[-1].accepted:
                 break
-        if tried and tried[-1].gap <= NEAR:
+            rivals.append(away)
+        if tried and tried[-1].accepted:
             break
-    best = min(tried, key=lambda one: one.gap)
-    members = [
-        VectorReward(features, _fitted(D[rng.integers(len(D), size=len(D))], rivals[:-1], scale, _allowed(features, best.level)))
-        for _ in range(N_MEMBERS)
-    ]
-    warning = None
-    if best.gap > NEAR:
-        warning = f"no reward was found whose plan does what the expert does (gap {best.gap:.2f})"
+    best = tried[-1] if tried[-1].accepted else min(tried, key=lambda one: one.gap)
+    allowed = _allowed(features, best.level)
+    draws = [D[rng.integers(len(D), size=len(D))] for _ in range(N_MEMBERS)]
     return RewardByDeviations(
         VectorReward(features, best.weights),
-        tuple(members),
+        tuple(VectorReward(features, _fitted(rows, rivals, scale, allowed)) for rows in draws),
+        best,
         tuple(comparisons),
         tuple(tried),
-        warning,
+        None if best.accepted else _not_found(best),
         met.steps,
         asked.answers,
-        gamma,
+        Home(
+            prepared,
+            np.array([episode.observations[0] for episode in own]),
+            max(episode.steps for episode in met.episodes),
+            expected,
+            aimless,
+        ),
+    )
+
+
+def _not_found(best: Member) -> str:
+    """The warning if no reward that was tried implies what the expert does."""
+    return (
+        "no reward over these features was found whose plan does what the expert does: the best plan differs from the "
+        f"expert {best.gap:.0%} as much as random actions do, and is worth {best.advantage:+.0%} of what these lose"
     )
 
 

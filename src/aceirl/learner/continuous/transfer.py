@@ -7,15 +7,16 @@ the plan itself, by which the plans of all rounds are compared. The best of them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from aceirl.errors import InputError
+from aceirl.irl.deviations import RewardByDeviations
 from aceirl.models.vectors.episodes import Episode, discounted
 from aceirl.models.vectors.experience import Experience
-from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan
+from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan, Prepared
 
 ROUNDS, FIRST_JUDGED = 4, 2
 """How often the dynamics are learned anew after the first time, and from which round on plans may be kept."""
@@ -25,19 +26,80 @@ FIRST, NOISE, TESTS = 0.15, 0.1, 3
 judged by; they start from the same seeds in every round."""
 
 
+SHORT, UNSURE, ASKED = 0.8, 0.8, 3
+"""When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by one
+of so many other rewards of the confidence set, it gains less than this share of what the plan of that reward gains."""
+
+
 @dataclass(frozen=True, eq=False)
 class Planned:
     """A plan for a reward in a simulator: `predict` says what to do. `value` is what its test episodes were worth by
-    that reward, discounted; `steps` is what was spent in the simulator."""
+    that reward, discounted; `steps` is what was spent in the simulator; `warning` why it may not be what the expert
+    wants, None if nothing speaks against it. `prepared` are the dynamics as they were learned last; the first `aimless` episodes
+    were of random actions."""
 
     plan: GridPlan
     value: float
     steps: int
     episodes: tuple[Episode, ...]
+    prepared: Prepared
+    aimless: int
+    warning: str | None = None
 
     def predict(self, observation: Any) -> Any:
         """The action on an observation, as the environment takes it."""
         return self.plan.predict(observation)
+
+
+def transfer_reward(
+    make_env: Callable[[], Any],
+    recovered: RewardByDeviations,
+    rng: np.random.Generator,
+    steps: int = 6_000,
+    report: Callable[[int], None] | None = None,
+) -> Planned:
+    """Plan with a recovered reward in another simulator, and say whether the plan is to be trusted; no truth is needed."""
+    gamma = recovered.home.prepared.gamma
+    planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
+    found = [recovered.warning, _falls_short(planned, recovered), _members_disagree(planned, recovered)]
+    return replace(planned, warning="; ".join(reason for reason in found if reason) or None)
+
+
+def _falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
+    """A warning if the plan is worth much less than the expert at home."""
+    w, home = recovered.reward.weights, recovered.home
+    loss = float(w @ (home.expert - home.random))
+    short = (float(w @ home.expert) - planned.value) / max(abs(loss), 1e-12)
+    if short <= SHORT:
+        return None
+    return (
+        f"by the recovered reward the plan falls short of the expert at home by {short:.0%} of what random actions lose"
+    )
+
+
+def _members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | None:
+    """A warning if another reward of the confidence set plans something else, by which this plan gains much less.
+
+    Everything is imagined in the learned dynamics; it takes no steps.
+    """
+    starts = np.array([episode.observations[0] for episode in planned.episodes[:10]])
+    horizon, gamma = max(episode.steps for episode in planned.episodes), planned.prepared.gamma
+    own = planned.plan.imagined(starts, horizon)
+    w = recovered.reward.weights / np.linalg.norm(recovered.reward.weights)
+    alike = [float(one.weights @ w) / np.linalg.norm(one.weights) for one in recovered.members]
+    worst = 1.0
+    for number in np.argsort(alike)[:ASKED]:
+        reward = recovered.members[number].batch
+        other = planned.prepared.plan(reward).imagined(starts, horizon)
+        aimless = np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]])
+        gains = [float(np.mean([worth(reward, one, gamma) for one in played]) - aimless) for played in (own, other)]
+        if gains[1] > 0:
+            worst = min(worst, gains[0] / gains[1])
+    if worst >= UNSURE:
+        return None
+    return (
+        f"another reward that explains the expert as well plans something else here: by it, the plan gains {worst:.0%}"
+    )
 
 
 def worth(reward: BatchReward, episode: Episode, gamma: float) -> float:
@@ -65,6 +127,7 @@ def plan_by_sampling(
     tests = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
     while met.steps < FIRST * steps:
         met.play(met.sticky())
+    aimless = len(met.episodes)
     best: tuple[float, GridPlan] | None = None
     plan: GridPlan | None = None
     for turn in range(ROUNDS + 1):
@@ -83,4 +146,4 @@ def plan_by_sampling(
                 met.play(met.noisy(novel.predict, NOISE))
                 met.play(met.noisy(plan.predict, NOISE))
     assert best is not None
-    return Planned(best[1], best[0], met.steps, tuple(met.episodes))
+    return Planned(best[1], best[0], met.steps, tuple(met.episodes), coarse, aimless)

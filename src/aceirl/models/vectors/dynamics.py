@@ -84,9 +84,7 @@ class Dynamics:
 
     def step(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Where all actions lead from coordinates `[n, c]`: coordinates `[A, n, c]`, and whether that is over `[A, n]`."""
-        shared = _random_features(
-            (self.coordinates.decode(values) - self.shift) / self.scale, self.waves, self.phases
-        )
+        shared = _random_features((self.coordinates.decode(values) - self.shift) / self.scale, self.waves, self.phases)
         first = shared.shape[1]
         few = shared[:, _acted_on(first)]
         width = few.shape[1]

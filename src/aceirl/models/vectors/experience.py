@@ -42,7 +42,9 @@ class Experience:
     @property
     def inside(self) -> FloatArray:
         """`[n, d]`: the observations at which episodes went on, or might have."""
-        return np.concatenate([episode.observations[: episode.steps + (not episode.terminated)] for episode in self.episodes])
+        return np.concatenate(
+            [episode.observations[: episode.steps + (not episode.terminated)] for episode in self.episodes]
+        )
 
     @property
     def ends(self) -> FloatArray:

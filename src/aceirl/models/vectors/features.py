@@ -464,9 +464,7 @@ class VectorReward:
         arrived = np.asarray(next_observation, dtype=np.float64)[None]
         return float(self.batch(arrived, np.zeros((1, 1)), arrived, np.array([terminal]))[0])
 
-    def batch(
-        self, observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray
-    ) -> FloatArray:
+    def batch(self, observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray) -> FloatArray:
         """`[n]` of steps to `arrivals [n, size]`; `observations` and `actions` are not looked at."""
         return np.asarray(self.features(arrivals, ends) @ self.weights)
 

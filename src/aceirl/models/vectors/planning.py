@@ -15,6 +15,7 @@ import numpy as np
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.vectors.dynamics import Dynamics
+from aceirl.models.vectors.episodes import Episode
 
 BatchReward = Callable[[FloatArray, FloatArray, FloatArray, BoolArray], FloatArray]
 """`[n]` of observations `[n, d]`, actions `[n, m]`, arrivals `[n, d]`, and whether those are ends `[n]`."""
@@ -188,21 +189,40 @@ class GridPlan:
         corners, weights = self.grid.locate(values)
         return np.asarray((self.values[corners] * weights).sum(axis=1))
 
-    def worths(self, observation: Any) -> FloatArray:
-        """`[A]`: what each action is worth on an observation."""
-        seen = np.asarray(observation, dtype=np.float64)[None]
-        choices = self.dynamics.choices
-        arrived, over = self.dynamics.step(self.dynamics.coordinates.encode(seen))
-        arrived, over = arrived[:, 0], over[:, 0]
-        after = self.interpolated(arrived) * ~over
-        paid = self.reward(
-            np.broadcast_to(seen, (len(choices), seen.shape[1])),
-            choices.values,
-            self.dynamics.coordinates.decode(arrived),
-            over,
-        )
-        return np.asarray(paid + self.gamma * after)
+    def worths(self, observations: FloatArray) -> FloatArray:
+        """`[A, n]`: what each action is worth on observations `[n, d]`."""
+        seen = np.asarray(observations, dtype=np.float64)
+        coordinates, actions = self.dynamics.coordinates, self.dynamics.choices.values
+        arrived, over = self.dynamics.step(coordinates.encode(seen))
+        worths = np.empty(over.shape)
+        for a, action in enumerate(actions):
+            paid = self.reward(
+                seen, np.broadcast_to(action, (len(seen), len(action))), coordinates.decode(arrived[a]), over[a]
+            )
+            worths[a] = paid + self.gamma * self.interpolated(arrived[a]) * ~over[a]
+        return worths
 
     def predict(self, observation: Any) -> Any:
         """The best action, as the environment takes it."""
-        return self.dynamics.choices.action(int(self.worths(observation).argmax()))
+        worths = self.worths(np.asarray(observation, dtype=np.float64)[None])
+        return self.dynamics.choices.action(int(worths[:, 0].argmax()))
+
+    def imagined(self, starts: FloatArray, horizon: int) -> list[Episode]:
+        """Episodes of the plan in its own learned dynamics, from observations `[n, d]`: they take no step anywhere."""
+        coordinates, actions = self.dynamics.coordinates, self.dynamics.choices.values
+        seen, done, goes_on = [np.asarray(starts, dtype=np.float64)], [], np.ones(len(starts), dtype=bool)
+        lengths = np.zeros(len(starts), dtype=np.int64)
+        for _ in range(horizon):
+            chosen = self.worths(seen[-1]).argmax(axis=0)
+            arrived, over = self.dynamics.step(coordinates.encode(seen[-1]))
+            rows = np.arange(len(starts))
+            seen.append(np.where(goes_on[:, None], coordinates.decode(arrived[chosen, rows]), seen[-1]))
+            done.append(actions[chosen])
+            lengths += goes_on
+            goes_on = goes_on & ~over[chosen, rows]
+            if not goes_on.any():
+                break
+        return [
+            Episode(np.stack(seen)[: n + 1, row], np.stack(done)[:n, row], not goes_on[row], -1)
+            for row, n in enumerate(lengths)
+        ]
