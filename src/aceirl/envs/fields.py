@@ -8,6 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from aceirl.envs.described import features
+from aceirl.envs.known_descriptions import COORDINATES
 from aceirl.models.fields.table import ALONE, Entry, Fields, Given, Kind
 
 
@@ -29,6 +30,16 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
     if said is not None:
         return Fields.given(said, read)
     return Fields(read, _kinds(env.observation_space), speaks=False)
+
+
+def coordinate_names(env: Any) -> tuple[str, ...]:
+    """What the numbers of a Box observation are called: as the environment's class says in its attribute `fields`, else
+    as is known of its kind; empty if nobody says."""
+    said = getattr(env.unwrapped, "fields", None)
+    if isinstance(said, list | tuple) and all(isinstance(name, str) for name in said):
+        return tuple(said)
+    known = (COORDINATES.get(kind.__name__) for kind in type(env.unwrapped).__mro__)
+    return next((names for names in known if names is not None), ())
 
 
 def _kinds(space: Any) -> dict[str, Kind]:

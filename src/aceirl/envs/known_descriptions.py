@@ -226,6 +226,24 @@ def _minigrid_pose(env: Any, observation: Any) -> None:
         env.grid, _ = type(env.grid).decode(_minigrid_rest(env, observation, column, row))
 
 
+# By the name of the environment's class. An angle that is given by its cosine and sine is one coordinate.
+COORDINATES = {
+    "AcrobotEnv": (
+        "cosine of first joint angle",
+        "sine of first joint angle",
+        "cosine of second joint angle",
+        "sine of second joint angle",
+        "first joint velocity",
+        "second joint velocity",
+    ),
+    "CartPoleEnv": ("cart position", "cart velocity", "pole angle", "pole angular velocity"),
+    "Continuous_MountainCarEnv": ("position", "velocity"),
+    "LunarLander": ("x", "y", "x velocity", "y velocity", "angle", "angular velocity", "left leg", "right leg"),
+    "MountainCarEnv": ("position", "velocity"),
+    "PendulumEnv": ("cosine of angle", "sine of angle", "angular velocity"),
+}
+"""What the numbers of Box observations are called."""
+
 # By the name of the environment's class.
 DESCRIPTIONS = {
     "FrozenLakeEnv": _numbered_grid(

@@ -1,17 +1,18 @@
 """A reward from what the expert could have done otherwise, where observations are vectors and dynamics are unknown.
 
-The expert plays some episodes. Then, from the same seeds, it is followed up to a random step, a *deviation* of `k` steps
-is forced on it (one action, or random ones), and it goes on: what it does without the detour it prefers to the detour.
+The expert plays some episodes. Then, from the same seeds, it is followed up to a random step, a *deviation* of some
+steps is forced on it (one action, or random ones), and it goes on: it prefers what it does without the detour.
 One step would not do: a good expert repairs it, and what keeps it alive stays undetermined. Policies of other kinds
 (noisy copies, random controllers) are compared in the same way. With `D` the discounted sum of the features of the
 expert's episode less that of the other, `w·E[D | group] ≥ 0` for every group of comparisons; `w` minimises
 
     Σ_j ω_j·log(1 + exp(-w·D_j/σ)) + ridge/2·‖w‖²,
 
-columns scaled by their size. Many rewards do that, and most fall apart where the dynamics are others. So the simplest is
-kept that implies what the expert does: ends and the step first, then squares of coordinates, then hats. For each the
-best response in learned dynamics is played; if its feature expectations are near the expert's, the reward is kept, else
-the response is a *rival*, one more policy that the expert is preferred to, and the next reward is tried.
+columns scaled by their size. Many rewards do that, and most fall apart where the dynamics are others. So the simplest
+is kept that implies what the expert does: ends and the step first, then squares of coordinates, then hats. For each the
+best response in learned dynamics is played. If its feature expectations are near the expert's, or the expert is as
+good, the reward is kept; else the response is a *rival*, one more policy that the expert is preferred to, and the next
+reward is tried.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ RIDGE, RIVAL_SHARE, RIVAL_SIZE = 0.02, 0.3, 3.0
 """The ridge; the weight of a rival beside that of all other comparisons; and its size, a multiple of theirs."""
 
 NEAR, EQUAL, EXPLAINED = 0.6, 0.1, 0.5
-"""A plan does what the expert does if its feature expectations are at most `NEAR` times as far from the expert's as those
-of random actions are. It is worth as much if the difference is at most `EQUAL` times what random actions lose; that
-counts if the reward explains a share `EXPLAINED` of the comparisons: the expert is worth more there by `EQUAL`."""
+"""A plan does what the expert does if its feature expectations are at most `NEAR` times as far from the expert's as
+those of random actions are. It is worth as much if the difference is at most `EQUAL` times what random actions lose;
+that counts if the reward explains a share `EXPLAINED` of the comparisons: the expert is worth more there by `EQUAL`."""
 
 LEVELS = (("ends and the step", 1), ("squares", 2), ("hats", 3))
 """The classes of rewards, the simplest first, and how many of each are tried."""
@@ -65,7 +66,8 @@ class Member:
 
     `gap` is how far the feature expectations of its plan are from the expert's, as a share of those of random actions;
     `advantage` by how much the plan was worth more than the expert, as a share of what random actions lose;
-    `explained` the share of comparisons in which the expert is worth clearly more.
+    `explained` the share of comparisons in which the expert is worth clearly more; `difference [k]` the discounted sums
+    of features of the expert less those of the plan.
     """
 
     weights: FloatArray
@@ -73,6 +75,7 @@ class Member:
     gap: float
     advantage: float
     explained: float
+    difference: FloatArray
 
     @property
     def accepted(self) -> bool:
@@ -82,9 +85,11 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Home:
-    """What is known of the simulator in which the expert was observed: its learned dynamics, `prepared` for plans, where
-    episodes of the expert started (`starts [n, d]`) and how long they can be, and the discounted sums of features of the
-    expert and of random actions, both `[k]`."""
+    """What is known of the simulator in which the expert was observed.
+
+    Its learned dynamics, `prepared` for plans; where episodes of the expert started, `starts [n, d]`, and how long they
+    can be; and the expected discounted sums of features of the expert and of random actions, both `[k]`.
+    """
 
     prepared: Prepared
     starts: FloatArray
@@ -135,8 +140,8 @@ def recover_reward(
 ) -> RewardByDeviations:
     """The reward of an expert, a function of an observation, in a simulator that `make_env` makes.
 
-    About `steps` steps are taken. `names` are what the entries of an observation are called. `report` is told after each
-    episode how many steps were taken.
+    About `steps` steps are taken. `names` are what the entries of an observation are called. `report` is told after
+    each episode how many steps were taken.
     """
     if steps < 100:
         raise InputError(f"steps is {steps}; comparing policies takes at least 100")
@@ -153,7 +158,7 @@ def recover_reward(
 
     comparisons = [Comparison(group, sums(base, first) - sums(other, first)) for group, base, other, first in pairs]
     D = np.array([one.difference for one in comparisons])
-    scale = _column_scale(D)
+    scale = column_scale(D)
     expected = np.mean([sums(episode) for episode in own], axis=0)
     aimless = np.mean([sums(other) for group, _, other, _ in pairs if group == "random actions"], axis=0)
     spread = np.std([sums(episode) for episode in met.episodes], axis=0)
@@ -163,7 +168,7 @@ def recover_reward(
     rivals: list[FloatArray] = []
     tried: list[Member] = []
     for level, times in LEVELS:
-        allowed = _allowed(features, level)
+        allowed = allowed_features(features, level)
         for _ in range(times if allowed.any() else 0):
             if tried and met.steps >= steps:
                 break
@@ -174,14 +179,14 @@ def recover_reward(
             away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
             gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
             loss = max(abs(float(w @ (expected - aimless))), 1e-12)
-            tried.append(Member(w, level, gap, float(-w @ away) / loss, float(np.mean(D @ w > EQUAL * loss))))
+            tried.append(Member(w, level, gap, float(-w @ away) / loss, float(np.mean(D @ w > EQUAL * loss)), away))
             if tried[-1].accepted:
                 break
             rivals.append(away)
         if tried and tried[-1].accepted:
             break
     best = tried[-1] if tried[-1].accepted else min(tried, key=lambda one: one.gap)
-    allowed = _allowed(features, best.level)
+    allowed = allowed_features(features, best.level)
     draws = [D[rng.integers(len(D), size=len(D))] for _ in range(N_MEMBERS)]
     return RewardByDeviations(
         VectorReward(features, best.weights),
@@ -270,7 +275,7 @@ def _explore(met: Experience, gamma: float, until: float) -> None:
             met.play(met.noisy(plan.predict, 0.1))
 
 
-def _allowed(features: Features, level: str) -> BoolArray:
+def allowed_features(features: Features, level: str) -> BoolArray:
     """`[k]`: the features of a class of rewards; none if they can tell nothing, as the step alone."""
     names = np.array(features.names)
     ends = np.zeros(len(names), dtype=bool)
@@ -283,7 +288,7 @@ def _allowed(features: Features, level: str) -> BoolArray:
     return np.ones_like(ends)
 
 
-def _column_scale(D: FloatArray) -> FloatArray:
+def column_scale(D: FloatArray) -> FloatArray:
     """`[k]`: the size of each feature's differences; hardly any difference is not made large."""
     size = np.sqrt((D**2).mean(axis=0))
     return np.maximum(size, 1e-3 * max(size.max(), 1e-12))

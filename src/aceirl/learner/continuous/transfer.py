@@ -1,7 +1,7 @@
 """Planning with a reward in any simulator, by sampling: nothing is known of its dynamics beforehand.
 
-Rounds of learning the dynamics, planning in them, and playing: episodes that go where little was seen, and episodes of
-the plan itself, by which the plans of all rounds are compared. The best of them is kept.
+First random actions, then tours to where little was seen, then rounds of planning for the reward in the dynamics
+learned so far and playing the plan, by which the plans of all rounds are compared. The best of them is kept.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from aceirl.models.vectors.episodes import Episode, discounted
 from aceirl.models.vectors.experience import Experience
 from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan, Prepared
 
-ROUNDS, FIRST_JUDGED = 4, 2
-"""How often the dynamics are learned anew after the first time, and from which round on plans may be kept."""
+FIRST, EXPLORING, TOURS = 0.15, 0.5, 6
+"""The shares of the steps by which the first random episodes and the exploring ones are done, and how often it is
+planned anew where to explore."""
 
-FIRST, NOISE, TESTS = 0.15, 0.1, 3
-"""The share of steps for the first random episodes, of random actions while exploring, and the episodes a plan is
-judged by; they start from the same seeds in every round."""
-
+ROUNDS, NOISE, TESTS = 3, 0.1, 3
+"""How often it is then planned for the reward; the share of random actions while exploring; and the episodes a plan is
+judged by, which start from the same seeds in every round."""
 
 SHORT, UNSURE, ASKED = 0.8, 0.8, 3
-"""When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by one
-of so many other rewards of the confidence set, it gains less than this share of what the plan of that reward gains."""
+"""When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by
+one of so many other rewards of the confidence set, it gains less than this share of what its own plan gains."""
 
 
 @dataclass(frozen=True, eq=False)
 class Planned:
     """A plan for a reward in a simulator: `predict` says what to do. `value` is what its test episodes were worth by
     that reward, discounted; `steps` is what was spent in the simulator; `warning` why it may not be what the expert
-    wants, None if nothing speaks against it. `prepared` are the dynamics as they were learned last; the first `aimless` episodes
-    were of random actions."""
+    wants, None if nothing speaks against it. `prepared` are the dynamics as they were learned last; the first `aimless`
+    episodes were of random actions."""
 
     plan: GridPlan
     value: float
@@ -58,7 +58,11 @@ def transfer_reward(
     steps: int = 6_000,
     report: Callable[[int], None] | None = None,
 ) -> Planned:
-    """Plan with a recovered reward in another simulator, and say whether the plan is to be trusted; no truth is needed."""
+    """Plan with a recovered reward in another simulator, about which nothing is known, with about `steps` steps in it.
+
+    The plan has a warning if something speaks against it; that needs no true reward. `report` is told after each
+    episode how many steps were taken.
+    """
     gamma = recovered.home.prepared.gamma
     planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
     found = [recovered.warning, _falls_short(planned, recovered), _members_disagree(planned, recovered)]
@@ -128,22 +132,26 @@ def plan_by_sampling(
     while met.steps < FIRST * steps:
         met.play(met.sticky())
     aimless = len(met.episodes)
+    for tour in range(TOURS):
+        dynamics = met.dynamics()
+        novel = met.prepared(dynamics, gamma, COARSE).plan(met.novelty(dynamics.coordinates))
+        while met.steps < steps * (FIRST + (EXPLORING - FIRST) * (tour + 1) / TOURS):
+            met.play(met.noisy(novel.predict, NOISE))
     best: tuple[float, GridPlan] | None = None
     plan: GridPlan | None = None
-    for turn in range(ROUNDS + 1):
+    for turn in range(ROUNDS):
         dynamics = met.dynamics()
         coarse = met.prepared(dynamics, gamma, COARSE)
         plan = coarse.plan(reward, plan)
-        if turn >= ROUNDS - 1:
+        if turn > 0:
             plan = met.prepared(dynamics, gamma, FINE).plan(reward, plan)
-        if turn >= FIRST_JUDGED:
-            value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
-            if best is None or value >= best[0]:
-                best = value, plan
-        if turn < ROUNDS and met.steps < steps:
+        value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
+        if best is None or value >= best[0]:
+            best = value, plan
+        if turn < ROUNDS - 1:
             novel = coarse.plan(met.novelty(dynamics.coordinates))
-            while met.steps < steps * (FIRST + (1 - FIRST) * (turn + 1) / (ROUNDS + 1)):
-                met.play(met.noisy(novel.predict, NOISE))
+            while met.steps < steps * (EXPLORING + (1 - EXPLORING) * (turn + 1) / ROUNDS):
                 met.play(met.noisy(plan.predict, NOISE))
+                met.play(met.noisy(novel.predict, NOISE))
     assert best is not None
     return Planned(best[1], best[0], met.steps, tuple(met.episodes), coarse, aimless)

@@ -1,1 +1,1 @@
-"""Observations that are vectors of numbers: their coordinates, features of them, learned dynamics, plans by sampling."""
+"""Observations that are vectors of numbers: coordinates, features, learned dynamics, and plans by sampling."""

@@ -2,8 +2,8 @@
 
 The change of the coordinates is a ridge regression on random Fourier features of the observation (Rahimi and Recht
 2007), its numbers and their squares, plus, for each part of the action, the same with fewer waves times that part: one
-part per action of a Discrete space, one per number of a Box. Steps that fit badly, as those against a wall, are left out
-and the rest is fitted again.
+part per action of a Discrete space, one per number of a Box. Steps that fit badly, as those against a wall, are left
+out and the rest is fitted again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from aceirl.models.vectors.episodes import Choices, Episode
 from aceirl.models.vectors.features import Coordinates, Ends, wrapped
 
 N_WAVES, N_ACTION_WAVES, FREQUENCIES = 300, 40, (0.1, 0.3, 0.6)
-"""How many random Fourier features there are, how many of them an action changes, and how fast they vary over a standard
-deviation."""
+"""How many random Fourier features there are, how many of them an action changes, and how fast they vary over a
+standard deviation."""
 
 RIDGE = 1e-8
 
@@ -83,7 +83,7 @@ class Dynamics:
         )
 
     def step(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Where all actions lead from coordinates `[n, c]`: coordinates `[A, n, c]`, and whether that is over `[A, n]`."""
+        """Where all actions lead from coordinates `[n, c]`: to `[A, n, c]`, and whether to an end `[A, n]`."""
         shared = _random_features((self.coordinates.decode(values) - self.shift) / self.scale, self.waves, self.phases)
         first = shared.shape[1]
         few = shared[:, _acted_on(first)]

@@ -68,7 +68,7 @@ def play(env: Any, act: Act, seed: int, limit: int | None = None) -> Episode:
 
 
 def discounted(paid: FloatArray, terminated: bool, gamma: float, last: int = 20) -> FloatArray:
-    """`[k]`: the discounted sums of `paid [n, k]`; unless `terminated`, the mean of the `last` rows goes on for ever."""
+    """`[k]`: discounted sums of `paid [n, k]`; unless `terminated`, the mean of the `last` rows goes on for ever."""
     n = len(paid)
     total = gamma ** np.arange(n) @ paid
     if not terminated and n:
@@ -108,7 +108,7 @@ class Choices:
         return int(self.values[number, 0]) if self.discrete else self.values[number].astype(np.float32)
 
     def parts(self, actions: Any) -> FloatArray:
-        """`[n, m]`: actions of the environment in numbers about one: which of a Discrete space it is, where in a Box."""
+        """`[n, m]`: the environment's actions as regressions take them: one-hot if Discrete, -1 to 1 in a Box."""
         vectors = np.asarray(actions, dtype=np.float64).reshape(len(actions), -1)
         if self.discrete:
             return np.asarray(vectors == self.values[:, 0], dtype=np.float64)

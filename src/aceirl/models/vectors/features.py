@@ -34,7 +34,7 @@ Kind = Literal["line", "circle", "flag"]
 class Coordinate:
     """A named number of the observation. `parts` are the entries it is read from: one, or cosine and sine.
 
-    It was mostly between `low` and `high`; `scale` is what its square is measured in. A flag is 0 or 1 and nothing else.
+    It was mostly between `low` and `high`; `scale` is what its square is measured in. A flag is 0 or 1, nothing else.
     """
 
     name: str
@@ -207,8 +207,8 @@ class Ends:
     def of(cls, coordinates: Coordinates, inside: FloatArray, ends: FloatArray) -> Ends:
         """The kinds among observed `ends [m, size]`, where episodes went on at the observations `inside [n, size]`.
 
-        An end at a border lies beyond everything that was seen inside, in one coordinate; it belongs to the one in which
-        it lies farthest out, measured by the range inside.
+        An end at a border lies beyond everything that was seen inside, in one coordinate; it belongs to the one in
+        which it lies farthest out, measured by the range inside.
         """
         shift, scale = inside.mean(axis=0), inside.std(axis=0) + 1e-9
         within, beyond = coordinates.encode(inside), coordinates.encode(ends) if len(ends) else np.empty((0, 0))
@@ -324,7 +324,7 @@ def _squares(standard: FloatArray) -> FloatArray:
 
 
 def _boundary(inside: FloatArray, ends: FloatArray, ridge: float = 1e-6) -> FloatArray:
-    """Weights of `_squares` above zero at `ends [m, d]` and below at `inside [n, d]`: a balanced logistic regression."""
+    """Weights of `_squares`, positive at `ends [m, d]` and negative at `inside [n, d]`: a balanced logistic fit."""
     X = _squares(np.concatenate((ends, inside)))
     sign = np.concatenate((np.ones(len(ends)), -np.ones(len(inside))))
     share = np.concatenate((np.full(len(ends), 0.5 / len(ends)), np.full(len(inside), 0.5 / len(inside))))

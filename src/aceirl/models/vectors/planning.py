@@ -174,7 +174,8 @@ class Prepared:
 class GridPlan:
     """A policy by looking one step ahead: the reward of the step and the discounted value of where it leads.
 
-    `values [N]` at the nodes of the `grid`; `residual` is what they changed by at last, as a share of the largest reward.
+    `values [N]` at the nodes of the `grid`; `residual` is the span of their last changes, as a share of the largest
+    reward.
     """
 
     dynamics: Dynamics
