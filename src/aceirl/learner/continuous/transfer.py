@@ -28,7 +28,7 @@ judged by, which start from the same seeds in every round."""
 
 SHORT, UNSURE, ASKED = 0.8, 0.8, 3
 """When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by
-one of so many other rewards of the confidence set, it gains less than this share of what its own plan gains."""
+one of so many other rewards of the confidence set, it gains less than this share of what that reward's plan gains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ def transfer_reward(
     """
     gamma = recovered.home.prepared.gamma
     planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
-    found = [recovered.warning, _falls_short(planned, recovered), _members_disagree(planned, recovered)]
+    found = [recovered.warning, falls_short(planned, recovered), members_disagree(planned, recovered)]
     return replace(planned, warning="; ".join(reason for reason in found if reason) or None)
 
 
-def _falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
+def falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
     """A warning if the plan is worth much less than the expert at home."""
     w, home = recovered.reward.weights, recovered.home
     loss = float(w @ (home.expert - home.random))
@@ -81,7 +81,7 @@ def _falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
     )
 
 
-def _members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | None:
+def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | None:
     """A warning if another reward of the confidence set plans something else, by which this plan gains much less.
 
     Everything is imagined in the learned dynamics; it takes no steps.
@@ -95,10 +95,10 @@ def _members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | 
     for number in np.argsort(alike)[:ASKED]:
         reward = recovered.members[number].batch
         other = planned.prepared.plan(reward).imagined(starts, horizon)
-        aimless = np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]])
-        gains = [float(np.mean([worth(reward, one, gamma) for one in played]) - aimless) for played in (own, other)]
-        if gains[1] > 0:
-            worst = min(worst, gains[0] / gains[1])
+        aimless = float(np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]]))
+        ours, theirs = (float(np.mean([worth(reward, one, gamma) for one in played])) for played in (own, other))
+        range_ = max(ours, theirs, aimless) - min(ours, theirs, aimless)
+        worst = min(worst, 1 - (theirs - ours) / max(range_, 1e-12))
     if worst >= UNSURE:
         return None
     return (

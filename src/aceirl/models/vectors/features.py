@@ -250,7 +250,7 @@ class Ends:
         """The kinds in words."""
         said = [
             f"the end with {self.coordinates.parts[one.coordinate].name} {'above' if one.side > 0 else 'below'} "
-            f"{one.at:.3g}"
+            f"{one.at:.2g}"
             for one in self.borders
         ]
         if len(self.clusters) == 1:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
+from aceirl.errors import InputError
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.vectors.dynamics import Dynamics
 from aceirl.models.vectors.episodes import Episode
@@ -42,6 +43,11 @@ class Grid:
     def of(cls, dynamics: Dynamics, seen: FloatArray, nodes: int) -> Grid:
         """A grid of at most so many nodes for learned dynamics, where coordinates `[n, c]` were seen."""
         circles = dynamics.coordinates.circles
+        if len(circles) > MOST_COORDINATES:
+            raise InputError(
+                f"observations have {len(circles)} coordinates ({', '.join(dynamics.coordinates.names)}); plans on a "
+                f"grid take at most {MOST_COORDINATES}: leave out what does not matter with a wrapper"
+            )
         each = min(MOST_PER_COORDINATE, int(nodes ** (1 / len(circles)) + 1e-9))
         axes = []
         for place, circle in enumerate(circles):
