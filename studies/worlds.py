@@ -35,7 +35,7 @@ class FarStart(gymnasium.Wrapper):
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """As before, and then the cart is put elsewhere."""
         observation, info = self.env.reset(**options)
-        world = self.env.unwrapped
+        world: Any = self.env.unwrapped
         side = world.np_random.choice([-1.0, 1.0]) * world.np_random.uniform(0.8, 1.0) * self.far
         state = np.array(world.state)
         state[0] = side

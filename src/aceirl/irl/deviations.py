@@ -291,7 +291,7 @@ def allowed_features(features: Features, level: str) -> BoolArray:
 def column_scale(D: FloatArray) -> FloatArray:
     """`[k]`: the size of each feature's differences; hardly any difference is not made large."""
     size = np.sqrt((D**2).mean(axis=0))
-    return np.maximum(size, 1e-3 * max(size.max(), 1e-12))
+    return np.asarray(np.maximum(size, 1e-3 * max(size.max(), 1e-12)))
 
 
 def _fitted(D: FloatArray, rivals: Sequence[FloatArray], scale: FloatArray, allowed: BoolArray) -> FloatArray:

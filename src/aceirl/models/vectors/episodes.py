@@ -55,8 +55,9 @@ class Episode:
 def play(env: Any, act: Act, seed: int, limit: int | None = None) -> Episode:
     """One episode of a policy in a Gymnasium environment, at most `limit` steps of it."""
     observation, _ = env.reset(seed=seed)
-    observations, actions, paid, over = [np.asarray(observation, dtype=np.float64)], [], 0.0, False
-    terminated = False
+    observations = [np.asarray(observation, dtype=np.float64)]
+    actions: list[Any] = []
+    paid, over, terminated = 0.0, False, False
     while not over and (limit is None or len(actions) < limit):
         action = act(observation)
         observation, reward, terminated, truncated, _ = env.step(action)

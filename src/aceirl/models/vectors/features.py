@@ -51,7 +51,7 @@ class Coordinate:
             return np.ones(1)
         if self.kind == "circle":
             return 2 * np.pi / HATS * (np.arange(HATS) - HATS // 2)
-        return np.linspace(self.low, self.high, HATS)
+        return self.low + (self.high - self.low) * np.arange(HATS) / (HATS - 1)
 
     @property
     def n_features(self) -> int:
@@ -330,7 +330,7 @@ def _boundary(inside: FloatArray, ends: FloatArray, ridge: float = 1e-6) -> Floa
     share = np.concatenate((np.full(len(ends), 0.5 / len(ends)), np.full(len(inside), 0.5 / len(inside))))
     scale = np.abs(X).max(axis=0) + 1e-12
     found = logistic(X / scale * sign[:, None], share, ridge)
-    return found / scale
+    return np.asarray(found / scale)
 
 
 def logistic(D: FloatArray, share: FloatArray, ridge: float) -> FloatArray:

@@ -138,8 +138,8 @@ class Prepared:
     def of(cls, dynamics: Dynamics, seen: FloatArray, gamma: float, nodes: int = FINE) -> Prepared:
         """On a grid of at most so many nodes, where coordinates `[n, c]` were seen."""
         grid = Grid.of(dynamics, seen, nodes)
-        nodes = grid.nodes
-        arrived, over = dynamics.step(nodes)
+        places = grid.nodes
+        arrived, over = dynamics.step(places)
         flat = arrived.reshape(-1, arrived.shape[2])
         corners, weights = grid.locate(flat)
         weights *= gamma * ~over.reshape(-1, 1)
@@ -148,7 +148,7 @@ class Prepared:
             dynamics,
             grid,
             gamma,
-            dynamics.coordinates.decode(nodes),
+            dynamics.coordinates.decode(places),
             dynamics.coordinates.decode(flat).reshape(*shape),
             over,
             corners.reshape(shape).astype(np.int32),
