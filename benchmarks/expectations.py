@@ -55,7 +55,7 @@ def main(options: argparse.Namespace, report: frame.Report) -> None:
         page="continuous-reward.md",
     )
     for case, (true, drawn) in CASES.items():
-        for pairs in (50, 200):
+        for pairs in (50, 100):
             rng, broken, promised = np.random.default_rng([list(CASES).index(case), pairs]), 0, 0.0
             for _ in range(options.runs):
                 found = certify_expectations(*drawn(rng, pairs), DELTA, 1)

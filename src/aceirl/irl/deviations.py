@@ -28,7 +28,7 @@ from aceirl.errors import InputError
 from aceirl.models.vectors.episodes import Act, Episode, discounted
 from aceirl.models.vectors.experience import Experience
 from aceirl.models.vectors.features import Features, VectorReward, logistic
-from aceirl.models.vectors.planning import COARSE, Prepared
+from aceirl.models.vectors.planning import COARSE, FINE, Prepared
 
 EXPERT_EPISODES, LONGEST_DEVIATION, TESTS = 8, 50, 3
 """Episodes of the expert alone, the longest deviation in steps, and the episodes a best response plays."""
@@ -39,10 +39,11 @@ DEVIATIONS, POOL, EXPLORATION = 0.5, 0.62, 0.75
 RIDGE, RIVAL_SHARE, RIVAL_SIZE = 0.02, 0.3, 3.0
 """The ridge; the weight of a rival beside that of all other comparisons; and its size, a multiple of theirs."""
 
-NEAR, EQUAL, EXPLAINED = 0.6, 0.1, 0.5
+NEAR, EQUAL, EXPLAINED, FAILED = 0.6, 0.1, 0.4, 0.5
 """A plan does what the expert does if its feature expectations are at most `NEAR` times as far from the expert's as
-those of random actions are. It is worth as much if the difference is at most `EQUAL` times what random actions lose;
-that counts if the reward explains a share `EXPLAINED` of the comparisons: the expert is worth more there by `EQUAL`."""
+those of random actions are. The expert is as good as a plan that is worth at most `EQUAL` times more than what random
+actions lose; that counts if the reward explains a share `EXPLAINED` of the comparisons: the expert is worth more there
+by `EQUAL`. A plan that is worth less than the expert by `FAILED` says nothing of the reward."""
 
 LEVELS = (("ends and the step", 1), ("squares", 2), ("hats", 3))
 """The classes of rewards, the simplest first, and how many of each are tried."""
@@ -79,8 +80,8 @@ class Member:
 
     @property
     def accepted(self) -> bool:
-        """Whether the plan does what the expert does, or the expert is as good as the plan and that tells something."""
-        return self.gap <= NEAR or (abs(self.advantage) <= EQUAL and self.explained >= EXPLAINED)
+        """Whether the plan does what the expert does, or the expert is no worse and that tells something."""
+        return self.gap <= NEAR or (self.advantage <= EQUAL and self.explained >= EXPLAINED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +174,18 @@ def recover_reward(
             if tried and met.steps >= steps:
                 break
             w = _fitted(D, rivals, scale, allowed)
-            prepared = met.prepared(met.dynamics(), gamma, COARSE)
-            plan = prepared.plan(VectorReward(features, w).batch)
-            played = [met.play(plan.predict, base.seed) for base in tests]
-            away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
-            gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
             loss = max(abs(float(w @ (expected - aimless))), 1e-12)
-            tried.append(Member(w, level, gap, float(-w @ away) / loss, float(np.mean(D @ w > EQUAL * loss)), away))
+            explained = float(np.mean(D @ w > EQUAL * loss))
+            for nodes in (COARSE, FINE):
+                prepared = met.prepared(met.dynamics(), gamma, nodes)
+                plan = prepared.plan(VectorReward(features, w).batch)
+                played = [met.play(plan.predict, base.seed) for base in tests]
+                away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
+                gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
+                one = Member(w, level, gap, float(-w @ away) / loss, explained, away)
+                if one.gap <= NEAR or one.advantage >= -EQUAL:  # else it is the plan that failed: once more, with care
+                    break
+            tried.append(one)
             if tried[-1].accepted:
                 break
             rivals.append(away)
@@ -194,7 +200,7 @@ def recover_reward(
         best,
         tuple(comparisons),
         tuple(tried),
-        None if best.accepted else _not_found(best),
+        _distrust(best),
         met.steps,
         asked.answers,
         Home(
@@ -207,12 +213,20 @@ def recover_reward(
     )
 
 
-def _not_found(best: Member) -> str:
-    """The warning if no reward that was tried implies what the expert does."""
-    return (
-        "no reward over these features was found whose plan does what the expert does: the best plan differs from the "
-        f"expert {best.gap:.0%} as much as random actions do, and is worth {best.advantage:+.0%} of what these lose"
-    )
+def _distrust(best: Member) -> str | None:
+    """The warning if the reward does not imply what the expert does, or that could not be tried."""
+    if not best.accepted:
+        return (
+            "no reward over these features was found whose plan does what the expert does: the best plan differs from "
+            f"the expert {best.gap:.0%} as much as random actions do, and is worth {best.advantage:+.0%} of what these "
+            "lose"
+        )
+    if best.gap > NEAR and best.advantage < -FAILED:
+        return (
+            "no good plan for the reward was found even where the expert was observed: it is worth less than the "
+            f"expert by {-best.advantage:.0%} of what random actions lose"
+        )
+    return None
 
 
 _Pair = tuple[str, Episode, Episode, int]

@@ -50,8 +50,8 @@ class Coordinate:
         if self.kind == "flag":
             return np.ones(1)
         if self.kind == "circle":
-            return 2 * np.pi / HATS * (np.arange(HATS) - HATS // 2)
-        return self.low + (self.high - self.low) * np.arange(HATS) / (HATS - 1)
+            return np.asarray(2 * np.pi / HATS * (np.arange(HATS) - HATS // 2), dtype=np.float64)
+        return np.asarray(self.low + (self.high - self.low) * np.arange(HATS) / (HATS - 1), dtype=np.float64)
 
     @property
     def n_features(self) -> int:
