@@ -5,6 +5,7 @@ from aceirl.certificates.budget import Budget, given_up
 from aceirl.certificates.criterion import Criterion
 from aceirl.certificates.dynamics import Dynamics
 from aceirl.certificates.e_process import BatchOutcome, Wager
+from aceirl.certificates.expectations import ExpectationCertificate, certify_expectations, feature_means
 from aceirl.certificates.forecast import possible_losses, wagered_losses
 from aceirl.certificates.goal import Goal, GoalCertificate
 from aceirl.certificates.policy import PolicyCertificate
@@ -23,10 +24,13 @@ __all__ = [
     "Budget",
     "Certificate",
     "CertificateKind",
+    "ExpectationCertificate",
     "Goal",
     "GoalCertificate",
     "Wager",
     "amount",
+    "certify_expectations",
+    "feature_means",
     "given_up",
     "possible_losses",
     "transfer_certificate",

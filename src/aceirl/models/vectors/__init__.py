@@ -1,1 +1,1 @@
-"""Models over observations that are vectors of numbers."""
+"""Observations that are vectors of numbers: committees, features, learned dynamics, and plans by sampling."""

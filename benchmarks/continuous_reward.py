@@ -1,0 +1,140 @@
+"""A reward recovered in one world, planned with in another in which actions are swapped and dynamics are changed.
+
+    python benchmarks/continuous_reward.py [--only CartPole ...] [--seeds N] [--first-seed N] [--keep FILE]
+
+The score is (return - random) / (the same solver with the true reward - random), in the changed world, over the same 20
+episodes; steps are counted in both worlds, answers are what the expert was asked. Seconds are of the processor, on one
+core. Thresholds were chosen on seeds 0 to 26; the table has seeds from 200 on. Optimal experts are plans of the same
+solver with the true reward and 15,000 steps at home. With `--keep`, runs that the file has are not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import _frame as frame
+import numpy as np
+
+from aceirl.irl.deviations import recover_reward
+from aceirl.learner.continuous.transfer import plan_by_sampling, transfer_reward
+from aceirl.models.vectors.episodes import Act, Choices, play
+from studies.worlds import TASKS
+
+CASES = {
+    "CartPole": ("CartPole", "rule", "far start, pole ×2", 12_000, 6_000),
+    "MountainCar": ("MountainCar", "optimal", "gravity ×1.2", 12_000, 6_000),
+    "MountainCar, rule": ("MountainCar", "rule", "gravity ×1.2", 12_000, 6_000),
+    "Pendulum": ("Pendulum", "optimal", "g ×1.5", 12_000, 6_000),
+    "Acrobot": ("Acrobot", "optimal", "masses 1.5 and 0.7", 12_000, 8_000),
+}
+"""By name: the task, the expert, what is changed besides swapped actions, and the steps at home and away."""
+
+TESTS = range(20)
+"""The seeds of the episodes that returns are measured by."""
+
+
+@cache
+def expert(task: str, kind: str) -> Act:
+    """The rule, or a plan for the true reward."""
+    rule = TASKS[task].rule
+    if kind == "rule":
+        assert rule is not None
+        return rule
+    return plan_by_sampling(TASKS[task].home(), TASKS[task].reward, np.random.default_rng(1000), 15_000).predict
+
+
+def mean_return(task: str, act: Act) -> float:
+    """What a policy is paid in the changed world."""
+    env = TASKS[task].away()
+    return statistics.fmean(play(env, act, seed).paid for seed in TESTS)
+
+
+def one(case: str, seed: int) -> dict[str, Any]:
+    """Everything that is measured with one seed."""
+    task, kind, _, at_home, away = CASES[case]
+    world, wanted = TASKS[task], expert(task, kind)
+    began = time.process_time()
+    recovered = recover_reward(world.home, wanted, np.random.default_rng([seed, 0]), at_home)
+    planned = transfer_reward(world.away, recovered, np.random.default_rng([seed, 1]), away)
+    seconds = time.process_time() - began
+    true = plan_by_sampling(world.away(), world.reward, np.random.default_rng([seed, 1]), away)
+    rng = np.random.default_rng([seed, 2])
+    choices = Choices.of(world.away().action_space)
+    found, best, chance = (
+        mean_return(task, act) for act in (planned.predict, true.predict, lambda _: choices.draw(rng))
+    )
+    return {
+        "case": case,
+        "seed": seed,
+        "return": found,
+        "true": best,
+        "random": chance,
+        "score": (found - chance) / (best - chance),
+        "level": recovered.chosen.level,
+        "warning": planned.warning,
+        "steps": recovered.steps + planned.steps,
+        "answers": recovered.answers,
+        "seconds": seconds,
+    }
+
+
+def main(options: argparse.Namespace, report: frame.Report) -> None:
+    """Every case from several seeds."""
+    kept: dict[tuple[str, int], dict[str, Any]] = {}
+    if options.keep is not None and options.keep.exists():
+        rows = [json.loads(line) for line in options.keep.read_text(encoding="utf-8").splitlines()]
+        kept = {(row["case"], row["seed"]): row for row in rows}
+    table = report.table(
+        "continuous-reward",
+        frame.Column("task, expert"),
+        frame.Column("changed, besides actions"),
+        frame.number("score, median", "{:.3f}"),
+        frame.number("worst", "{:.3f}"),
+        frame.number("warned of", "{}"),
+        frame.number("return", "{:.0f}"),
+        frame.number("true reward", "{:.0f}"),
+        frame.number("copying", "{:.0f}"),
+        frame.number("random", "{:.0f}"),
+        frame.number("steps, both worlds", "{:,.0f}"),
+        frame.number("answers", "{:,.0f}"),
+        frame.number("seconds", "{:.0f}"),
+        page="continuous-reward.md",
+    )
+    for case in options.only:
+        found = []
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
+            if (case, seed) not in kept:
+                kept[case, seed] = one(case, seed)
+                if options.keep is not None:
+                    with options.keep.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(kept[case, seed]) + "\n")
+            found.append(kept[case, seed])
+        scores = [row["score"] for row in found]
+        task, kind, change, *_ = CASES[case]
+        table.add(
+            f"{task}, {kind}",
+            change,
+            statistics.median(scores),
+            min(scores),
+            f"{sum(row['warning'] is not None for row in found)} of {len(found)}",
+            *(statistics.median(row[name] for row in found) for name in ("return", "true")),
+            mean_return(task, expert(task, kind)),
+            *(statistics.median(row[name] for row in found) for name in ("random", "steps", "answers", "seconds")),
+        )
+
+
+if __name__ == "__main__":
+    frame.start(
+        main,
+        __doc__,
+        frame.argument("--seeds", type=int, default=10, help="how many"),
+        frame.argument("--first-seed", type=int, default=200),
+        frame.argument("--only", nargs="+", part=True, default=list(CASES), choices=list(CASES)),
+        frame.argument("--keep", type=Path, metavar="FILE", help="runs are added to this file, and not done again"),
+    )

@@ -1,0 +1,157 @@
+"""Planning with a reward in any simulator, by sampling: nothing is known of its dynamics beforehand.
+
+First random actions, then tours to where little was seen, then rounds of planning for the reward in the dynamics
+learned so far and playing the plan, by which the plans of all rounds are compared. The best of them is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.irl.deviations import RewardByDeviations
+from aceirl.models.vectors.episodes import Episode, discounted
+from aceirl.models.vectors.experience import Experience
+from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan, Prepared
+
+FIRST, EXPLORING, TOURS = 0.15, 0.5, 6
+"""The shares of the steps by which the first random episodes and the exploring ones are done, and how often it is
+planned anew where to explore."""
+
+ROUNDS, NOISE, TESTS = 3, 0.1, 3
+"""How often it is then planned for the reward; the share of random actions while exploring; and the episodes a plan is
+judged by, which start from the same seeds in every round."""
+
+SHORT, UNSURE, ASKED = 0.8, 0.8, 3
+"""When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by
+one of so many other rewards of the confidence set, it gains less than this share of what that reward's plan gains."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan for a reward in a simulator: `predict` says what to do. `value` is what its test episodes were worth by
+    that reward, discounted; `steps` is what was spent in the simulator; `warning` why it may not be what the expert
+    wants, None if nothing speaks against it. `prepared` are the dynamics as they were learned last; the first `aimless`
+    episodes were of random actions."""
+
+    plan: GridPlan
+    value: float
+    steps: int
+    episodes: tuple[Episode, ...]
+    prepared: Prepared
+    aimless: int
+    warning: str | None = None
+
+    def predict(self, observation: Any) -> Any:
+        """The action on an observation, as the environment takes it."""
+        return self.plan.predict(observation)
+
+
+def transfer_reward(
+    make_env: Callable[[], Any],
+    recovered: RewardByDeviations,
+    rng: np.random.Generator,
+    steps: int = 6_000,
+    report: Callable[[int], None] | None = None,
+) -> Planned:
+    """Plan with a recovered reward in another simulator, about which nothing is known, with about `steps` steps in it.
+
+    The plan has a warning if something speaks against it; that needs no true reward. `report` is told after each
+    episode how many steps were taken.
+    """
+    gamma = recovered.home.prepared.gamma
+    planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
+    found = [recovered.warning, falls_short(planned, recovered), members_disagree(planned, recovered)]
+    return replace(planned, warning="; ".join(reason for reason in found if reason) or None)
+
+
+def falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
+    """A warning if the plan is worth much less than the expert at home."""
+    w, home = recovered.reward.weights, recovered.home
+    loss = float(w @ (home.expert - home.random))
+    short = (float(w @ home.expert) - planned.value) / max(abs(loss), 1e-12)
+    if short <= SHORT:
+        return None
+    return (
+        f"by the recovered reward the plan falls short of the expert at home by {short:.0%} of what random actions lose"
+    )
+
+
+def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | None:
+    """A warning if another reward of the confidence set plans something else, by which this plan gains much less.
+
+    Everything is imagined in the learned dynamics; it takes no steps.
+    """
+    starts = np.array([episode.observations[0] for episode in planned.episodes[:10]])
+    horizon, gamma = max(episode.steps for episode in planned.episodes), planned.prepared.gamma
+    own = planned.plan.imagined(starts, horizon)
+    w = recovered.reward.weights / np.linalg.norm(recovered.reward.weights)
+    alike = [float(one.weights @ w) / np.linalg.norm(one.weights) for one in recovered.members]
+    worst = 1.0
+    for number in np.argsort(alike)[:ASKED]:
+        reward = recovered.members[number].batch
+        other = planned.prepared.plan(reward).imagined(starts, horizon)
+        aimless = float(np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]]))
+        ours, theirs = (float(np.mean([worth(reward, one, gamma) for one in played])) for played in (own, other))
+        range_ = max(ours, theirs, aimless) - min(ours, theirs, aimless)
+        worst = min(worst, 1 - (theirs - ours) / max(range_, 1e-12))
+    if worst >= UNSURE:
+        return None
+    return (
+        f"another reward that explains the expert as well plans something else here: by it, the plan gains {worst:.0%}"
+    )
+
+
+def worth(reward: BatchReward, episode: Episode, gamma: float) -> float:
+    """The discounted sum of rewards of an episode; one cut by a limit of time goes on as in its last steps."""
+    actions = np.asarray(episode.actions, dtype=np.float64).reshape(episode.steps, -1)
+    paid = reward(episode.observations[:-1], actions, episode.arrivals, episode.ends)
+    return float(discounted(np.asarray(paid)[:, None], episode.terminated, gamma)[0])
+
+
+def plan_by_sampling(
+    env: Any,
+    reward: BatchReward,
+    rng: np.random.Generator,
+    steps: int,
+    gamma: float = 0.99,
+    report: Callable[[int], None] | None = None,
+) -> Planned:
+    """Plan for `reward` in a Gymnasium environment with about `steps` steps in it, the last episode being finished.
+
+    `report` is told after each episode how many steps were taken.
+    """
+    if steps < 1:
+        raise InputError(f"steps is {steps}; at least one is needed to learn anything of the simulator")
+    met = Experience(env, rng, report)
+    tests = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
+    while met.steps < FIRST * steps:
+        met.play(met.sticky())
+    aimless = len(met.episodes)
+    for tour in range(TOURS):
+        dynamics = met.dynamics()
+        novel = met.prepared(dynamics, gamma, COARSE).plan(met.novelty(dynamics.coordinates))
+        while met.steps < steps * (FIRST + (EXPLORING - FIRST) * (tour + 1) / TOURS):
+            met.play(met.noisy(novel.predict, NOISE))
+    best: tuple[float, GridPlan] | None = None
+    plan: GridPlan | None = None
+    for turn in range(ROUNDS):
+        dynamics = met.dynamics()
+        coarse = met.prepared(dynamics, gamma, COARSE)
+        plan = coarse.plan(reward, plan)
+        if turn > 0:
+            plan = met.prepared(dynamics, gamma, FINE).plan(reward, plan)
+        value = float(np.mean([worth(reward, met.play(plan.predict, seed), gamma) for seed in tests]))
+        if best is None or value >= best[0]:
+            best = value, plan
+        if turn < ROUNDS - 1:
+            novel = coarse.plan(met.novelty(dynamics.coordinates))
+            while met.steps < steps * (EXPLORING + (1 - EXPLORING) * (turn + 1) / ROUNDS):
+                met.play(met.noisy(plan.predict, NOISE))
+                met.play(met.noisy(novel.predict, NOISE))
+    assert best is not None
+    return Planned(best[1], best[0], met.steps, tuple(met.episodes), coarse, aimless)

@@ -1,0 +1,478 @@
+"""Features of the observation that a step led to, over named coordinates, and rewards that are linear in them.
+
+`r(o, a, o') = Σ θ_k·f_k(o')`: per coordinate five hats (piecewise linear, between the values seen) and a square about
+zero, one feature per kind of end, and one for the step itself. A coordinate is a number of the observation, or an angle
+given by its cosine and sine, which is found because the squares of two neighbouring numbers always sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+from scipy.optimize import minimize
+
+from aceirl.data.arrays import BoolArray, FloatArray, IntArray
+from aceirl.errors import InputError
+
+HATS = 5
+"""How many hats a coordinate has."""
+
+LARGEST_SQUARE = 4.0
+"""Squares are cut here; one is two standard deviations away from zero."""
+
+FEWEST_ENDS = 3
+"""A kind of end has been seen at least so often."""
+
+Kind = Literal["line", "circle", "flag"]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A named number of the observation. `parts` are the entries it is read from: one, or cosine and sine.
+
+    It was mostly between `low` and `high`; `scale` is what its square is measured in. A flag is 0 or 1, nothing else.
+    """
+
+    name: str
+    kind: Kind
+    parts: tuple[int, ...]
+    low: float
+    high: float
+    scale: float
+
+    @property
+    def knots(self) -> FloatArray:
+        """Where the hats have their tops: `[HATS]`, or one for a flag."""
+        if self.kind == "flag":
+            return np.ones(1)
+        if self.kind == "circle":
+            return np.asarray(2 * np.pi / HATS * (np.arange(HATS) - HATS // 2), dtype=np.float64)
+        return np.asarray(self.low + (self.high - self.low) * np.arange(HATS) / (HATS - 1), dtype=np.float64)
+
+    @property
+    def n_features(self) -> int:
+        """Hats and a square, or the flag itself."""
+        return 1 if self.kind == "flag" else HATS + 1
+
+    def features(self, values: FloatArray) -> FloatArray:
+        """`[n, n_features]` of values `[n]`; each hat and the square are between 0 and 1."""
+        if self.kind == "flag":
+            return np.clip(values, 0.0, 1.0)[:, None]
+        knots = self.knots
+        width = knots[1] - knots[0]
+        away = (values if self.kind == "circle" else np.clip(values, self.low, self.high))[:, None] - knots
+        if self.kind == "circle":
+            away = wrapped(away)
+        hats = np.maximum(0.0, 1.0 - np.abs(away) / width)
+        square = np.minimum((values / self.scale) ** 2, LARGEST_SQUARE) / LARGEST_SQUARE
+        return np.concatenate((hats, square[:, None]), axis=1)
+
+
+def wrapped(angles: FloatArray) -> FloatArray:
+    """The same angles from -π to π."""
+    return np.asarray((angles + np.pi) % (2 * np.pi) - np.pi)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The coordinates of observations `[n, size]`; their values are `[n, c]`, angles from -π to π."""
+
+    parts: tuple[Coordinate, ...]
+    size: int
+
+    @classmethod
+    def of(cls, observations: FloatArray, names: Sequence[str] = ()) -> Coordinates:
+        """The coordinates of observations `[n, d]` that were seen, with the names of their entries where given."""
+        seen = np.asarray(observations, dtype=np.float64)
+        if seen.ndim != 2 or not len(seen):
+            raise InputError(f"observations have the shape {seen.shape}; they must be vectors, and at least one")
+        if not np.isfinite(seen).all():
+            row, column = np.argwhere(~np.isfinite(seen))[0]
+            raise InputError(f"entry {column} of observation {row} is {seen[row, column]}; it must be a finite number")
+        size = seen.shape[1]
+        if names and len(names) != size:
+            raise InputError(f"{len(names)} names for observations of {size} entries")
+        called = list(names) if names else [f"entry {number}" for number in range(1, size + 1)]
+        parts: list[Coordinate] = []
+        entry = 0
+        while entry < size:
+            if entry + 1 < size and _is_angle(seen[:, entry : entry + 2]):
+                name = called[entry].removeprefix("cosine of ")
+                name = name if name != called[entry] else f"angle of {called[entry]} and {called[entry + 1]}"
+                parts.append(Coordinate(name, "circle", (entry, entry + 1), -np.pi, np.pi, np.pi / 2))
+                entry += 2
+                continue
+            parts.append(_number(called[entry], entry, seen[:, entry]))
+            entry += 1
+        return cls(tuple(parts), size)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the coordinates are called."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def circles(self) -> BoolArray:
+        """`[c]`: which coordinates are angles."""
+        return np.array([part.kind == "circle" for part in self.parts])
+
+    def encode(self, observations: FloatArray) -> FloatArray:
+        """`[n, c]` of observations `[n, size]`."""
+        seen = np.asarray(observations, dtype=np.float64)
+        values = np.empty((len(seen), len(self.parts)))
+        for place, part in enumerate(self.parts):
+            cosine_or_value = seen[:, part.parts[0]]
+            values[:, place] = (
+                np.arctan2(seen[:, part.parts[1]], cosine_or_value) if part.kind == "circle" else cosine_or_value
+            )
+        return values
+
+    def decode(self, values: FloatArray) -> FloatArray:
+        """The observations `[n, size]` with those coordinates `[n, c]`."""
+        observations = np.empty((len(values), self.size))
+        for place, part in enumerate(self.parts):
+            if part.kind == "circle":
+                observations[:, part.parts[0]] = np.cos(values[:, place])
+                observations[:, part.parts[1]] = np.sin(values[:, place])
+            else:
+                observations[:, part.parts[0]] = values[:, place]
+        return observations
+
+    def difference(self, values: FloatArray, others: FloatArray) -> FloatArray:
+        """`[n, c]`: values less others, angles the short way round."""
+        apart = np.asarray(values - others)
+        circles = self.circles
+        apart[:, circles] = wrapped(apart[:, circles])
+        return apart
+
+
+def _is_angle(pair: FloatArray) -> bool:
+    """Whether two entries `[n, 2]` are the cosine and sine of an angle that moves."""
+    return bool((np.abs((pair**2).sum(axis=1) - 1.0) < 1e-3).all() and pair.std(axis=0).max() > 1e-3)
+
+
+def _number(name: str, entry: int, seen: FloatArray) -> Coordinate:
+    if np.isin(seen, (0.0, 1.0)).all():
+        return Coordinate(name, "flag", (entry,), 0.0, 1.0, 1.0)
+    low, high = (float(end) for end in np.quantile(seen, (0.001, 0.999)))
+    if high - low < 1e-9:
+        low, high = low - 0.5, high + 0.5
+    scale = abs(float(seen.mean())) + 2 * float(seen.std())
+    return Coordinate(name, "line", (entry,), low, high, max(scale, 1e-9))
+
+
+@dataclass(frozen=True)
+class Border:
+    """Episodes end where a coordinate passes a border, upwards if `side` is 1, downwards if it is -1."""
+
+    coordinate: int
+    side: int
+    at: float
+
+    def excess(self, values: FloatArray) -> FloatArray:
+        """`[n]`: how far values `[n, c]` are beyond the border."""
+        return np.asarray(self.side * (values[:, self.coordinate] - self.at))
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Ends at no border: about a `centre [size]` of observations, told from other arrivals by `weights` of squares and
+    products."""
+
+    centre: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """The kinds of ends of a simulator: first borders of single coordinates, then clusters of what is left.
+
+    Observations are made comparable by their mean and standard deviation, `shift` and `scale [size]`.
+    """
+
+    coordinates: Coordinates
+    borders: tuple[Border, ...]
+    clusters: tuple[Cluster, ...]
+    shift: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, coordinates: Coordinates, inside: FloatArray, ends: FloatArray) -> Ends:
+        """The kinds among observed `ends [m, size]`, where episodes went on at the observations `inside [n, size]`.
+
+        An end at a border lies beyond everything that was seen inside, in one coordinate; it belongs to the one in
+        which it lies farthest out, measured by the range inside.
+        """
+        shift, scale = inside.mean(axis=0), inside.std(axis=0) + 1e-9
+        within, beyond = coordinates.encode(inside), coordinates.encode(ends) if len(ends) else np.empty((0, 0))
+        lines = [place for place, part in enumerate(coordinates.parts) if part.kind == "line"]
+        borders: list[Border] = []
+        left = np.ones(len(ends), dtype=bool)
+        if len(ends) and lines:
+            least, most = within.min(axis=0), within.max(axis=0)
+            spread = np.maximum(most - least, 1e-9)
+            excess = np.stack([(least - beyond) / spread, (beyond - most) / spread], axis=2)[:, lines]  # [m, lines, 2]
+            found = excess.reshape(len(ends), -1).argmax(axis=1)
+            outside = excess.reshape(len(ends), -1).max(axis=1) > 0
+            for number in np.unique(found[outside]):
+                here = outside & (found == number)
+                if here.sum() < FEWEST_ENDS:
+                    continue
+                place, side = lines[number // 2], (-1, 1)[number % 2]
+                inner = most[place] if side > 0 else least[place]
+                outer = beyond[here, place].min() if side > 0 else beyond[here, place].max()
+                borders.append(Border(place, side, float((inner + outer) / 2)))
+                left &= ~here
+        clusters = _clusters((ends[left] - shift) / scale) if left.sum() >= FEWEST_ENDS else []
+        return cls(
+            coordinates,
+            tuple(borders),
+            tuple(
+                Cluster(one.mean(axis=0), _boundary((inside - shift) / scale, one))
+                for one in sorted(clusters, key=lambda one: tuple(one.mean(axis=0)))
+            ),
+            shift,
+            scale,
+        )
+
+    def __len__(self) -> int:
+        return len(self.borders) + len(self.clusters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kinds in words."""
+        said = [
+            f"the end with {self.coordinates.parts[one.coordinate].name} {'above' if one.side > 0 else 'below'} "
+            f"{one.at:.2g}"
+            for one in self.borders
+        ]
+        if len(self.clusters) == 1:
+            return (*said, "any other end" if said else "the end")
+        return (*said, *(f"an end like {self._where(one)}" for one in self.clusters))
+
+    def _where(self, cluster: Cluster) -> str:
+        """The coordinates in which a cluster differs most from what is usual."""
+        values = self.coordinates.encode((cluster.centre * self.scale + self.shift)[None])[0]
+        unusual = np.argsort(-np.abs(cluster.centre))[:2]
+        shown = [place for place, part in enumerate(self.coordinates.parts) if set(part.parts) & set(unusual.tolist())]
+        return ", ".join(f"{self.coordinates.parts[place].name} {values[place]:.2g}" for place in shown)
+
+    def kind(self, observations: FloatArray) -> IntArray:
+        """`[n]`: the kind of each end at these observations `[n, size]`; -1 if no kind is known."""
+        if not len(self):
+            return np.full(len(observations), -1)
+        values = self.coordinates.encode(observations)
+        away = np.full((len(observations), len(self)), np.inf)
+        for number, border in enumerate(self.borders):
+            away[:, number] = -border.excess(values) / self._spread(border)
+        beyond = (away < 0).any(axis=1)
+        if self.clusters:
+            centres = np.stack([one.centre for one in self.clusters])
+            usual = (observations - self.shift) / self.scale
+            gaps = ((usual[:, None] - centres) ** 2).sum(axis=2)
+            away[~beyond, len(self.borders) :] = gaps[~beyond] - gaps.max(initial=0.0) - 1.0
+        return np.asarray(away.argmin(axis=1))
+
+    def _spread(self, border: Border) -> float:
+        part = self.coordinates.parts[border.coordinate]
+        return part.high - part.low
+
+    def over(self, observations: FloatArray) -> BoolArray:
+        """`[n]`: whether an episode would be over at these observations `[n, size]`."""
+        values = self.coordinates.encode(observations)
+        over = np.zeros(len(observations), dtype=bool)
+        for border in self.borders:
+            over |= border.excess(values) > 0
+        if self.clusters:
+            squares = _squares((observations - self.shift) / self.scale)
+            for cluster in self.clusters:
+                over |= squares @ cluster.weights > 0
+        return over
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "borders": [asdict(one) for one in self.borders],
+            "clusters": [{"centre": one.centre.tolist(), "weights": one.weights.tolist()} for one in self.clusters],
+            "shift": self.shift.tolist(),
+            "scale": self.scale.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, coordinates: Coordinates, written: Mapping[str, Any]) -> Ends:
+        """What `to_json` wrote."""
+        return cls(
+            coordinates,
+            tuple(Border(**one) for one in written["borders"]),
+            tuple(Cluster(np.array(one["centre"]), np.array(one["weights"])) for one in written["clusters"]),
+            np.array(written["shift"]),
+            np.array(written["scale"]),
+        )
+
+
+def _squares(standard: FloatArray) -> FloatArray:
+    """`[n, 1 + d + d(d+1)/2]`: one, the numbers, and all their products."""
+    rows, columns = np.triu_indices(standard.shape[1])
+    return np.concatenate((np.ones((len(standard), 1)), standard, standard[:, rows] * standard[:, columns]), axis=1)
+
+
+def _boundary(inside: FloatArray, ends: FloatArray, ridge: float = 1e-6) -> FloatArray:
+    """Weights of `_squares`, positive at `ends [m, d]` and negative at `inside [n, d]`: a balanced logistic fit."""
+    X = _squares(np.concatenate((ends, inside)))
+    sign = np.concatenate((np.ones(len(ends)), -np.ones(len(inside))))
+    share = np.concatenate((np.full(len(ends), 0.5 / len(ends)), np.full(len(inside), 0.5 / len(inside))))
+    scale = np.abs(X).max(axis=0) + 1e-12
+    found = logistic(X / scale * sign[:, None], share, ridge)
+    return np.asarray(found / scale)
+
+
+def logistic(D: FloatArray, share: FloatArray, ridge: float) -> FloatArray:
+    """`argmin_w Σ share_j·log(1 + exp(-w·D_j)) + ridge/2·‖w‖²` over the rows of `D [n, k]`."""
+
+    def loss(w: FloatArray) -> tuple[float, FloatArray]:
+        z = D @ w
+        value = share @ np.logaddexp(0.0, -z) + 0.5 * ridge * w @ w
+        return float(value), -(share * np.exp(-np.logaddexp(0.0, z))) @ D + ridge * w
+
+    found = minimize(loss, np.zeros(D.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    return np.asarray(found.x)
+
+
+def _clusters(points: FloatArray, most: int = 3, apart: float = 0.6) -> list[FloatArray]:
+    """The points `[m, d]` in as many groups as their silhouette speaks for; one group unless it is above `apart`."""
+    best, groups = apart, [points]
+    for number in range(2, most + 1):
+        if len(points) < FEWEST_ENDS * number:
+            break
+        _, label = kmeans2(points, number, seed=0, minit="++")
+        sizes = np.bincount(label, minlength=number)
+        if sizes.min() < FEWEST_ENDS:
+            continue
+        found = _silhouette(points, label)
+        if found > best:
+            best, groups = found, [points[label == one] for one in range(number)]
+    return groups
+
+
+def _silhouette(points: FloatArray, label: IntArray) -> float:
+    """The mean silhouette: how much nearer points are to their own group than to the next, from -1 to 1."""
+    gaps = np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
+    groups = np.unique(label)
+    mean = np.stack([gaps[:, label == one].sum(axis=1) for one in groups], axis=1)
+    sizes = np.array([(label == one).sum() for one in groups])
+    own = np.searchsorted(groups, label)
+    rows = np.arange(len(points))
+    inner = mean[rows, own] / np.maximum(sizes[own] - 1, 1)
+    mean = mean / sizes
+    mean[rows, own] = np.inf
+    outer = mean.min(axis=1)
+    return float(np.mean((outer - inner) / np.maximum(np.maximum(inner, outer), 1e-12)))
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of arriving at an observation; all are between 0 and 1."""
+
+    coordinates: Coordinates
+    ends: Ends
+
+    @classmethod
+    def of(cls, inside: FloatArray, ends: FloatArray, names: Sequence[str] = ()) -> Features:
+        """For a simulator in which episodes went on at `inside [n, size]` and were over at `ends [m, size]`."""
+        everything = np.concatenate((inside, ends)) if len(ends) else inside
+        coordinates = Coordinates.of(everything, names)
+        return cls(coordinates, Ends.of(coordinates, inside, ends))
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are; the last is the step."""
+        return sum(part.n_features for part in self.coordinates.parts) + len(self.ends) + 1
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """The features by what they are of: each coordinate, each kind of end, and the step."""
+        found: dict[str, slice] = {}
+        first = 0
+        for part in self.coordinates.parts:
+            found[part.name] = slice(first, first + part.n_features)
+            first += part.n_features
+        for name in self.ends.names:
+            found[name] = slice(first, first + 1)
+            first += 1
+        found["the step"] = slice(first, first + 1)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the features are called, in their order."""
+        said: list[str] = []
+        for part in self.coordinates.parts:
+            if part.kind == "flag":
+                said.append(part.name)
+            else:
+                said += [f"{part.name} near {knot:.3g}" for knot in part.knots]
+                said.append(f"{part.name} squared")
+        return (*said, *self.ends.names, "the step")
+
+    def __call__(self, observations: FloatArray, ends: BoolArray) -> FloatArray:
+        """`[n, n_features]` of arriving at observations `[n, size]`, where `ends [n]` is whether that is an end."""
+        seen = np.asarray(observations, dtype=np.float64)
+        values = self.coordinates.encode(seen)
+        parts = [part.features(values[:, place]) for place, part in enumerate(self.coordinates.parts)]
+        kinds = np.zeros((len(seen), len(self.ends)))
+        over = np.flatnonzero(ends)
+        if len(over) and len(self.ends):
+            kinds[over, self.ends.kind(seen[over])] = 1.0
+        return np.concatenate((*parts, kinds, np.ones((len(seen), 1))), axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "coordinates": [asdict(part) for part in self.coordinates.parts],
+            "size": self.coordinates.size,
+            "ends": self.ends.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Features:
+        """What `to_json` wrote."""
+        parts = tuple(Coordinate(**{**one, "parts": tuple(one["parts"])}) for one in written["coordinates"])
+        coordinates = Coordinates(parts, written["size"])
+        return cls(coordinates, Ends.from_json(coordinates, written["ends"]))
+
+
+@dataclass(frozen=True, eq=False)
+class VectorReward:
+    """A reward that is linear in features: `weights [n_features]`. It is a `RewardFunction`."""
+
+    features: Features
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.weights.shape != (self.features.n_features,):
+            raise InputError(f"weights have the shape {self.weights.shape}, not ({self.features.n_features},)")
+
+    def __call__(self, observation: Any, action: Any, next_observation: Any, terminal: bool, step: int) -> float:
+        """What the step to `next_observation` is worth."""
+        arrived = np.asarray(next_observation, dtype=np.float64)[None]
+        return float(self.batch(arrived, np.zeros((1, 1)), arrived, np.array([terminal]))[0])
+
+    def batch(self, observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray) -> FloatArray:
+        """`[n]` of steps to `arrivals [n, size]`; `observations` and `actions` are not looked at."""
+        return np.asarray(self.features(arrivals, ends) @ self.weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, from which `from_json` makes the same reward."""
+        return {"features": self.features.to_json(), "weights": self.weights.tolist()}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> VectorReward:
+        """What `to_json` wrote."""
+        return cls(Features.from_json(written["features"]), np.array(written["weights"]))
