@@ -41,6 +41,9 @@ def transfer(
     ] = None,
     horizon: Horizon = None,
     parameter: Parameters = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Of continuous observations: how many steps to take there; by default 6000.")
+    ] = None,
     as_json: Json = False,
     env: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -48,10 +51,16 @@ def transfer(
     from aceirl.errors import InputError
     from aceirl.experts.tasks import Source, read_parameters
     from aceirl.learner.transfer import process_of_file, process_of_source
+    from aceirl.runs.folder import is_continuous_run
     from aceirl.runs.result import opened
 
     if env is not None:
         raise InputError(f"--env is an option of infer; say where to with --to {env}")
+    if is_continuous_run(directory):
+        _continuous(directory, to, horizon, read_parameters(parameter or []), steps, as_json)
+        return
+    if steps is not None:
+        raise InputError("--steps is for runs with continuous observations; this one has numbered states")
     run = run_in(directory)
     if run.source is None and to is None:
         raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
@@ -70,6 +79,32 @@ def transfer(
     print(result.in_words())
     for picture in _drawn(result, source, directory, (to, env_seed, horizon, start, discount, parameter)):
         print(f"  {picture}")
+
+
+def _continuous(
+    directory: Path, to: str | None, horizon: int | None, parameters: dict[str, Any], steps: int | None, as_json: bool
+) -> None:
+    """Plan with the reward of a run with continuous observations."""
+    import logging
+
+    from aceirl.errors import InputError
+    from aceirl.experts.tasks import Source
+    from aceirl.experts.tasks.gymnasium import gym_env
+    from aceirl.learner.continuous.transfer import PLANNING
+    from aceirl.runs.continuous import ContinuousRun
+
+    result = ContinuousRun.open(directory).result()
+    if to is None and result.source is None:
+        raise InputError(f"{directory} was begun from Python, with an environment that has no name; say where --to")
+    name = to if to is not None or result.source is None else result.source.environment
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    target = gym_env(Source(str(name), parameters, result.settings.seed, horizon=horizon))
+    planned = result.transfer(target, steps=PLANNING if steps is None else steps)
+    if as_json:
+        print(json.dumps({"sentence": result.sentence, **planned.to_json()}))
+        return
+    print(result.sentence)
+    print(planned.in_words())
 
 
 def _say(text: str) -> None:

@@ -225,6 +225,7 @@ def _minigrid_pose(env: Any, observation: Any) -> None:
         env.agent_pos, env.highlight = (column, row), False
         env.grid, _ = type(env.grid).decode(_minigrid_rest(env, observation, column, row))
 
+
 # By the name of the environment's class.
 DESCRIPTIONS = {
     "FrozenLakeEnv": _numbered_grid(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,14 @@ from aceirl.data.recording import Recording
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source, read_recording
 from aceirl.experts.tasks.continuous import STOCHASTIC, ContinuousTask, is_recording, open_continuous
+from aceirl.explain.coordinates import reward_in_words
+from aceirl.irl.claims import claims
+from aceirl.irl.deviations import RewardByDeviations
 from aceirl.learner.continuous.learning import MAX_ANSWERS, Progress, check_settings, learn
 from aceirl.learner.continuous.policy import GatedPolicy
+from aceirl.learner.continuous.transfer import PLANNING, RECOVERING, Planned, reward_of, simulator, transfer_reward
 from aceirl.learner.settings import Settings
+from aceirl.models.vectors.features import VectorReward
 from aceirl.models.vectors.tree import Leaf, leaves
 from aceirl.runs.driving import LINE_EVERY
 from aceirl.runs.files import alone, disk
@@ -95,6 +101,53 @@ class ContinuousResult:
         return self.policy.ask_here(observation)
 
     @cached_property
+    def recovered(self) -> RewardByDeviations:
+        """The expert's reward over the coordinates of observations, and what it rests on.
+
+        It is found when it is first asked for, by 12,000 more steps in the environment: the expert plays, is led
+        astray, and goes on (`aceirl.irl.deviations`).
+        """
+        return reward_of(self._opened, self.settings.seed, partial(_count, "Recovering the reward", RECOVERING))
+
+    @property
+    def reward(self) -> VectorReward:
+        """The recovered reward, a function of observations."""
+        return self.recovered.reward
+
+    @cached_property
+    def sentence(self) -> str:
+        """What the expert wants, as far as that is sure, and what is open."""
+        return reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
+
+    def transfer(self, target: Any, *, steps: int = PLANNING) -> Planned:
+        """Plan with the recovered reward in another environment, of whose dynamics nothing is known.
+
+        `target` is a Gymnasium environment or the id of one; about `steps` steps are taken in it. What comes back has
+        `predict(observation)` and a `warning` if something speaks against it.
+        """
+        recovered = self.recovered
+        task = open_continuous(target, horizon=self._opened.horizon)
+        report = partial(_count, "Planning", steps)
+        return transfer_reward(
+            lambda: simulator(task.env, task.horizon),
+            recovered,
+            np.random.default_rng([self.settings.seed, 0x50]),
+            steps,
+            report,
+        )
+
+    @cached_property
+    def _opened(self) -> ContinuousTask:
+        """What the run was about."""
+        if self.task is not None:
+            return self.task
+        if self.source is None:
+            raise InputError(
+                "the run keeps neither environment nor expert; load it with fit(environment, expert, out=...)"
+            )
+        return open_continuous(self.source)
+
+    @cached_property
     def _leaves(self) -> tuple[list[Leaf], int, int]:
         """A tree of what the expert did, and how many of how many steps it tells."""
         told = self.progress.demonstrations or self.progress.answered
@@ -152,11 +205,7 @@ class ContinuousResult:
 
         A run that is kept in a folder goes on there. Whatever is promised anew rests on new demonstrations.
         """
-        if self.task is None and self.source is None:
-            raise InputError(
-                "the run keeps neither environment nor expert; go on with fit(environment, expert, out=...)"
-            )
-        task = open_continuous(self.source) if self.task is None else self.task
+        task = self._opened
         where = Path("this result") if self.folder is None else self.folder
         run = ContinuousRun(where, self.settings, self.source, task.parts).under(Settings(**settings))
         check_settings(run.settings)
@@ -377,6 +426,11 @@ def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Progr
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("starting", total=wanted)
         yield lambda now: bar.update(shown, completed=now.answers, description=status(now))
+
+
+def _count(what: str, wanted: int, taken: int) -> None:
+    """Say how many steps were taken, for whoever listens."""
+    logging.getLogger("aceirl").info("%s: %s of about %s steps", what, f"{taken:,}", f"{wanted:,}")
 
 
 def _check_parts(run: ContinuousRun, task: ContinuousTask) -> None:

@@ -39,7 +39,8 @@ class ContinuousTask:
     """An environment, what its observations and actions are as numbers, and the expert; None if there is none to ask.
 
     `pay` is how far the rewards of two steps and the returns of two episodes can lie apart, where that is known.
-    `parts` name environment and expert, as far as words can tell them from others.
+    `parts` name environment and expert, as far as words can tell them from others. `by_step` is whether the expert
+    looks at the step.
     """
 
     env: Any
@@ -50,6 +51,7 @@ class ContinuousTask:
     pay: Pay
     parts: dict[str, str]
     source: Source | None = None
+    by_step: bool = False
 
     def reset(self, seed: int) -> Any:
         """Begin the episode of this seed; its first observation."""
@@ -123,14 +125,13 @@ def open_continuous(
     if is_vector(given):
         raise InputError("continuous observations are learned one episode at a time; give one environment, not several")
     encoding = Encoding(given.observation_space, given.action_space)
-    ask, parts = _asked(expert)
+    ask, parts, by_step = _asked(expert)
     spec = getattr(given, "spec", None)
     parts = {"environment": type(given.unwrapped).__qualname__ if spec is None else spec.id} | parts
     steps = checked_horizon(given, horizon)
     parts |= {"horizon": str(steps)}
-    return ContinuousTask(
-        given, encoding, steps, ask, coordinate_names(given, fields), reward_range(given), parts, source
-    )
+    names = coordinate_names(given, fields)
+    return ContinuousTask(given, encoding, steps, ask, names, reward_range(given), parts, source, by_step)
 
 
 STOCHASTIC = (
@@ -139,10 +140,10 @@ STOCHASTIC = (
 )
 
 
-def _asked(expert: Any) -> tuple[Ask | None, dict[str, str]]:
-    """An expert as a function of observation and step, and the words that tell it from others."""
+def _asked(expert: Any) -> tuple[Ask | None, dict[str, str], bool]:
+    """An expert as a function of observation and step, the words that tell it from others, and if it needs the step."""
     if expert is None:
-        return None, {}
+        return None, {}, False
     if isinstance(expert, str | Path):
         name = str(expert)
         if name in ("optimal", "terminal"):
@@ -156,14 +157,14 @@ def _asked(expert: Any) -> tuple[Ask | None, dict[str, str]]:
     if isinstance(expert, type):
         raise InputError(f"expert is the class {expert.__name__}; give an instance, {expert.__name__}(...)")
     if hasattr(expert, "predict"):
-        return lambda observation, step: expert.predict(observation, deterministic=True)[0], expert_parts(expert)
+        return lambda observation, step: expert.predict(observation, deterministic=True)[0], expert_parts(expert), False
     if not callable(expert):
         raise InputError(f"expert must be {FORMS}; got {shown(expert)}")
     if "rng" in parameters_of(expert):
         raise InputError(STOCHASTIC)
     if takes_step(expert):
-        return expert, expert_parts(expert)
-    return lambda observation, step: expert(observation), expert_parts(inspect.unwrap(expert))
+        return expert, expert_parts(expert), True
+    return lambda observation, step: expert(observation), expert_parts(inspect.unwrap(expert)), False
 
 
 def is_recording(expert: Any) -> bool:

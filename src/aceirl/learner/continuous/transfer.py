@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
 from aceirl.errors import InputError
-from aceirl.irl.deviations import RewardByDeviations
+from aceirl.experts.tasks.continuous import ContinuousTask
+from aceirl.irl.deviations import RewardByDeviations, recover_reward
 from aceirl.models.vectors.episodes import Episode, discounted
 from aceirl.models.vectors.experience import Experience
 from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan, Prepared
@@ -29,6 +32,10 @@ judged by, which start from the same seeds in every round."""
 SHORT, UNSURE, ASKED = 0.8, 0.8, 3
 """When a plan is warned of: it falls short of the expert at home by so much of what random actions lose there; or, by
 one of so many other rewards of the confidence set, it gains less than this share of what that reward's plan gains."""
+
+
+RECOVERING, PLANNING = 12_000, 6_000
+"""The steps by default: where the expert is observed, and in another simulator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +57,25 @@ class Planned:
         """The action on an observation, as the environment takes it."""
         return self.plan.predict(observation)
 
+    def in_words(self) -> str:
+        """What it took, what it is worth, and what speaks against it."""
+        lines = [
+            f"Planned with the recovered reward by {self.steps:,} steps in the simulator, of whose dynamics nothing "
+            f"was known; by that reward test episodes are worth {self.value:.3g}, discounted."
+        ]
+        lines.append("Nothing speaks against it." if self.warning is None else f"Do not trust it: {self.warning}.")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"steps": self.steps, "value": self.value, "warning": self.warning}
+
 
 def transfer_reward(
     make_env: Callable[[], Any],
     recovered: RewardByDeviations,
     rng: np.random.Generator,
-    steps: int = 6_000,
+    steps: int = PLANNING,
     report: Callable[[int], None] | None = None,
 ) -> Planned:
     """Plan with a recovered reward in another simulator, about which nothing is known, with about `steps` steps in it.
@@ -67,6 +87,31 @@ def transfer_reward(
     planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
     found = [recovered.warning, falls_short(planned, recovered), members_disagree(planned, recovered)]
     return replace(planned, warning="; ".join(reason for reason in found if reason) or None)
+
+
+def reward_of(task: ContinuousTask, seed: int, report: Callable[[int], None] | None = None) -> RewardByDeviations:
+    """The reward of a task's expert, by about `RECOVERING` steps in its environment."""
+    ask = task.ask
+    if ask is None:
+        raise InputError(
+            "a reward is recovered from an expert who goes on after being led astray; recordings alone do not tell it: "
+            "give an expert that is a function or a model"
+        )
+    if task.by_step:
+        raise InputError("a reward of continuous observations needs an expert that does not look at the step")
+    env, rng = simulator(task.env, task.horizon), np.random.default_rng([seed, 0x4E])
+    return recover_reward(lambda: env, lambda seen: ask(seen, 0), rng, RECOVERING, names=task.fields, report=report)
+
+
+def simulator(env: Any, horizon: int) -> Any:
+    """A Gymnasium environment whose observations are vectors, and whose episodes are at most so long."""
+    space = env.observation_space
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise InputError(
+            f"the observations are {space}; a reward of coordinates needs a Box with one axis: wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation"
+        )
+    return TimeLimit(env, horizon)
 
 
 def falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
