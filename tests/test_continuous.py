@@ -419,3 +419,39 @@ def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:
 
     assert earned(task, copied, 20) < 0.9 * 200
     assert earned(task, ours, 20) >= 0.95 * 200
+
+
+def test_a_reward_is_recovered_said_and_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where actions are swapped, copying never leaves the valley and planning with the reward does."""
+    monkeypatch.setattr("aceirl.learner.continuous.transfer.RECOVERING", 8_000)
+    result = fit(
+        {"max_answers": 60, "certify": None}, "MountainCar-v0", lambda seen: 2 if seen[1] >= 0 else 0, horizon=200
+    )
+    away = gymnasium.wrappers.TransformAction(gymnasium.make("MountainCar-v0"), lambda a: 2 - a, spaces.Discrete(3))
+    planned = result.transfer(away, steps=4_000)
+    assert "position above 0.5" in result.sentence
+    assert result.reward(np.array([0.4, 0.0]), 0, np.array([0.51, 0.0]), True, 0) > result.reward(
+        np.array([0.4, 0.0]), 0, np.array([0.41, 0.0]), False, 0
+    )
+    assert planned.steps < 5_000
+    assert json.loads(json.dumps(planned.to_json()))["warning"] == planned.warning
+    assert f"{planned.steps:,} steps" in planned.in_words()
+    assert [walked(away, act) for act in (planned.predict, lambda seen: result.predict(seen)[0])] == [True, False]
+
+
+def walked(env: Any, act: Any) -> bool:
+    """Whether an episode ends before its limit."""
+    seen, _ = env.reset(seed=3)
+    terminated = truncated = False
+    while not (terminated or truncated):
+        seen, _, terminated, truncated, _ = env.step(act(seen))
+    return bool(terminated)
+
+
+def test_a_reward_needs_an_expert_who_goes_on() -> None:
+    result = fit({"certify": None}, Line(), recorded(30))
+    with pytest.raises(InputError, match="recordings alone do not tell it"):
+        _ = result.reward
+    stepwise = fit({"max_answers": 40, "certify": None}, Line(), lambda seen, step: home(seen))
+    with pytest.raises(InputError, match="does not look at the step"):
+        _ = stepwise.reward

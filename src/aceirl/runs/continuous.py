@@ -117,6 +117,8 @@ class ContinuousResult:
     @cached_property
     def sentence(self) -> str:
         """What the expert wants, as far as that is sure, and what is open."""
+        if self.recovered.warning is not None:
+            return f"Nothing is sure: {self.recovered.warning}."
         return reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
 
     def transfer(self, target: Any, *, steps: int = PLANNING) -> Planned:
