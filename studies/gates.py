@@ -52,7 +52,7 @@ FAMILIES = {
     "episodes that end": Simulated(np.array([0.1, 0.2, 0.7]), np.array([0.3, 0.05, 0.004]), 100, 0.03),
     "at the limit": Simulated(np.array([0.02, 0.98]), np.array([0.5, 0.0043])),
 }
-"""Fixed before any threshold of the certificate was chosen by them; in the last, the open gate loses just too much."""
+"""Written down before any of them was run; stakes were not changed after. In the last the open gate loses too much."""
 
 SHARE, DELTA = 0.1, 0.1
 
