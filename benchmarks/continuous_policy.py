@@ -32,8 +32,8 @@ from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.irl.belief import Target
 from aceirl.learner.continuous import collect
 from aceirl.learner.continuous.collect import Answered, demonstrated, last_fit, rounds
-from aceirl.models.vectors.choices import Choices
-from aceirl.models.vectors.committee import Committee
+from aceirl.models.vectors.choices import ActionChoices
+from aceirl.models.vectors.committee import NetworkCommittee
 from studies.controllers import TASKS, earned
 
 FIRST_SEED, EPISODES, DEMONSTRATIONS, FURTHER = 100, 40, 1_000, 300
@@ -41,7 +41,7 @@ MARKS = (20, 30, 40, 50, 60, 80, 100, 125, 150, 200, 250, 300, 400, 500, 700, 1_
 SHARE, DELTA = 0.1, 0.1
 
 
-def policy_of(task: ContinuousTask, answers: Answered, seed: int) -> tuple[Committee, Choices, Any]:
+def policy_of(task: ContinuousTask, answers: Answered, seed: int) -> tuple[NetworkCommittee, ActionChoices, Any]:
     """The committee, its choices, and what it does."""
     committee, choices = last_fit(answers, task.encoding, seed)
 

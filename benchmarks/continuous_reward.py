@@ -23,7 +23,7 @@ import numpy as np
 
 from aceirl.irl.deviations import recover_reward
 from aceirl.learner.continuous.transfer import plan_by_sampling, transfer_reward
-from aceirl.models.vectors.episodes import Act, Choices, play
+from aceirl.models.vectors.episodes import Act, TriedActions, play
 from studies.worlds import TASKS
 
 CASES = {
@@ -65,7 +65,7 @@ def one(case: str, seed: int) -> dict[str, Any]:
     seconds = time.process_time() - began
     true = plan_by_sampling(world.away(), world.reward, np.random.default_rng([seed, 1]), away)
     rng = np.random.default_rng([seed, 2])
-    choices = Choices.of(world.away().action_space)
+    choices = TriedActions.of(world.away().action_space)
     found, best, chance = (
         mean_return(task, act) for act in (planned.predict, true.predict, lambda _: choices.draw(rng))
     )

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aceirl import InputError
-from aceirl.models.vectors.choices import Choices, prototypes
-from aceirl.models.vectors.committee import MEMBERS, Committee, Schedule, _drawn, _gradient, _layers, fitted
+from aceirl.models.vectors.choices import ActionChoices, prototypes
+from aceirl.models.vectors.committee import MEMBERS, NetworkCommittee, Schedule, _drawn, _gradient, _layers, fitted
 from aceirl.models.vectors.tree import leaves
 
 RNG = np.random.default_rng(0)
@@ -18,7 +18,7 @@ SAID = (SEEN[:, 0] + 0.5 * SEEN[:, 1] > 0).astype(int)
 
 
 @pytest.fixture(scope="module")
-def committee() -> Committee:
+def committee() -> NetworkCommittee:
     return fitted(SEEN, SAID, 2, Schedule(300, 0.02), seed=(1,))
 
 
@@ -41,7 +41,7 @@ def test_the_gradient_is_that_of_differences() -> None:
         assert (up - down) / 2e-6 == pytest.approx(float((slope * way).sum()), rel=1e-4, abs=1e-7)
 
 
-def test_it_learns_a_rule_and_is_unsure_where_the_rule_turns_and_far_away(committee: Committee) -> None:
+def test_it_learns_a_rule_and_is_unsure_where_the_rule_turns_and_far_away(committee: NetworkCommittee) -> None:
     fresh = np.random.default_rng(3).uniform(-1, 1, size=(2_000, 3))
     lean = fresh[:, 0] + 0.5 * fresh[:, 1]
     chosen, scores = committee.decide(fresh)
@@ -50,17 +50,17 @@ def test_it_learns_a_rule_and_is_unsure_where_the_rule_turns_and_far_away(commit
     assert (scores[chosen != (lean > 0)]).mean() < scores.mean()
 
 
-def test_the_same_seed_gives_the_same_committee_and_another_seed_another(committee: Committee) -> None:
+def test_the_same_seed_gives_the_same_committee_and_another_seed_another(committee: NetworkCommittee) -> None:
     again = fitted(SEEN, SAID, 2, Schedule(300, 0.02), seed=(1,))
     other = fitted(SEEN, SAID, 2, Schedule(300, 0.02), seed=(2,))
     assert all((one == two).all() for one, two in zip(committee.weights, again.weights, strict=True))
     assert any((one != two).any() for one, two in zip(committee.weights, other.weights, strict=True))
-    kept = Committee.of_arrays(committee.arrays())
+    kept = NetworkCommittee.of_arrays(committee.arrays())
     assert (kept.logits(SEEN) == committee.logits(SEEN)).all()
 
 
-def test_a_fit_goes_on_from_where_the_last_one_was(committee: Committee) -> None:
-    def off(found: Committee) -> float:
+def test_a_fit_goes_on_from_where_the_last_one_was(committee: NetworkCommittee) -> None:
+    def off(found: NetworkCommittee) -> float:
         return float((found.decide(SEEN)[0] != SAID).mean())
 
     short = Schedule(10, 1e-3)
@@ -68,7 +68,7 @@ def test_a_fit_goes_on_from_where_the_last_one_was(committee: Committee) -> None
     assert off(fitted(SEEN, SAID, 2, short, seed=(5,))) > 0.1
 
 
-def test_a_number_that_never_varied_takes_nothing_over(committee: Committee) -> None:
+def test_a_number_that_never_varied_takes_nothing_over(committee: NetworkCommittee) -> None:
     seen = np.column_stack((SEEN, np.zeros(len(SEEN))))
     found = fitted(seen, SAID, 2, Schedule(300, 0.02), seed=(1,))
     moved = seen + np.array([0, 0, 0, 0.01])
@@ -106,7 +106,7 @@ def test_prototypes_lie_among_the_actions_and_every_action_has_the_nearest(seed:
 
 def test_few_actions_are_their_own_prototypes_and_finite_ones_are_not_rounded() -> None:
     assert prototypes(np.array([[2.0], [-2.0], [2.0]])).values.tolist() == [[-2.0], [2.0]]
-    assert Choices(np.array([[0.0], [1.0]])).numbers(np.array([[1.0], [0.5]])).tolist() == [1, -1]
+    assert ActionChoices(np.array([[0.0], [1.0]])).numbers(np.array([[1.0], [0.5]])).tolist() == [1, -1]
     ends = prototypes(np.concatenate((np.full(50, -2.0), np.full(50, 2.0), np.linspace(-2, 2, 41)))[:, None])
     assert ends.values.ravel().round(1).tolist() == pytest.approx([-2.0, -1.0, 0.0, 1.0, 2.0], abs=0.2)
 

@@ -16,7 +16,7 @@ import aceirl
 from aceirl import ActiveIRL, ContinuousResult, GatedPolicy, InputError
 from aceirl.cli import app
 from aceirl.envs.coordinates import coordinate_names
-from aceirl.learner.continuous.learning import Progress, learn
+from aceirl.learner.continuous.learning import LearningState, learn
 from aceirl.models.vectors.encoding import Encoding, is_continuous
 
 
@@ -214,7 +214,7 @@ def test_a_run_that_was_killed_ends_as_if_it_had_not_been(
 
     turns = 0
 
-    def kill(progress: Progress) -> None:
+    def kill(progress: LearningState) -> None:
         nonlocal turns
         turns += 1
         if turns == stopped_after:

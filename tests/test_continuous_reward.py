@@ -13,14 +13,14 @@ from gymnasium import spaces
 from aceirl.envs.coordinates import coordinate_names
 from aceirl.errors import InputError
 from aceirl.explain.coordinates import reward_in_words, reward_picture
-from aceirl.irl.claims import ENDS, Claim, claims, least_slack
+from aceirl.irl.claims import ENDS, CoordinateClaim, claims, least_slack
 from aceirl.irl.deviations import RewardByDeviations, recover_reward
 from aceirl.learner.continuous.transfer import Planned, members_disagree, plan_by_sampling, transfer_reward, worth
-from aceirl.models.vectors.dynamics import Dynamics
-from aceirl.models.vectors.episodes import Choices, Episode, discounted, play
+from aceirl.models.vectors.dynamics import LearnedDynamics
+from aceirl.models.vectors.episodes import Episode, TriedActions, discounted, play
 from aceirl.models.vectors.experience import Experience, novelty
 from aceirl.models.vectors.features import HATS, Coordinates, Ends, Features, VectorReward, logistic
-from aceirl.models.vectors.planning import Grid, Prepared
+from aceirl.models.vectors.planning import NodeGrid, Prepared
 from studies.worlds import TASKS, balance, cart_pole, mountain_car, pendulum, push_along
 
 RNG = np.random.default_rng(0)
@@ -145,16 +145,16 @@ def test_discounted_sums_go_on_as_at_last() -> None:
 
 
 def test_choices_of_spaces() -> None:
-    three = Choices.of(spaces.Discrete(3, start=1))
+    three = TriedActions.of(spaces.Discrete(3, start=1))
     assert [three.action(k) for k in range(3)] == [1, 2, 3]
     assert three.parts([2, 3]).tolist() == [[0, 1, 0], [0, 0, 1]]
-    box = Choices.of(spaces.Box(np.array([-2, 0], dtype=np.float32), np.array([2, 1], dtype=np.float32)))
+    box = TriedActions.of(spaces.Box(np.array([-2, 0], dtype=np.float32), np.array([2, 1], dtype=np.float32)))
     assert len(box) == 25
     assert box.parts([[2.0, 0.5]]).tolist() == [[1.0, 0.0]]
-    many = Choices.of(spaces.Box(-1.0, 1.0, (6,)))
+    many = TriedActions.of(spaces.Box(-1.0, 1.0, (6,)))
     assert len(many) == 125
     with pytest.raises(InputError, match="it must be Discrete"):
-        Choices.of(spaces.Box(-np.inf, np.inf, (2,)))
+        TriedActions.of(spaces.Box(-np.inf, np.inf, (2,)))
 
 
 def test_names_of_known_environments() -> None:
@@ -163,7 +163,7 @@ def test_names_of_known_environments() -> None:
     assert coordinate_names(gymnasium.make("FrozenLake-v1")) == ()
 
 
-def learned(env: Any, steps: int) -> tuple[Experience, Dynamics]:
+def learned(env: Any, steps: int) -> tuple[Experience, LearnedDynamics]:
     met = Experience(env, np.random.default_rng(5))
     while met.steps < steps:
         met.play(met.sticky())
@@ -196,7 +196,7 @@ def test_a_wall_does_not_spoil_the_dynamics() -> None:
 
 
 def test_interpolation_is_exact_for_multilinear_functions() -> None:
-    grid = Grid((np.array([0.0, 0.1, 0.5, 1.0]), np.array([-1.0, 0.0, 2.0])), np.array([False, False]))
+    grid = NodeGrid((np.array([0.0, 0.1, 0.5, 1.0]), np.array([-1.0, 0.0, 2.0])), np.array([False, False]))
 
     def f(v: Any) -> Any:
         return 1 + 2 * v[:, 0] - v[:, 1] + 3 * v[:, 0] * v[:, 1]
@@ -208,7 +208,7 @@ def test_interpolation_is_exact_for_multilinear_functions() -> None:
 
 
 def test_interpolation_goes_round_a_circle() -> None:
-    grid = Grid((np.linspace(-np.pi, np.pi, 8, endpoint=False),), np.array([True]))
+    grid = NodeGrid((np.linspace(-np.pi, np.pi, 8, endpoint=False),), np.array([True]))
     corners, weights = grid.locate(np.array([[np.pi - 1e-9], [np.pi - np.pi / 8]]))
     assert {int(k) for k in corners[1]} == {7, 0}
     np.testing.assert_allclose(weights[1], 0.5)
@@ -358,16 +358,16 @@ def test_least_slack_by_brute_force() -> None:
     [
         ((), "What was seen does not tell for sure what the expert wants."),
         (
-            (Claim("pole angle", True, (("near 0", 1),)), Claim(ENDS, True, (("the end", -1),))),
+            (CoordinateClaim("pole angle", True, (("near 0", 1),)), CoordinateClaim(ENDS, True, (("the end", -1),))),
             "The expert keeps the pole angle near 0; avoids that the episode ends.",
         ),
         (
-            (Claim("entry 2", False, (("near 0.5", 1),)),),
+            (CoordinateClaim("entry 2", False, (("near 0.5", 1),)),),
             "What was seen does not tell for sure what the expert wants. "
             "Open: whether it keeps entry 2 near 0.5; rewards without that explain it as well.",
         ),
         (
-            (Claim(ENDS, True, (("the goal", 1), ("a crash", -1))), Claim("speed", True, ())),
+            (CoordinateClaim(ENDS, True, (("the goal", 1), ("a crash", -1))), CoordinateClaim("speed", True, ())),
             "The expert wants to reach the goal soon and avoids a crash.",
         ),
     ],

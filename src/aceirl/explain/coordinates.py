@@ -9,11 +9,11 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.explain.listing import listed
-from aceirl.irl.claims import ENDS, Claim
+from aceirl.irl.claims import ENDS, CoordinateClaim
 from aceirl.models.vectors.features import VectorReward
 
 
-def reward_in_words(found: Sequence[Claim]) -> str:
+def reward_in_words(found: Sequence[CoordinateClaim]) -> str:
     """What is sure of a recovered reward in a sentence, and what of it is open in another; see `aceirl.irl.claims`."""
     sure = [words for one in found if one.sure and (words := _claim(one))]
     open_ones = [words for one in found if not one.sure and (words := _claim(one))]
@@ -25,7 +25,7 @@ def reward_in_words(found: Sequence[Claim]) -> str:
     return " ".join(said)
 
 
-def _claim(one: Claim) -> str:
+def _claim(one: CoordinateClaim) -> str:
     """A claim as the end of a sentence; empty if nothing can be said."""
     if not one.likes:
         return ""

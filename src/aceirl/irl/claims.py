@@ -33,7 +33,7 @@ ENDS = "the end of the episode"
 
 
 @dataclass(frozen=True)
-class Claim:
+class CoordinateClaim:
     """`about` is a coordinate or `ENDS`. It is `sure` that rewards need it, or it is part of the reward that was found
     while others do without. `likes` is what is preferred: for a coordinate, of the values at its knots, which; for the
     ends, each kind with 1 if it is wanted and -1 if it is avoided; empty where the draws of the reward disagree."""
@@ -82,7 +82,7 @@ def least_slack(rows: FloatArray, unit: FloatArray, allowed: BoolArray, scale: F
     return float(found.x[-1]), w
 
 
-def claims(recovered: RewardByDeviations, rng: np.random.Generator) -> tuple[Claim, ...]:
+def claims(recovered: RewardByDeviations, rng: np.random.Generator) -> tuple[CoordinateClaim, ...]:
     """What a recovered reward consists of, and whether that is sure; the sure first."""
     features = recovered.reward.features
     level = "hats" if recovered.chosen.level == "hats" else "squares"
@@ -91,7 +91,9 @@ def claims(recovered: RewardByDeviations, rng: np.random.Generator) -> tuple[Cla
     used = [name for name, here in parts.items() if np.abs(recovered.reward.weights[here]).max(initial=0.0) > 0]
     if not len(features.ends):  # the step alone says nothing where no episode ends
         used = [name for name in used if name != ENDS]
-    found = [Claim(name, _needed(recovered, allowed, parts[name], rng), _likes(recovered, name)) for name in used]
+    found = [
+        CoordinateClaim(name, _needed(recovered, allowed, parts[name], rng), _likes(recovered, name)) for name in used
+    ]
     return tuple(sorted(found, key=lambda one: not one.sure))
 
 

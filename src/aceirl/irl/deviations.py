@@ -53,7 +53,7 @@ N_MEMBERS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class PolicyComparison:
     """The expert is preferred to another policy: `difference [k]` of their discounted sums of features, and the `group`
     of policies that the other is of."""
 
@@ -62,7 +62,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class TriedReward:
     """A reward that was tried: its weights `[k]` and their class.
 
     `gap` is how far the feature expectations of its plan are from the expert's, as a share of those of random actions;
@@ -110,9 +110,9 @@ class RewardByDeviations:
 
     reward: VectorReward
     members: tuple[VectorReward, ...]
-    chosen: Member
-    comparisons: tuple[Comparison, ...]
-    tried: tuple[Member, ...]
+    chosen: TriedReward
+    comparisons: tuple[PolicyComparison, ...]
+    tried: tuple[TriedReward, ...]
     warning: str | None
     steps: int
     answers: int
@@ -157,7 +157,9 @@ def recover_reward(
     def sums(episode: Episode, first: int = 0) -> FloatArray:
         return discounted(features(episode.arrivals[first:], episode.ends[first:]), episode.terminated, gamma)
 
-    comparisons = [Comparison(group, sums(base, first) - sums(other, first)) for group, base, other, first in pairs]
+    comparisons = [
+        PolicyComparison(group, sums(base, first) - sums(other, first)) for group, base, other, first in pairs
+    ]
     D = np.array([one.difference for one in comparisons])
     scale = column_scale(D)
     expected = np.mean([sums(episode) for episode in own], axis=0)
@@ -167,7 +169,7 @@ def recover_reward(
     unit = float(np.linalg.norm(((expected - aimless) / np.where(kept, spread, 1))[kept]))
     tests = [own[k % len(own)] for k in range(TESTS)]
     rivals: list[FloatArray] = []
-    tried: list[Member] = []
+    tried: list[TriedReward] = []
     for level, times in LEVELS:
         allowed = allowed_features(features, level)
         for _ in range(times if allowed.any() else 0):
@@ -182,7 +184,7 @@ def recover_reward(
                 played = [met.play(plan.predict, base.seed) for base in tests]
                 away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
                 gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
-                one = Member(w, level, gap, float(-w @ away) / loss, explained, away)
+                one = TriedReward(w, level, gap, float(-w @ away) / loss, explained, away)
                 if one.gap <= NEAR or one.advantage >= -EQUAL:  # else it is the plan that failed: once more, with care
                     break
             tried.append(one)
@@ -213,7 +215,7 @@ def recover_reward(
     )
 
 
-def _distrust(best: Member) -> str | None:
+def _distrust(best: TriedReward) -> str | None:
     """The warning if the reward does not imply what the expert does, or that could not be tried."""
     if not best.accepted:
         return (

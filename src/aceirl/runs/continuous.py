@@ -24,7 +24,7 @@ from aceirl.experts.tasks.continuous import STOCHASTIC, ContinuousTask, is_recor
 from aceirl.explain.coordinates import reward_in_words
 from aceirl.irl.claims import claims
 from aceirl.irl.deviations import RewardByDeviations
-from aceirl.learner.continuous.learning import MAX_ANSWERS, Progress, check_settings, learn
+from aceirl.learner.continuous.learning import MAX_ANSWERS, LearningState, check_settings, learn
 from aceirl.learner.continuous.policy import GatedPolicy
 from aceirl.learner.continuous.transfer import PLANNING, RECOVERING, Planned, reward_of, simulator, transfer_reward
 from aceirl.learner.settings import Settings
@@ -44,7 +44,7 @@ CHANGEABLE = ("epsilon", "max_samples", "max_answers", "calibration_episodes", "
 TREE_STEPS = 5_000
 """By so many steps at most the rules are found."""
 
-Callback = Callable[[Progress], bool | None]
+Callback = Callable[[LearningState], bool | None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,7 +55,7 @@ class ContinuousResult:
     loaded from its `folder`.
     """
 
-    progress: Progress
+    progress: LearningState
     settings: Settings
     task: ContinuousTask | None = None
     folder: Path | None = None
@@ -261,17 +261,17 @@ class ContinuousRun:
         except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
             raise InputError(f"{path / CONFIGURATION} cannot be read as a run: {error}") from None
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> LearningState | None:
         """Where the run stands; None if it has not begun."""
         try:
             with np.load(self.path / STATE, allow_pickle=False) as file:
-                return Progress.of_arrays(dict(file))
+                return LearningState.of_arrays(dict(file))
         except FileNotFoundError:
             return None
         except Exception as error:
             raise InputError(f"{self.path / STATE} cannot be read as the state of a run: {error}") from None
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: LearningState) -> None:
         """Write where the run stands, whole or not at all."""
         file = io.BytesIO()
         np.savez(file, **progress.arrays())
@@ -370,7 +370,7 @@ def drive(
     run: ContinuousRun | None = None,
     recording: Recording | None = None,
     *,
-    begun: Progress | None = None,
+    begun: LearningState | None = None,
     callback: Callback | None = None,
     progress: bool = False,
 ) -> ContinuousResult:
@@ -398,20 +398,20 @@ def drive(
 
 
 @contextmanager
-def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Progress], None]]:
+def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[LearningState], None]]:
     """A line that shows how far a run is: answers, then demonstrations."""
     if not show:
         yield lambda progress: None
         return
     wanted, last = settings.max_answers or MAX_ANSWERS, time.monotonic()
 
-    def status(now: Progress) -> str:
+    def status(now: LearningState) -> str:
         shown = 0 if now.demonstrations is None else len(now.demonstrations)
         driven = f" · {shown:,} of {settings.calibration_episodes:,} demonstrations" if now.driven else ""
         promise = "" if now.certificate is None else f" · asks at most {100 * now.certificate.asks:.1f} %"
         return f"{now.samples:,} samples · {now.answers:,} of {wanted:,} answers{driven}{promise}"
 
-    def line(now: Progress) -> None:
+    def line(now: LearningState) -> None:
         nonlocal last
         if time.monotonic() - last >= LINE_EVERY:
             last = time.monotonic()
@@ -422,7 +422,7 @@ def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Progr
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import LearningState as Bar
 
     columns = BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -22,7 +22,7 @@ from aceirl.experts.tasks.references import is_reference, named_object
 from aceirl.experts.tasks.source import Source, named_source
 from aceirl.experts.tasks.world import is_vector
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.models.vectors.choices import Choices
+from aceirl.models.vectors.choices import ActionChoices
 from aceirl.models.vectors.encoding import Encoding, is_continuous
 
 Ask = Callable[[Any, int], Any]
@@ -84,7 +84,7 @@ class ContinuousTask:
             )
         return values
 
-    def names(self, choices: Choices) -> tuple[str, ...]:
+    def names(self, choices: ActionChoices) -> tuple[str, ...]:
         """What to call the choices."""
         return choice_names(self.env, choices.values.tolist())
 

@@ -21,8 +21,8 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.models.vectors.choices import Choices, prototypes
-from aceirl.models.vectors.committee import Committee, Schedule, fitted
+from aceirl.models.vectors.choices import ActionChoices, prototypes
+from aceirl.models.vectors.committee import NetworkCommittee, Schedule, fitted
 from aceirl.models.vectors.encoding import Encoding
 
 FIRST, FIRST_STEPS = 20, 10
@@ -65,12 +65,12 @@ class Answered:
     rounds: int = 0
     episodes: int = 0
     samples: int = 0
-    committee: Committee | None = None
+    committee: NetworkCommittee | None = None
 
     def __len__(self) -> int:
         return len(self.observations)
 
-    def choices(self, encoding: Encoding) -> Choices:
+    def choices(self, encoding: Encoding) -> ActionChoices:
         """What is chosen among: all actions, or prototypes of those that were answered."""
         return encoding.choices or prototypes(self.actions)
 
@@ -86,7 +86,7 @@ class Answered:
         """The answers that `arrays` wrote."""
         committee = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("committee.")}
         counts = {name: int(arrays[name]) for name in ("rounds", "episodes", "samples")}
-        known = Committee.of_arrays(committee) if committee else None
+        known = NetworkCommittee.of_arrays(committee) if committee else None
         return cls(arrays["observations"], arrays["actions"], **counts, committee=known)
 
 
@@ -172,7 +172,7 @@ def one_round(task: ContinuousTask, seed: int, max_answers: int, state: Answered
     )
 
 
-def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[Committee, Choices]:
+def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCommittee, ActionChoices]:
     """The committee that acts from now on: fitted anew to all answers, and what it decides among."""
     choices = state.choices(encoding)
     schedule = Schedule(LONG if len(state) <= VERY_MANY else 2 * LONG, HOT)
@@ -180,14 +180,18 @@ def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[Committee,
 
 
 def _fit(
-    state: Answered, choices: Choices, schedule: Schedule, seed: tuple[int, ...], start: Committee | None = None
-) -> Committee:
+    state: Answered,
+    choices: ActionChoices,
+    schedule: Schedule,
+    seed: tuple[int, ...],
+    start: NetworkCommittee | None = None,
+) -> NetworkCommittee:
     wanted = choices.numbers(state.actions)
     return fitted(state.observations, wanted, max(2, len(choices)), schedule, seed=seed, start=start)
 
 
 @dataclass(frozen=True, eq=False)
-class Demonstrations:
+class ExpertEpisodes:
     """Episodes in which the expert drives: `observations [N, d]` and `actions [N, p]` before each step.
 
     `lengths [n]` are their steps, and `ended [n]` says which were over by themselves.
@@ -201,8 +205,8 @@ class Demonstrations:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __add__(self, other: Demonstrations) -> Demonstrations:
-        return Demonstrations(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in self._names))
+    def __add__(self, other: ExpertEpisodes) -> ExpertEpisodes:
+        return ExpertEpisodes(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in self._names))
 
     _names = ("observations", "actions", "lengths", "ended")
 
@@ -211,20 +215,20 @@ class Demonstrations:
         return {name: getattr(self, name) for name in self._names}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Any]) -> Demonstrations:
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> ExpertEpisodes:
         """The demonstrations that `arrays` wrote."""
         return cls(*(arrays[name] for name in cls._names))
 
-    def chosen(self, episodes: IntArray) -> Demonstrations:
+    def chosen(self, episodes: IntArray) -> ExpertEpisodes:
         """Only these, in this order."""
         ends = np.cumsum(self.lengths)
         steps = np.concatenate([np.arange(ends[i] - self.lengths[i], ends[i]) for i in episodes] or [np.zeros(0, int)])
-        return Demonstrations(
+        return ExpertEpisodes(
             self.observations[steps], self.actions[steps], self.lengths[episodes], self.ended[episodes]
         )
 
 
-def demonstrated(task: ContinuousTask, choices: Choices, seed: int, first: int, last: int) -> Demonstrations:
+def demonstrated(task: ContinuousTask, choices: ActionChoices, seed: int, first: int, last: int) -> ExpertEpisodes:
     """The calibrating episodes from number `first` to before `last`: the expert drives, rounded to the choices.
 
     Their seeds have a stream of their own, and nothing is learned from them.
@@ -244,10 +248,10 @@ def demonstrated(task: ContinuousTask, choices: Choices, seed: int, first: int, 
                 break
         lengths.append(length)
         ended.append(terminated)
-    return Demonstrations(np.array(seen), np.array(said), np.array(lengths), np.array(ended))
+    return ExpertEpisodes(np.array(seen), np.array(said), np.array(lengths), np.array(ended))
 
 
-def of_recording(episodes: Any, encoding: Encoding, horizon: int) -> Demonstrations:
+def of_recording(episodes: Any, encoding: Encoding, horizon: int) -> ExpertEpisodes:
     """Recorded trajectories as demonstrations; what goes beyond the horizon is left out."""
     seen, said, lengths, ended = [], [], [], []
     for episode in episodes:
@@ -260,4 +264,4 @@ def of_recording(episodes: Any, encoding: Encoding, horizon: int) -> Demonstrati
             said.append(values)
         lengths.append(steps)
         ended.append(bool(episode.terminated) and steps == len(episode.actions))
-    return Demonstrations(np.concatenate(seen), np.array(said), np.array(lengths), np.array(ended))
+    return ExpertEpisodes(np.concatenate(seen), np.array(said), np.array(lengths), np.array(ended))

@@ -19,7 +19,7 @@ from aceirl.data.recording import Recording
 from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.irl.belief import Target
-from aceirl.learner.continuous.collect import Answered, Demonstrations, demonstrated, last_fit, of_recording, rounds
+from aceirl.learner.continuous.collect import Answered, ExpertEpisodes, demonstrated, last_fit, of_recording, rounds
 from aceirl.learner.continuous.policy import GatedPolicy
 from aceirl.learner.settings import Settings
 
@@ -51,7 +51,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class LearningState:
     """Where a run stands: the answers, the policy once it is fitted, the demonstrations, and the certificate.
 
     `restarts` counts the certificates of the run that came before; each spends from the budget of `delta`. `recorded`
@@ -60,7 +60,7 @@ class Progress:
 
     answered: Answered
     policy: GatedPolicy | None = None
-    demonstrations: Demonstrations | None = None
+    demonstrations: ExpertEpisodes | None = None
     certificate: GatedCertificate | None = None
     restarts: int = 0
     recorded: int = 0
@@ -97,7 +97,7 @@ class Progress:
         return {**named, "words": np.asarray(json.dumps({"certificate": promised, **counts}))}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Any]) -> Progress:
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> LearningState:
         """The state that `arrays` wrote."""
 
         def part(name: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Progress:
         return cls(
             Answered.of_arrays(part("answered")),
             gated,
-            Demonstrations.of_arrays(shown) if shown else None,
+            ExpertEpisodes.of_arrays(shown) if shown else None,
             None if promised is None else GatedCertificate(**promised),
             **words,
         )
@@ -144,9 +144,9 @@ def target_of(task: ContinuousTask, settings: Settings) -> Target:
 def learn(
     task: ContinuousTask,
     settings: Settings,
-    state: Progress | None = None,
+    state: LearningState | None = None,
     recording: Recording | None = None,
-) -> Generator[Progress, None, None]:
+) -> Generator[LearningState, None, None]:
     """Ask, fit, let the expert drive, calibrate; the last state yielded is `done`.
 
     With a `recording` and nobody to ask, half of its episodes are learned from and the others calibrate the gate. With
@@ -178,7 +178,7 @@ def learn(
     yield replace(state, done=True)
 
 
-def _wants_more(task: ContinuousTask, settings: Settings, state: Progress) -> bool:
+def _wants_more(task: ContinuousTask, settings: Settings, state: LearningState) -> bool:
     """Whether the settings ask for more than a run that is over has."""
     asks, promise, shown = task.ask is not None, state.certificate, state.demonstrations
     if asks and state.answers < (settings.max_answers or MAX_ANSWERS) and state.answered.samples < settings.max_samples:
@@ -195,8 +195,8 @@ def _wants_more(task: ContinuousTask, settings: Settings, state: Progress) -> bo
 
 
 def _asking(
-    task: ContinuousTask, settings: Settings, state: Progress | None
-) -> Generator[Progress, None, Progress | None]:
+    task: ContinuousTask, settings: Settings, state: LearningState | None
+) -> Generator[LearningState, None, LearningState | None]:
     """Rounds of questions, unless a policy was fitted already; the state after them."""
     if state is not None and state.policy is not None:
         return state
@@ -204,7 +204,7 @@ def _asking(
     budget = recorded + (settings.max_answers or MAX_ANSWERS)
     before = None if state is None else state.answered
     for answered in rounds(task, settings.seed, budget, settings.max_samples, before):
-        state = Progress(answered, recorded=recorded) if state is None else replace(state, answered=answered)
+        state = LearningState(answered, recorded=recorded) if state is None else replace(state, answered=answered)
         yield state
     return state
 
@@ -214,7 +214,9 @@ def _fitted(task: ContinuousTask, answered: Answered, seed: int) -> GatedPolicy:
     return GatedPolicy(committee, choices, task.encoding, ASK_EVERYWHERE, task.fields, task.names(choices))
 
 
-def _driving(task: ContinuousTask, settings: Settings, state: Progress) -> Generator[Progress, None, Progress]:
+def _driving(
+    task: ContinuousTask, settings: Settings, state: LearningState
+) -> Generator[LearningState, None, LearningState]:
     """Demonstrations, until there are enough."""
     assert state.policy is not None
     choices, shown = state.policy.choices, state.demonstrations
@@ -228,7 +230,7 @@ def _driving(task: ContinuousTask, settings: Settings, state: Progress) -> Gener
     return state
 
 
-def _promised(task: ContinuousTask, settings: Settings, state: Progress) -> Progress:
+def _promised(task: ContinuousTask, settings: Settings, state: LearningState) -> LearningState:
     """The state with its gate calibrated; the certificates before it, if any, have spent of `delta`."""
     policy, shown = state.policy, state.demonstrations
     assert policy is not None
@@ -242,14 +244,14 @@ def _promised(task: ContinuousTask, settings: Settings, state: Progress) -> Prog
     return replace(state, certificate=certificate, policy=replace(policy, threshold=certificate.threshold))
 
 
-def _begun_with(recording: Recording, task: ContinuousTask, seed: int) -> Progress:
+def _begun_with(recording: Recording, task: ContinuousTask, seed: int) -> LearningState:
     """What a recording gives: answers and, where nobody can be asked, demonstrations that are not learned from."""
     shown = of_recording(recording.episodes, task.encoding, task.horizon)
     if task.ask is not None:
-        return Progress(Answered(shown.observations, shown.actions), recorded=len(shown.observations))
+        return LearningState(Answered(shown.observations, shown.actions), recorded=len(shown.observations))
     if len(shown) < 2:
         raise InputError(f"the recording has {len(shown)} episode; one has to be learned from and another to calibrate")
     order = np.random.default_rng((seed, DIVIDING)).permutation(len(shown))
     learned, kept = shown.chosen(order[: len(shown) // 2]), shown.chosen(order[len(shown) // 2 :])
     answers = Answered(learned.observations, learned.actions)
-    return Progress(answers, demonstrations=kept, recorded=len(learned.observations))
+    return LearningState(answers, demonstrations=kept, recorded=len(learned.observations))

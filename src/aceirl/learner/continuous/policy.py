@@ -14,8 +14,8 @@ import numpy as np
 from aceirl.envs.written_space import read_space, write_space
 from aceirl.errors import InputError
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.models.vectors.choices import Choices
-from aceirl.models.vectors.committee import Committee
+from aceirl.models.vectors.choices import ActionChoices
+from aceirl.models.vectors.committee import NetworkCommittee
 from aceirl.models.vectors.encoding import Encoding
 
 
@@ -27,8 +27,8 @@ class GatedPolicy:
     the environment nor the expert, and has the `predict` of a policy of Stable-Baselines3.
     """
 
-    committee: Committee
-    choices: Choices
+    committee: NetworkCommittee
+    choices: ActionChoices
     encoding: Encoding
     threshold: float
     fields: tuple[str, ...]
@@ -80,8 +80,8 @@ class GatedPolicy:
 
         words = json.loads(str(arrays["words"]))
         return cls(
-            Committee.of_arrays(part("committee")),
-            Choices.of_arrays(part("choices")),
+            NetworkCommittee.of_arrays(part("committee")),
+            ActionChoices.of_arrays(part("choices")),
             Encoding(*map(read_space, words["spaces"])),
             float(arrays["threshold"]),
             tuple(words["fields"]),

@@ -22,7 +22,7 @@ ROUNDS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class ActionChoices:
     """`values [K, p]`: the actions that can be chosen, each as `p` numbers. With `rounding`, others are rounded."""
 
     values: FloatArray
@@ -44,12 +44,12 @@ class Choices:
         return {"values": self.values, "rounding": np.asarray(self.rounding)}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Any]) -> Choices:
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> ActionChoices:
         """The choices that `arrays` wrote."""
         return cls(arrays["values"], bool(arrays["rounding"]))
 
 
-def prototypes(actions: FloatArray) -> Choices:
+def prototypes(actions: FloatArray) -> ActionChoices:
     """A few actions near which all of the expert's `actions [n, p]` lie, in the order of their numbers (k-means).
 
     Where the expert takes few different actions, these; the first is the action nearest to the mean, each further one
@@ -59,7 +59,7 @@ def prototypes(actions: FloatArray) -> Choices:
     wanted = min(PER_DIMENSION * actions.shape[1], MOST)
     distinct = np.unique(actions, axis=0)
     if len(distinct) <= wanted:
-        return Choices(distinct, rounding=True)
+        return ActionChoices(distinct, rounding=True)
     spread = actions.std(axis=0)
     unit = np.where(spread > 0, spread, 1.0)
     points = actions / unit
@@ -73,4 +73,4 @@ def prototypes(actions: FloatArray) -> Choices:
         if np.abs(moved - centres).max() < 1e-9:
             break
         centres = moved
-    return Choices(np.unique(centres * unit, axis=0), rounding=True)
+    return ActionChoices(np.unique(centres * unit, axis=0), rounding=True)

@@ -61,7 +61,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class Committee:
+class NetworkCommittee:
     """The members' `weights` (of each layer `[M, in, out]` and `[M, 1, out]`), and what standardises observations.
 
     `centre [d]` and `scale [d]` are those of the answered observations.
@@ -109,7 +109,7 @@ class Committee:
         return {"centre": self.centre, "scale": self.scale} | {f"weights{i}": w for i, w in enumerate(self.weights)}
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, Any]) -> Committee:
+    def of_arrays(cls, arrays: Mapping[str, Any]) -> NetworkCommittee:
         """The committee that `arrays` wrote."""
         weights = tuple(arrays[f"weights{i}"] for i in range(6))
         return cls(arrays["centre"], arrays["scale"], weights)
@@ -122,8 +122,8 @@ def fitted(
     schedule: Schedule,
     *,
     seed: tuple[int, ...],
-    start: Committee | None = None,
-) -> Committee:
+    start: NetworkCommittee | None = None,
+) -> NetworkCommittee:
     """The committee after a fit to the expert's `choices [n]` at `observations [n, d]`, from `start` or from anew.
 
     It minimises the cross-entropy of every member by Adam. The same `seed` gives the same committee.
@@ -139,9 +139,9 @@ def fitted(
     scale = np.where(spread > 1e-6 * (1 + np.abs(observations).max(axis=0)), spread, 1.0)
     known = start is not None and start.n_choices == n_choices and len(start.centre) == observations.shape[1]
     weights = start.weights if start is not None and known else _drawn(observations.shape[1], n_choices, rng)
-    begun = Committee(observations.mean(axis=0), scale, weights)
+    begun = NetworkCommittee(observations.mean(axis=0), scale, weights)
     inputs, wanted = begun._standardised(observations), np.asarray(choices)
-    return Committee(begun.centre, scale, _adam(weights, inputs, wanted, schedule, rng))
+    return NetworkCommittee(begun.centre, scale, _adam(weights, inputs, wanted, schedule, rng))
 
 
 def _drawn(n_inputs: int, n_choices: int, rng: np.random.Generator) -> Weights:

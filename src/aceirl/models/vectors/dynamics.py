@@ -15,7 +15,7 @@ import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray
 from aceirl.errors import InputError
-from aceirl.models.vectors.episodes import Choices, Episode
+from aceirl.models.vectors.episodes import Episode, TriedActions
 from aceirl.models.vectors.features import Coordinates, Ends, wrapped
 
 N_WAVES, N_ACTION_WAVES, FREQUENCIES = 300, 40, (0.1, 0.3, 0.6)
@@ -29,7 +29,7 @@ OUTLIER = 8.0
 
 
 @dataclass(frozen=True, eq=False)
-class Dynamics:
+class LearnedDynamics:
     """Learned dynamics over `coordinates`, for `choices` of actions.
 
     `coefficients [k, c]` map the features of an observation and an action to the change of the coordinates in units of
@@ -37,7 +37,7 @@ class Dynamics:
     """
 
     coordinates: Coordinates
-    choices: Choices
+    choices: TriedActions
     ends: Ends
     shift: FloatArray
     scale: FloatArray
@@ -49,7 +49,7 @@ class Dynamics:
     high: FloatArray
 
     @classmethod
-    def fit(cls, coordinates: Coordinates, choices: Choices, episodes: Sequence[Episode]) -> Dynamics:
+    def fit(cls, coordinates: Coordinates, choices: TriedActions, episodes: Sequence[Episode]) -> LearnedDynamics:
         """From episodes of any policies."""
         if not sum(episode.steps for episode in episodes):
             raise InputError("dynamics cannot be learned from no step at all; play an episode first")

@@ -13,7 +13,7 @@ from gymnasium import Space, spaces
 from aceirl.errors import InputError, shown
 from aceirl.models.tabular.encoder import key_function
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.models.vectors.choices import Choices
+from aceirl.models.vectors.choices import ActionChoices
 
 MOST_NUMBERS, MOST_ACTIONS = 2_000, 200
 """So many numbers an observation may have, and so many a space of actions that are chosen among one by one."""
@@ -56,7 +56,7 @@ class Encoding:
         return int(spaces.flatdim(self.observations))
 
     @cached_property
-    def choices(self) -> Choices | None:
+    def choices(self) -> ActionChoices | None:
         """All actions, where there are finitely many; None where prototypes have to be found among the expert's."""
         match self.actions:
             case spaces.Discrete():
@@ -69,7 +69,7 @@ class Encoding:
                 return None
         if len(listed) > MOST_ACTIONS:
             raise InputError(f"there are {len(listed):,} actions, and at most {MOST_ACTIONS} can be told apart")
-        return Choices(np.asarray(listed, dtype=np.float64))
+        return ActionChoices(np.asarray(listed, dtype=np.float64))
 
     def vector(self, observation: Any) -> FloatArray:
         """`[d]`: an observation as numbers."""

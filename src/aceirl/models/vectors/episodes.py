@@ -78,7 +78,7 @@ def discounted(paid: FloatArray, terminated: bool, gamma: float, last: int = 20)
 
 
 @dataclass(frozen=True, eq=False)
-class Choices:
+class TriedActions:
     """The actions among which plans choose: all of a Discrete space, a grid over a Box.
 
     `values [A, m]` has them as vectors; of a Discrete space `m` is 1 and the numbers start at `start`.
@@ -88,7 +88,7 @@ class Choices:
     discrete: bool
 
     @classmethod
-    def of(cls, space: Any) -> Choices:
+    def of(cls, space: Any) -> TriedActions:
         """The choices of an action space; an error for one that is neither Discrete nor a bounded Box."""
         match space:
             case spaces.Discrete():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
-from aceirl.models.vectors.dynamics import Dynamics
-from aceirl.models.vectors.episodes import Act, Choices, Episode, play
+from aceirl.models.vectors.dynamics import LearnedDynamics
+from aceirl.models.vectors.episodes import Act, Episode, TriedActions, play
 from aceirl.models.vectors.features import Coordinates
 from aceirl.models.vectors.planning import BatchReward, Prepared
 
@@ -25,7 +25,7 @@ class Experience:
 
     def __init__(self, env: Any, rng: np.random.Generator, report: Callable[[int], None] | None = None) -> None:
         self.env, self.rng = env, rng
-        self.choices = Choices.of(env.action_space)
+        self.choices = TriedActions.of(env.action_space)
         self.episodes: list[Episode] = []
         self._report = report
 
@@ -76,11 +76,11 @@ class Experience:
         """A policy that errs: a `share` of its actions is random."""
         return lambda observation: self.choices.draw(self.rng) if self.rng.random() < share else act(observation)
 
-    def dynamics(self) -> Dynamics:
+    def dynamics(self) -> LearnedDynamics:
         """The dynamics as far as they are known."""
-        return Dynamics.fit(Coordinates.of(self.observations), self.choices, self.episodes)
+        return LearnedDynamics.fit(Coordinates.of(self.observations), self.choices, self.episodes)
 
-    def prepared(self, dynamics: Dynamics, gamma: float, nodes: int) -> Prepared:
+    def prepared(self, dynamics: LearnedDynamics, gamma: float, nodes: int) -> Prepared:
         """Learned dynamics laid out for plans on a grid of so many nodes."""
         return Prepared.of(dynamics, dynamics.coordinates.encode(self.observations), gamma, nodes)
 

@@ -182,7 +182,7 @@ class Border:
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class EndCluster:
     """Ends at no border: about a `centre [size]` of observations, told from other arrivals by `weights` of squares and
     products."""
 
@@ -199,7 +199,7 @@ class Ends:
 
     coordinates: Coordinates
     borders: tuple[Border, ...]
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[EndCluster, ...]
     shift: FloatArray
     scale: FloatArray
 
@@ -235,7 +235,7 @@ class Ends:
             coordinates,
             tuple(borders),
             tuple(
-                Cluster(one.mean(axis=0), _boundary((inside - shift) / scale, one))
+                EndCluster(one.mean(axis=0), _boundary((inside - shift) / scale, one))
                 for one in sorted(clusters, key=lambda one: tuple(one.mean(axis=0)))
             ),
             shift,
@@ -257,7 +257,7 @@ class Ends:
             return (*said, "any other end" if said else "the end")
         return (*said, *(f"an end like {self._where(one)}" for one in self.clusters))
 
-    def _where(self, cluster: Cluster) -> str:
+    def _where(self, cluster: EndCluster) -> str:
         """The coordinates in which a cluster differs most from what is usual."""
         values = self.coordinates.encode((cluster.centre * self.scale + self.shift)[None])[0]
         unusual = np.argsort(-np.abs(cluster.centre))[:2]
@@ -311,7 +311,7 @@ class Ends:
         return cls(
             coordinates,
             tuple(Border(**one) for one in written["borders"]),
-            tuple(Cluster(np.array(one["centre"]), np.array(one["weights"])) for one in written["clusters"]),
+            tuple(EndCluster(np.array(one["centre"]), np.array(one["weights"])) for one in written["clusters"]),
             np.array(written["shift"]),
             np.array(written["scale"]),
         )

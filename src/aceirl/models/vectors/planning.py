@@ -15,7 +15,7 @@ import numpy as np
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.errors import InputError
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.vectors.dynamics import Dynamics
+from aceirl.models.vectors.dynamics import LearnedDynamics
 from aceirl.models.vectors.episodes import Episode
 
 BatchReward = Callable[[FloatArray, FloatArray, FloatArray, BoolArray], FloatArray]
@@ -33,14 +33,14 @@ span of the last changes, as a share of the largest reward. What all values chan
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class NodeGrid:
     """`axes`, the nodes of each coordinate; along a circle the last is followed by the first."""
 
     axes: tuple[FloatArray, ...]
     circles: BoolArray
 
     @classmethod
-    def of(cls, dynamics: Dynamics, seen: FloatArray, nodes: int) -> Grid:
+    def of(cls, dynamics: LearnedDynamics, seen: FloatArray, nodes: int) -> NodeGrid:
         """A grid of at most so many nodes for learned dynamics, where coordinates `[n, c]` were seen."""
         circles = dynamics.coordinates.circles
         if len(circles) > MOST_COORDINATES:
@@ -125,8 +125,8 @@ class Prepared:
     """Dynamics laid out on a grid, for plans with several rewards: `arrivals [A, N, d]`, `over [A, N]`, and the
     `corners` and discounted `weights [A, N, 2^c]` of what they lead to."""
 
-    dynamics: Dynamics
-    grid: Grid
+    dynamics: LearnedDynamics
+    grid: NodeGrid
     gamma: float
     observations: FloatArray
     arrivals: FloatArray
@@ -135,9 +135,9 @@ class Prepared:
     weights: Any
 
     @classmethod
-    def of(cls, dynamics: Dynamics, seen: FloatArray, gamma: float, nodes: int = FINE) -> Prepared:
+    def of(cls, dynamics: LearnedDynamics, seen: FloatArray, gamma: float, nodes: int = FINE) -> Prepared:
         """On a grid of at most so many nodes, where coordinates `[n, c]` were seen."""
-        grid = Grid.of(dynamics, seen, nodes)
+        grid = NodeGrid.of(dynamics, seen, nodes)
         places = grid.nodes
         arrived, over = dynamics.step(places)
         flat = arrived.reshape(-1, arrived.shape[2])
@@ -184,8 +184,8 @@ class GridPlan:
     reward.
     """
 
-    dynamics: Dynamics
-    grid: Grid
+    dynamics: LearnedDynamics
+    grid: NodeGrid
     gamma: float
     reward: BatchReward
     values: FloatArray
