@@ -396,8 +396,12 @@ def test_the_command_line_runs_resumes_and_shows(tmp_path: Path, monkeypatch: py
     assert refused.exit_code != 0
     assert "has no expert of its own; give one: package.module:function" in refused.output
     assert aceirl.load(folder).answers == 30
-    other = CliRunner().invoke(app, ["transfer", folder])
-    assert "continuous observations" in other.output
+    monkeypatch.setattr("aceirl.learner.continuous.transfer.RECOVERING", 1_500)
+    other = CliRunner().invoke(app, ["transfer", folder, "--horizon", "30", "--steps", "500", "--json"])
+    assert other.exit_code == 0, other.output
+    elsewhere = json.loads(other.stdout.splitlines()[-1])
+    assert set(elsewhere) == {"sentence", "steps", "value", "warning"}
+    assert 500 <= elsewhere["steps"] < 1_000
 
 
 def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:

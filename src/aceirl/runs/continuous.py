@@ -422,7 +422,7 @@ def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Learn
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import LearningState as Bar
+    from rich.progress import Progress as Bar
 
     columns = BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
