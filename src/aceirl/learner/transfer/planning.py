@@ -229,11 +229,14 @@ def _samples(
 def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tuple[FloatArray, float]]:
     """The tables, in the target, of the likeliest wishes, and how probable each is; together at most 1.
 
-    What habits may explain as well, and the share of answers that no wish explains, is missing from that.
+    What habits may explain as well, and the share of answers that no wish explains, is missing from that. Half of each
+    is for being in a place, and half for what the expert does there, if that is always the same: its answers do not
+    tell the two apart.
     """
     wish, same_actions = turn.wish, target.mdp.n_actions == turn.counts.shape[2]
     explained = 1 - wish.unexplained / max(1, wish.answers)
     there = {int(number): state for state, number in enumerate(numbers) if number >= 0}
+    said = turn.counts.answers.any(axis=0)
     for one, weight in wish.likeliest:
         if (same_actions or not one.actions) and not one.features:
             places, later = (
@@ -241,7 +244,18 @@ def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tup
                 for pays in (one.places, one.later)
             )
             moved = replace(one, places=places, later=later)
-            yield paid(moved, target.mdp, target.terminal_states), weight * explained
+            table = paid(moved, target.mdp, target.terminal_states)
+            yield table, weight * explained / 2
+            yield _for_the_action(table, places, said[numbers]) if same_actions else table, weight * explained / 2
+
+
+def _for_the_action(table: FloatArray, places: Sequence[tuple[int, float]], said: BoolArray) -> FloatArray:
+    """`table [H, S, A]` with what a wanted place pays only for the one action that was `said [S, A]` there."""
+    only = table.copy()
+    for place, worth in places:
+        if worth > 0 and said[place].sum() == 1:
+            only[:, place, ~said[place]] -= worth
+    return only
 
 
 def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> None:
