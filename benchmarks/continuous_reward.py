@@ -4,7 +4,7 @@
 
 The score is (return - random) / (the same solver with the true reward - random), in the changed world, over the same 20
 episodes; steps are counted in both worlds, answers are what the expert was asked. Seconds are of the processor, on one
-core. Thresholds were chosen on seeds 0 to 26; the table has seeds from 200 on. Optimal experts are plans of the same
+core. Thresholds were chosen on seeds 0 to 26; the docs have seeds from 200 on. Optimal experts are plans of the same
 solver with the true reward and 15,000 steps at home. With `--keep`, runs that the file has are not done again.
 """
 
