@@ -26,6 +26,7 @@ from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.learner.loop import learn
 from aceirl.learner.transfer import KnownProcess, best_actions, named_process, process_of_file, transfer
+from aceirl.learner.transfer.planning import _for_the_action
 from aceirl.models.tabular.dynamic_programming import evaluate
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
@@ -438,3 +439,12 @@ def test_where_nothing_is_promised_json_has_no_number() -> None:
     assert paper.to_json()["certificate"] is None
     refuted = replace(sound, certificate=replace(sound.certificate, refuted="it said otherwise"))
     assert refuted.to_json()["certificate"] is None
+
+
+def test_what_a_place_pays_may_be_for_what_the_expert_does_there() -> None:
+    """Only where it always does the same, and only of places that are wanted."""
+    table = np.ones((2, 3, 2)) * np.array([1.0, 0.5, -0.7])[:, None]
+    said = np.array([[True, False], [True, True], [False, True]])
+    only = _for_the_action(table, ((0, 1.0), (1, 0.5), (2, -0.7)), said)
+    assert only[0].tolist() == only[1].tolist() == [[1.0, 0.0], [0.5, 0.5], [-0.7, -0.7]]
+    assert table[0, 0, 1] == 1.0
