@@ -207,7 +207,7 @@ def test_one_of_a_few_wishes() -> None:
         (
             wished("open", evidence=ENOUGH - 0.01, answers=1234),
             "The answers do not tell what the expert wants: a habit (an action for each state) predicts the 1,234 that "
-            "can be compared about as well as any wish. More tries of other actions near its way would tell.",
+            "can be compared about as well as any wish. More tries of other actions near its way may tell.",
         ),
         (
             wished("open", answers=100, unexplained=4),
@@ -448,7 +448,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             (),
             [
                 "The answers do not tell what you want: a habit (an action for each state) predicts the 8 that can be "
-                "compared about as well as any wish. More tries of other actions near your way would tell."
+                "compared about as well as any wish. More tries of other actions near your way may tell."
             ],
         ),
         (

@@ -183,7 +183,7 @@ class _Words:
             return (
                 f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
                 "can be compared about as well as any wish. More tries of other actions near "
-                f"{self.who.does('its', 'your')} way would tell."
+                f"{self.who.does('its', 'your')} way may tell."
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (

@@ -54,7 +54,7 @@ def sentences(found: Learned) -> tuple[str, ...]:
         when = "" if measured is last else f" after {measured.samples:,} steps"
         lines.append(
             f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
-            f"(measured{when} by the true reward, which the software did not see)."
+            f"(a check{when} by the true reward, which was not used)."
         )
     return tuple(lines + _what_is_certain(found))
 
@@ -100,10 +100,12 @@ def _held_out(found: Learned) -> list[str]:
         scores = compared(found.turn, briefly=True)
     except InputError:  # there is too little to compare
         return []
-    right = {one.method: f"{one.right:.0%}" for one in scores.scores}
+    right = {one.method: one.right for one in scores.scores}
+    better = " Copying predicts them better." if right["copying"] > right["this reward"] else ""
     return [
-        f"Of {scores.answers:,} answers, each held back in its turn, the reward predicts {right['this reward']}; "
-        f"copying what the expert does there at other steps {right['copying']}, a habit {right['a habit']}."
+        f"A test on {scores.answers:,} answers, each held back in its turn: the reward predicts "
+        f"{right['this reward']:.0%} of them, copying what the expert does there at other steps "
+        f"{right['copying']:.0%}, a habit {right['a habit']:.0%}.{better}"
     ]
 
 
