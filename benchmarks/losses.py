@@ -39,7 +39,7 @@ WITHOUT_ENDS = [name for name in FAMILIES if not name.startswith("ends")]
 def measure(options: argparse.Namespace, report: frame.Report) -> int:
     """All families; the exit status is 1 if a family is not bounded."""
     table = report.table(
-        "losses elsewhere",
+        "losses-elsewhere",
         frame.Column("family"),
         frame.number("runs"),
         frame.number("say so"),

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.wrappers import TimeLimit
 
 from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
@@ -105,6 +103,9 @@ def reward_of(task: ContinuousTask, seed: int, report: Callable[[int], None] | N
 
 def simulator(env: Any, horizon: int) -> Any:
     """A Gymnasium environment whose observations are vectors, and whose episodes are at most so long."""
+    from gymnasium import spaces
+    from gymnasium.wrappers import TimeLimit
+
     space = env.observation_space
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise InputError(

@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from aceirl.data.arrays import FloatArray
 from aceirl.errors import InputError
@@ -90,6 +89,8 @@ class TriedActions:
     @classmethod
     def of(cls, space: Any) -> TriedActions:
         """The choices of an action space; an error for one that is neither Discrete nor a bounded Box."""
+        from gymnasium import spaces
+
         match space:
             case spaces.Discrete():
                 return cls(np.arange(space.start, space.start + space.n, dtype=np.float64)[:, None], True)
