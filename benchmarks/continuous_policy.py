@@ -33,7 +33,7 @@ from aceirl.irl.belief import Target
 from aceirl.learner.continuous import collect
 from aceirl.learner.continuous.collect import Answered, demonstrated, last_fit, rounds
 from aceirl.models.vectors.choices import ActionChoices
-from aceirl.models.vectors.committee import NetworkCommittee
+from aceirl.models.vectors.committee import NetworkCommittee, Schedule, fitted
 from studies.controllers import TASKS, earned
 
 FIRST_SEED, EPISODES, DEMONSTRATIONS, FURTHER = 100, 40, 1_000, 300
@@ -69,12 +69,10 @@ def dagger(task: ContinuousTask, seed: int, wanted: int, state: Answered | None)
             if committee is None or len(seen) >= fitted_at + max(collect.LEAST_NEW, fitted_at // collect.GROWTH):
                 now = Answered(np.array(seen), np.array(said))
                 choices, fitted_at = now.choices(task.encoding), len(seen)
-                schedule = collect.Schedule(collect.SHORT, collect.COOL, collect.FEW_AT_ONCE)
+                schedule = Schedule(collect.SHORT, collect.COOL, collect.FEW_AT_ONCE)
                 numbers = choices.numbers(now.actions)
                 known = max(2, len(choices))
-                committee = collect.fitted(
-                    now.observations, numbers, known, schedule, seed=(seed, fitted_at), start=committee
-                )
+                committee = fitted(now.observations, numbers, known, schedule, seed=(seed, fitted_at), start=committee)
             vector = task.encoding.vector(observation)
             seen.append(vector)
             said.append(task.answer(observation, step))
