@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
+from scipy.cluster import vq
 from scipy.optimize import minimize
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
@@ -351,7 +351,7 @@ def _clusters(points: FloatArray, most: int = 3, apart: float = 0.6) -> list[Flo
     for number in range(2, most + 1):
         if len(points) < FEWEST_ENDS * number:
             break
-        _, label = kmeans2(points, number, seed=0, minit="++")
+        _, label = vq.kmeans2(points, number, seed=0, minit="++")
         sizes = np.bincount(label, minlength=number)
         if sizes.min() < FEWEST_ENDS:
             continue
