@@ -223,6 +223,11 @@ def _distrust(best: TriedReward) -> str | None:
             f"the expert {best.gap:.0%} as much as random actions do, and is worth {best.advantage:+.0%} of what these "
             "lose"
         )
+    if best.level == LEVELS[-1][0]:
+        return (
+            "no reward of ends, the step and squares explains the expert, only one of hats, and those that were taken "
+            "where the dynamics are others did not survive it"
+        )
     if best.gap > NEAR and best.advantage < -FAILED:
         return (
             "no good plan for the reward was found even where the expert was observed: it is worth less than the "
