@@ -44,6 +44,8 @@ CHANGEABLE = ("epsilon", "max_samples", "max_answers", "calibration_episodes", "
 TREE_STEPS = 5_000
 """By so many steps at most the rules are found."""
 
+UNMEASURED = "How often such a sentence is true has not been measured."
+
 Callback = Callable[[LearningState], bool | None]
 
 
@@ -119,7 +121,8 @@ class ContinuousResult:
         """What the expert wants, as far as that is sure, and what is open."""
         if self.recovered.warning is not None:
             return f"Nothing is sure: {self.recovered.warning}."
-        return reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
+        said = reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
+        return f"{said} {UNMEASURED}"
 
     def transfer(self, target: Any, *, steps: int = PLANNING) -> Planned:
         """Plan with the recovered reward in another environment, of whose dynamics nothing is known.

@@ -51,13 +51,13 @@ class Episode:
         return ends
 
 
-def play(env: Any, act: Act, seed: int, limit: int | None = None) -> Episode:
-    """One episode of a policy in a Gymnasium environment, at most `limit` steps of it."""
+def play(env: Any, act: Act, seed: int) -> Episode:
+    """One episode of a policy in a Gymnasium environment."""
     observation, _ = env.reset(seed=seed)
     observations = [np.asarray(observation, dtype=np.float64)]
     actions: list[Any] = []
     paid, over, terminated = 0.0, False, False
-    while not over and (limit is None or len(actions) < limit):
+    while not over:
         action = act(observation)
         observation, reward, terminated, truncated, _ = env.step(action)
         observations.append(np.asarray(observation, dtype=np.float64))
