@@ -46,8 +46,8 @@ TEMPER = 0.4
 did not matter to the answers of several."""
 
 TEMPER_OF_AVOIDED = 0.2
-"""The same for a set in which something is avoided: that is felt far away only in small differences of values, which
-depend on every row between, and places beside it, or opposite, predict the answers nearly as well."""
+"""The same for a set that begins with something avoided: that is felt far away only in small differences of values,
+which depend on every row between, and places beside it, or opposite, predict the answers nearly as well."""
 
 LIKELIEST = 12
 """So many hypotheses are kept with a wish."""
@@ -137,7 +137,7 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
         kind, named, probability = _said(claims, weights)
         if kind == "set" and found.unexplained[best] > WELL_EXPLAINED * answers:
             kind, named, probability = "open", (), 0.0
-        elif kind == "set" and any(one.claim.what == "avoids" for one in named):
+        elif kind == "set" and named[0].claim.what == "avoids":
             kind, named, probability = _said(claims, _posterior(found, evidence, TEMPER_OF_AVOIDED))
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
