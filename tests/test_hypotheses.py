@@ -16,6 +16,7 @@ from aceirl.envs.problem import from_moves
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Told, Wish, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
+    BY_HABIT,
     CUSTOM,
     EQUAL,
     ERRORS,
@@ -146,11 +147,16 @@ def plainly_judged(
     tried = [[bool(counts.visits[:, s, a].any()) for a in range(n_actions)] for s in range(n_states)]
     acting = [s for s in range(n_states) if any(tried[s]) and s not in ends]
     asked = [s for s in acting if sum(tried[s]) >= 2]
+    common, often = {}, [0.5] * n_actions
+    for h, s in itertools.product(range(horizon), asked):
+        common[h, s] = often
+        told_here = [n * tried[s][a] for a, n in enumerate(counts.answers[h, s])]
+        often = [n + int(m) for n, m in zip(often, told_here, strict=True)]
     logs, missed = [], []
     for i in range(len(wishes.early)):
-        # By error rate and state: the probability of its answers, and how many are errors, for each draw, tolerance of
-        # ties, and way to choose between the best.
-        told: dict[tuple[float, int], list[tuple[float, int]]] = {}
+        # By way to choose between the best, error rate and state: the probability of its answers, and how many are
+        # errors, for each draw and tolerance of ties; the first way comes in two.
+        told: dict[tuple[int, float, int], list[tuple[float, int]]] = {}
         for probabilities in dynamics.probabilities:
             value, here = [0.0] * n_states, {}
             for h in reversed(range(horizon)):
@@ -165,31 +171,37 @@ def plainly_judged(
                             q[s, a] += probabilities[k] * (places[after] if after in ends else value[after])
                 value = [max((q[s, a] for a in range(n_actions) if (s, a) in q), default=0.0) for s in range(n_states)]
                 here[h] = q, max(q.values()) - min(q.values())
-            for tie, s, usual, error in itertools.product(TIES, asked, [False, True], ERRORS):
+            for tie, s, way, error in itertools.product(TIES, asked, ["any", "as later", "as before"], ERRORS):
                 share, errors, taken = 1.0, 0, [0] * n_actions
                 options = [a for a in range(n_actions) if tried[s][a]]
-                for h in reversed(range(horizon)):
+                for h in range(horizon) if way == "as before" else reversed(range(horizon)):
                     q, spread = here[h]
                     most = max(q[s, a] for a in options)
                     best = [a for a in options if q[s, a] >= most - tie * spread - 1e-12]
                     for a in options:
                         chance = (a in best) / len(best)
-                        if usual:
-                            chance = (a in best) * (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
+                        if way == "as before" and a in best:
+                            chance = (chance + common[h, s][a] / sum(common[h, s][b] for b in best)) / 2
+                        if way != "any" and a in best:
+                            chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
                         times = int(counts.answers[h, s, a])
                         share *= (error / len(options) + (1 - error) * chance) ** times
                         errors += times * (a not in best)
                     taken = [n + int(m) for n, m in zip(taken, counts.answers[h, s], strict=True)]
-                told.setdefault((error, s), []).append((share, errors))
-        likelihood = {error: prod(float(np.mean([p for p, _ in told[error, s]])) for s in asked) for error in ERRORS}
-        expected = {
-            error: sum(
-                np.average([n for _, n in told[error, s]], weights=[p for p, _ in told[error, s]]) for s in asked
-            )
-            for error in ERRORS
-        }
-        logs.append(log(float(np.mean(list(likelihood.values())))))
-        missed.append(float(np.average([expected[e] for e in ERRORS], weights=[likelihood[e] for e in ERRORS])))
+                told.setdefault((int(way == "as before"), error, s), []).append((share, errors))
+        experts = list(itertools.product([0, 1], ERRORS))
+        likelihood = [
+            (BY_HABIT if one[0] else 1 - BY_HABIT)
+            * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
+            / len(ERRORS)
+            for one in experts
+        ]
+        expected = [
+            sum(np.average([n for _, n in told[*one, s]], weights=[p for p, _ in told[*one, s]]) for s in asked)
+            for one in experts
+        ]
+        logs.append(log(sum(likelihood)))
+        missed.append(float(np.average(expected, weights=likelihood)))
     return logs, missed
 
 

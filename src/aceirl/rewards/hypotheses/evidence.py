@@ -1,11 +1,12 @@
 """How well hypotheses about the expert's wish predict its answers, with the dynamics averaged over.
 
 A hypothesis is a reward. Under dynamics drawn from what the counts leave possible, it says which of the tried actions
-are best at each step; an answer is one of those, or an error. Between the best, the expert of a state takes any, each
-time anew, or rather the one that it takes at other steps; both are as likely. All answers of one state are judged under
-the same draw, because one badly known row counts at many steps; the states are judged apart. So for each hypothesis the
-numbers below are probabilities of all answers together, and a ratio of two of them, or to a habit that knows no world,
-is a likelihood ratio.
+are best at each step; an answer is one of those, or an error. How an expert chooses between the best is not known: in
+each state any of them, each time anew, or rather the one that it takes at later steps; or everywhere by habit, rather
+the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. All answers
+of one state are judged under the same draw, because one badly known row counts at many steps; the states are judged
+apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of them,
+or to a habit that knows no world, is a likelihood ratio.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ state by itself: what differs clearly near to a wish may be lost in the noise of
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
 
+BY_HABIT = 0.1
+"""How probably an expert chooses between the best by habit."""
+
 CUSTOM = 0.2
-"""What the best actions are credited with, all together, where the expert rather takes what it takes at other steps."""
+"""What the best actions are credited with, all together, where the expert rather takes what it took before."""
 
 PSEUDO_COUNT = 1.0
 """What a row is credited with, spread over all successors that any action had in its state."""
@@ -70,6 +74,14 @@ class GivenAnswers:
     def number(self) -> int:
         """How many there are."""
         return int(self.times.sum())
+
+    @property
+    def common(self) -> FloatArray:
+        """`[n, A]`: how often each action was taken, in any state, before those of the same step and state; and a
+        half."""
+        taken = self.times[:, None] * np.eye(self.tried.shape[1])[self.action]
+        place = self.step * len(self.tried) + self.state
+        return np.asarray((taken.cumsum(axis=0) - taken)[np.searchsorted(place, place)] + 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +166,7 @@ def judged(
     block = np.full(n_states, -1)
     asked = np.unique(answers.state)
     block[asked] = np.arange(len(asked))
-    logs, unexplained = np.empty((n, len(errors))), np.empty((n, len(errors)))
+    logs, unexplained = np.empty((n, len(errors), 2)), np.empty((n, len(errors), 2))
     _judge(
         dynamics.indptr,
         dynamics.successors,
@@ -162,7 +174,7 @@ def judged(
         dynamics.stride,
         discount,
         (rewards.early, rewards.late, rewards.change, rewards.action, rewards.step_cost, rewards.decay),
-        (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried),
+        (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried, answers.common),
         ends,
         acting,
         block,
@@ -172,8 +184,9 @@ def judged(
         logs,
         unexplained,
     )
-    mean = np.logaddexp.reduce(logs, axis=1) - np.log(len(errors))
-    return mean, (np.exp(logs - mean[:, None]) * unexplained).mean(axis=1)
+    logs += np.log([1 - BY_HABIT, BY_HABIT])
+    mean = np.logaddexp.reduce(logs, axis=(1, 2)) - np.log(len(errors))
+    return mean, (np.exp(logs - mean[:, None, None]) * unexplained).sum(axis=(1, 2)) / len(errors)
 
 
 def preferred(
@@ -220,7 +233,7 @@ def _judge(
     stride: int,
     discount: float,
     rewards: tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray],
-    answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray],
+    answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray, FloatArray],
     ends: BoolArray,
     acting: IntArray,
     block: IntArray,
@@ -230,9 +243,10 @@ def _judge(
     logs: FloatArray,
     unexplained: FloatArray,
 ) -> None:
-    """The log-likelihood of all answers for each reward, tolerance of ties and error rate; and what is unexplained."""
+    """The log-likelihood of all answers for each reward, error rate, and way to choose between the best; and what is
+    unexplained."""
     early, late, change, paid, step_cost, decay = rewards
-    states, actions, times, first, options, tried = answers
+    states, actions, times, first, options, tried, common = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
     shares = np.empty((errors.size, n_actions + 1, n_actions + 1))  # of an answer among so many options, so many best
     for e in range(errors.size):
@@ -241,13 +255,15 @@ def _judge(
             for best in range(1, n + 1):
                 shares[e, n, best] = np.log(errors[e] / n + (1 - errors[e]) / best)
     q, v, v_next = np.zeros((n_states, n_actions)), np.zeros(n_states), np.zeros(n_states)
-    told = np.empty((errors.size, n_blocks, draws.shape[0], ties.size, 2))
+    # For each way to choose between the best: any, what is chosen later, or what was chosen before.
+    told = np.empty((errors.size, 3, n_blocks, draws.shape[0], ties.size))
     wrong = np.empty((n_blocks, draws.shape[0], ties.size), np.int64)
-    taken, told_now = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2))
+    taken, told_now, anything = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2)), np.ones(n_actions)
+    values, spread = np.empty((states.size, n_actions)), np.empty(horizon)
     for i in range(early.shape[0]):
         told[:], wrong[:] = 0.0, 0
         for d in range(draws.shape[0]):
-            v_next[:], taken[:] = 0.0, 0.0
+            v_next[:] = 0.0
             for h in range(horizon - 1, -1, -1):
                 places = early[i] if h < change[i] else late[i]
                 worth = decay[i] ** h
@@ -266,40 +282,53 @@ def _judge(
                         v[s], lowest = max(v[s], total), min(lowest, total)
                     highest = max(highest, v[s])
                 for k in range(first[h], first[h + 1]):
-                    s, mine, b = states[k], actions[k], block[states[k]]
-                    size = -1
-                    for t in range(ties.size):
-                        least, best = v[s] - ties[t] * (highest - lowest) - 1e-12, 0
-                        for a in range(n_actions):
-                            best += tried[s, a] and q[s, a] >= least
-                        if best != size:  # else the same actions are best as with the tolerance before
-                            size, right = best, q[s, mine] >= least
-                            usual, n_best = 1.0, best if right else 0
-                            if n_best > 1:
-                                before = 0.0
-                                for a in range(n_actions):
-                                    if tried[s, a] and q[s, a] >= least:
-                                        before += taken[b, a]
-                                usual = (taken[b, mine] + CUSTOM / best) / (before + CUSTOM)
-                            for e in range(errors.size):
-                                told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
-                                if n_best > 1:
-                                    missed = errors[e] / options[s]
-                                    told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                        if not right:
-                            wrong[b, d, t] += times[k]
-                        for e in range(errors.size):
-                            told[e, b, d, t, 0] += told_now[e, 0]
-                            told[e, b, d, t, 1] += told_now[e, 1]
-                for k in range(first[h], first[h + 1]):
-                    taken[block[states[k]], actions[k]] += times[k]
+                    values[k], spread[h] = q[states[k]], highest - lowest
                 v, v_next = v_next, v
                 for s in acting:
                     v_next[s] *= discount
+            for way in (1, 2):
+                taken[:] = 0.0
+                for step in range(horizon):
+                    h = step if way == 2 else horizon - 1 - step
+                    for k in range(first[h], first[h + 1]):
+                        s, mine, b = states[k], actions[k], block[states[k]]
+                        size, most, prefers = -1, -np.inf, common[k] if way == 2 else anything
+                        for a in range(n_actions):
+                            if tried[s, a]:
+                                most = max(most, values[k, a])
+                        for t in range(ties.size):
+                            least, best = most - ties[t] * spread[h] - 1e-12, 0
+                            for a in range(n_actions):
+                                best += tried[s, a] and values[k, a] >= least
+                            if best != size:  # else the same actions are best as with the tolerance before
+                                size, right = best, values[k, mine] >= least
+                                usual, n_best = 1.0, best if right else 0
+                                if n_best > 1:
+                                    before, preferred = 0.0, 0.0
+                                    for a in range(n_actions):
+                                        if tried[s, a] and values[k, a] >= least:
+                                            before, preferred = before + taken[b, a], preferred + prefers[a]
+                                    new = 0.5 / best + 0.5 * prefers[mine] / preferred
+                                    usual = (taken[b, mine] + CUSTOM * new) / (before + CUSTOM)
+                                for e in range(errors.size):
+                                    told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                                    if n_best > 1:
+                                        missed = errors[e] / options[s]
+                                        told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                            if way == 1:
+                                wrong[b, d, t] += 0 if right else times[k]
+                            for e in range(errors.size):
+                                told[e, way, b, d, t] += told_now[e, 1]
+                                if way == 1:
+                                    told[e, 0, b, d, t] += told_now[e, 0]
+                    for k in range(first[h], first[h + 1]):
+                        taken[block[states[k]], actions[k]] += times[k]
         for e in range(errors.size):
-            logs[i, e], unexplained[i, e] = 0.0, 0.0
-            for b in range(n_blocks):
-                most = told[e, b].max()
-                weights = np.exp(told[e, b] - most)
-                logs[i, e] += most + np.log(weights.mean())
-                unexplained[i, e] += (weights.sum(axis=2) * wrong[b]).sum() / weights.sum()
+            for way in range(2):
+                logs[i, e, way], unexplained[i, e, way] = 0.0, 0.0
+                for b in range(n_blocks):
+                    here = told[e, 2:, b] if way else told[e, :2, b]
+                    most = here.max()
+                    weights = np.exp(here - most)
+                    logs[i, e, way] += most + np.log(weights.mean())
+                    unexplained[i, e, way] += (weights * wrong[b]).sum() / weights.sum()

@@ -31,7 +31,7 @@ HOPELESS = 8.0
 BEHIND = 20.0
 """Hypotheses this many nats behind the best in the end have next to no weight."""
 
-LARGE = 300_000
+LARGE = 50_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
 MOST_PLACES = 120

@@ -127,8 +127,9 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
     if not answers and not told:
         return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found()
-    evidence = float(np.logaddexp.reduce(found.score) - customs[habit] - guessed)
-    weights = _posterior(found, evidence)
+    of_habit = customs[habit] + guessed
+    evidence = float(np.logaddexp.reduce(found.score)) - of_habit
+    weights = _posterior(found, evidence, of_habit)
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
@@ -138,7 +139,7 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
         if kind == "set" and found.unexplained[best] > WELL_EXPLAINED * answers:
             kind, named, probability = "open", (), 0.0
         elif kind == "set" and named[0].claim.what == "avoids":
-            kind, named, probability = _said(claims, _posterior(found, evidence, TEMPER_OF_AVOIDED))
+            kind, named, probability = _said(claims, _posterior(found, evidence, of_habit, TEMPER_OF_AVOIDED))
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     likely = _probabilities([one.claims for one in found.hypotheses], weights)
@@ -184,10 +185,18 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
-def _posterior(found: Judged, evidence: float, temper: float = TEMPER) -> FloatArray:
+def _posterior(found: Judged, evidence: float, of_habit: float, temper: float = TEMPER) -> FloatArray:
     """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
-    odds beforehand, and of each among them by the tempered likelihood."""
+    odds beforehand, and of each among them by the tempered likelihood.
+
+    One that predicts the answers no better than the habit, whose log-likelihood is `of_habit`, was compared with it
+    already: where an expert may choose by habit what does not matter to it, a wish to which nothing matters is the
+    habit again.
+    """
     among = found.log_prior + temper * found.log_likelihood
+    telling = found.log_likelihood > of_habit
+    if telling.any():
+        among = np.where(telling, among, -np.inf)
     return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
 
 
