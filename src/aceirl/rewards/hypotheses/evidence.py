@@ -34,6 +34,10 @@ PSEUDO_COUNT = 1.0
 """What a row is credited with, spread over all successors that any action had in its state."""
 
 
+ABREAST = 8
+"""So many hypotheses are judged at once."""
+
+
 @dataclass(frozen=True, eq=False)
 class GivenAnswers:
     """The answers that can be compared with another action that was tried, by step.
@@ -230,7 +234,10 @@ def _judge(
     logs: FloatArray,
     unexplained: FloatArray,
 ) -> None:
-    """The log-likelihood of all answers for each reward, tolerance of ties and error rate; and what is unexplained."""
+    """The log-likelihood of all answers for each reward, tolerance of ties and error rate; and what is unexplained.
+
+    `ABREAST` rewards share a sweep: a row is read once for all of them.
+    """
     early, late, change, paid, step_cost, decay = rewards
     states, actions, times, first, options, tried = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
@@ -240,66 +247,88 @@ def _judge(
             shares[e, n, 0] = np.log(errors[e] / n)
             for best in range(1, n + 1):
                 shares[e, n, best] = np.log(errors[e] / n + (1 - errors[e]) / best)
-    q, v, v_next = np.zeros((n_states, n_actions)), np.zeros(n_states), np.zeros(n_states)
-    told = np.empty((errors.size, n_blocks, draws.shape[0], ties.size, 2))
-    wrong = np.empty((n_blocks, draws.shape[0], ties.size), np.int64)
+    v, v_next = np.zeros((n_states, ABREAST)), np.zeros((n_states, ABREAST))
+    q, total = np.zeros((n_blocks, n_actions, ABREAST)), np.zeros(ABREAST)
+    places, highest, lowest = np.zeros((n_states, ABREAST)), np.zeros(ABREAST), np.zeros(ABREAST)
+    cost, pay = np.zeros(ABREAST), np.zeros((n_actions, ABREAST))
+    told = np.empty((ABREAST, errors.size, n_blocks, draws.shape[0], ties.size, 2))
+    wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
     taken, told_now = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2))
-    for i in range(early.shape[0]):
+    terminal = np.flatnonzero(ends)
+    for begin in range(0, early.shape[0], ABREAST):
+        width = min(ABREAST, early.shape[0] - begin)
         told[:], wrong[:] = 0.0, 0
+        for j in range(width):
+            cost[j], pay[:, j] = step_cost[begin + j], paid[begin + j]
         for d in range(draws.shape[0]):
             v_next[:], taken[:] = 0.0, 0.0
             for h in range(horizon - 1, -1, -1):
-                places = early[i] if h < change[i] else late[i]
-                worth = decay[i] ** h
-                highest, lowest = -np.inf, np.inf
+                for j in range(width):
+                    i = begin + j
+                    worth, now = decay[i] ** h, early[i] if h < change[i] else late[i]
+                    if h == horizon - 1 or decay[i] < 1 or h == change[i] - 1:
+                        for s in range(n_states):
+                            places[s, j] = worth * now[s]
+                    for s in terminal:
+                        v_next[s, j] = places[s, j]
+                highest[:], lowest[:] = -np.inf, np.inf
                 for s in acting:
                     v[s] = -np.inf
                     for a in range(n_actions):
                         if not tried[s, a]:
                             continue
                         row = h * stride + s * n_actions + a
-                        total = worth * places[s] - step_cost[i] + paid[i, a]
+                        for j in range(ABREAST):
+                            total[j] = places[s, j] - cost[j] + pay[a, j]
                         for k in range(indptr[row], indptr[row + 1]):
-                            there = successors[k]
-                            total += draws[d, k] * (worth * places[there] if ends[there] else v_next[there])
-                        q[s, a] = total
-                        v[s], lowest = max(v[s], total), min(lowest, total)
-                    highest = max(highest, v[s])
+                            there, chance = successors[k], draws[d, k]
+                            for j in range(ABREAST):
+                                total[j] += chance * v_next[there, j]
+                        for j in range(ABREAST):
+                            v[s, j], lowest[j] = max(v[s, j], total[j]), min(lowest[j], total[j])
+                        if block[s] >= 0:
+                            q[block[s], a] = total
+                    for j in range(ABREAST):
+                        highest[j] = max(highest[j], v[s, j])
                 for k in range(first[h], first[h + 1]):
                     s, mine, b = states[k], actions[k], block[states[k]]
-                    size = -1
-                    for t in range(ties.size):
-                        least, best = v[s] - ties[t] * (highest - lowest) - 1e-12, 0
-                        for a in range(n_actions):
-                            best += tried[s, a] and q[s, a] >= least
-                        if best != size:  # else the same actions are best as with the tolerance before
-                            size, right = best, q[s, mine] >= least
-                            usual, n_best = 1.0, best if right else 0
-                            if n_best > 1:
-                                before = 0.0
-                                for a in range(n_actions):
-                                    if tried[s, a] and q[s, a] >= least:
-                                        before += taken[b, a]
-                                usual = (taken[b, mine] + CUSTOM / best) / (before + CUSTOM)
-                            for e in range(errors.size):
-                                told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                    for j in range(width):
+                        size = -1
+                        for t in range(ties.size):
+                            least, best = v[s, j] - ties[t] * (highest[j] - lowest[j]) - 1e-12, 0
+                            for a in range(n_actions):
+                                best += tried[s, a] and q[b, a, j] >= least
+                            if best != size:  # else the same actions are best as with the tolerance before
+                                size, right = best, q[b, mine, j] >= least
+                                usual, n_best = 1.0, best if right else 0
                                 if n_best > 1:
-                                    missed = errors[e] / options[s]
-                                    told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                        if not right:
-                            wrong[b, d, t] += times[k]
-                        for e in range(errors.size):
-                            told[e, b, d, t, 0] += told_now[e, 0]
-                            told[e, b, d, t, 1] += told_now[e, 1]
+                                    before = 0.0
+                                    for a in range(n_actions):
+                                        if tried[s, a] and q[b, a, j] >= least:
+                                            before += taken[b, a]
+                                    usual = (taken[b, mine] + CUSTOM / best) / (before + CUSTOM)
+                                for e in range(errors.size):
+                                    told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                                    if n_best > 1:
+                                        missed = errors[e] / options[s]
+                                        told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                            if not right:
+                                wrong[j, b, d, t] += times[k]
+                            for e in range(errors.size):
+                                told[j, e, b, d, t, 0] += told_now[e, 0]
+                                told[j, e, b, d, t, 1] += told_now[e, 1]
                 for k in range(first[h], first[h + 1]):
                     taken[block[states[k]], actions[k]] += times[k]
                 v, v_next = v_next, v
-                for s in acting:
-                    v_next[s] *= discount
-        for e in range(errors.size):
-            logs[i, e], unexplained[i, e] = 0.0, 0.0
-            for b in range(n_blocks):
-                most = told[e, b].max()
-                weights = np.exp(told[e, b] - most)
-                logs[i, e] += most + np.log(weights.mean())
-                unexplained[i, e] += (weights.sum(axis=2) * wrong[b]).sum() / weights.sum()
+                if discount < 1:
+                    for s in acting:
+                        v_next[s] *= discount
+        for j in range(width):
+            for e in range(errors.size):
+                logs[begin + j, e], unexplained[begin + j, e] = 0.0, 0.0
+                for b in range(n_blocks):
+                    most = told[j, e, b].max()
+                    weights = np.exp(told[j, e, b] - most)
+                    logs[begin + j, e] += most + np.log(weights.mean())
+                    missed = (weights.sum(axis=2) * wrong[j, b]).sum() / weights.sum()
+                    unexplained[begin + j, e] += missed
