@@ -28,7 +28,7 @@ from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Told, Wish, wish_of
+from aceirl.rewards.hypotheses import Told, Wish
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Turn:
             return imputed.copy()
         known = self.belief.known_actions
         if getattr(self.settings.strategy, "predicts", False) and known is not None:
-            return np.where(known < 0, self.belief.prediction.actions, known)
+            return np.where(known < 0, self.belief.prediction.actions[: known.shape[1]], known)
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams(self.settings.seed, max(0, self.iteration - 1)).ties
@@ -202,7 +202,7 @@ class Turn:
 
     def wish_told(self, told: Sequence[Told]) -> Wish:
         """The same with what the expert said of the wish itself, which the turn does not keep."""
-        return wish_of(self.belief.estimate, told=told, fields=self.belief.telling_fields)
+        return self.belief.wish_told(told)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

@@ -29,14 +29,15 @@ LEAST_SUPPORT = 30
 MOST_STATES = 20_000
 """So many states are imagined at most, with those that were met."""
 
-MOST_SUPPORT = 50
+MOST_SUPPORT = 1_000
 """A row that is predicted counts as so many tries at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
     """What actions do to one field: where the fields `parents` have the values of `context [C]`, action included, it
-    changes by `amount [C]`, or is set to it if `sets [C]`. `support [C]` is how many states said so."""
+    changes by `amount [C]`, or is set to it if `sets [C]`. `support [C]` is how many moves, of any context, have agreed
+    with others and contradicted none; 1 of a context that was met once."""
 
     parents: tuple[int, ...]
     context: IntArray
@@ -78,7 +79,7 @@ class FieldDynamics:
         return all(one is not None for one in self.effects)
 
     def after(self, values: FloatArray, actions: IntArray) -> tuple[FloatArray, IntArray]:
-        """`(values [n, F], support [n])` after `actions [n]` where the fields have `values [n, F]`; how many states
+        """`(values [n, F], support [n])` after `actions [n]` where the fields have `values [n, F]`; how many moves
         speak for it, 0 where nothing is predicted."""
         codes, found = _codes(self.table, values), np.full(values.shape, np.nan)
         support = np.where((codes >= 0).all(axis=1), np.iinfo(np.int64).max, 0)
@@ -164,13 +165,13 @@ def _effects(
                 fitting.append((int(support[support > 1].sum()), parents, met_contexts, at, options, support))
         fitting = [one for one in fitting if one[0] >= LEAST_SUPPORT]
         if fitting:
-            _, parents, met_contexts, at, options, support = max(fitting, key=lambda one: one[0])
+            agreed, parents, met_contexts, at, options, support = max(fitting, key=lambda one: one[0])
             often = {sets: np.zeros(len(met_contexts), dtype=np.int64) for sets in (True, False)}
             for sets in often:
                 often[sets][at] = explained[sets]
             sets = options[True][0] & (~options[False][0] | (often[True] > often[False]))
             amount = np.where(sets, options[True][1], options[False][1])
-            return Effects(parents, met_contexts, sets, amount, support)
+            return Effects(parents, met_contexts, sets, amount, np.where(support > 1, agreed, 1))
     return None
 
 
@@ -219,7 +220,8 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
     """The estimate with what the dynamics of fields predict; None if they do not predict every field, or if states are
     not told apart by their fields.
 
-    Each row counts as tried once for each state that speaks for it.
+    Each row counts as tried once for each move that speaks for it. Episodes may start with values of fields that were
+    met together, and what else starts had.
     """
     counts = estimate.counts
     if not counts.stationary or not counts.samples or not table.fields:
@@ -229,7 +231,9 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
     records = _Records(table)
     if not dynamics.complete or not records.unique:
         return None
-    frontier = np.flatnonzero(table.known & ~table.ends)
+    starts = _starts(table, counts)
+    records.numbered(starts, np.zeros(len(starts), dtype=np.bool_), MOST_STATES)
+    frontier = np.flatnonzero(~np.isnan(records.values).any(axis=1) & ~records.ends)
     moves: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
     while len(frontier):
         state, action = np.repeat(frontier, n_actions), np.tile(np.arange(n_actions), len(frontier))
@@ -265,6 +269,20 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
         discount=estimate.discount,
     )
     return Imagined(fuller, FieldTable(table.fields, records.values, records.ends, table.speaks), predicted)
+
+
+def _starts(table: FieldTable, counts: Counts) -> FloatArray:
+    """`[n, F]`: how episodes may start: the values of fields that have few of them as they were met together, and those
+    of the others as a start had them."""
+    few = table.few
+    begun = np.flatnonzero(counts.starts[: len(table.values)] * table.known)
+    others = np.setdiff1d(np.arange(len(table.fields)), few)
+    together = np.unique(table.values[table.known & ~table.ends][:, few], axis=0)
+    ways = np.unique(table.values[begun][:, others], axis=0)
+    found = np.empty((len(together) * len(ways), len(table.fields)))
+    found[:, few] = np.repeat(together, len(ways), axis=0)
+    found[:, others] = np.tile(ways, (len(together), 1))
+    return found
 
 
 def _contradicted(counts: Counts, state: IntArray, action: IntArray, after: IntArray) -> BoolArray:

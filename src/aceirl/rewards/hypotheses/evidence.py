@@ -285,11 +285,12 @@ def _judge(
                             for j in range(ABREAST):
                                 total[j] += chance * v_next[there, j]
                         for j in range(ABREAST):
-                            v[s, j], lowest[j] = max(v[s, j], total[j]), min(lowest[j], total[j])
+                            v[s, j] = total[j] if total[j] > v[s, j] else v[s, j]
+                            lowest[j] = total[j] if total[j] < lowest[j] else lowest[j]
                         if block[s] >= 0:
                             q[block[s], a] = total
                     for j in range(ABREAST):
-                        highest[j] = max(highest[j], v[s, j])
+                        highest[j] = v[s, j] if v[s, j] > highest[j] else highest[j]
                 for k in range(first[h], first[h + 1]):
                     s, mine, b = states[k], actions[k], block[states[k]]
                     for j in range(width):
