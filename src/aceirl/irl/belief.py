@@ -349,7 +349,8 @@ class Belief:
         """The number of a state that may be met only now among those that are imagined; None if it is none of them."""
         if state < self.shape[1]:
             return state
-        assert self.imagined is not None and self.table.access is not None
+        assert self.imagined is not None
+        assert self.table.access is not None
         fields = self.table.access.fields
         values = None if fields is None else self.imagined.table.numbers(fields.read(observation))
         return None if values is None else self.imagined.numbers.get(values)

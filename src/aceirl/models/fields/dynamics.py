@@ -117,9 +117,7 @@ def _codes(table: FieldTable, values: FloatArray) -> IntArray:
     return codes
 
 
-def _context(
-    table: FieldTable, codes: IntArray, parents: Sequence[int], actions: IntArray, n_actions: int
-) -> IntArray:
+def _context(table: FieldTable, codes: IntArray, parents: Sequence[int], actions: IntArray, n_actions: int) -> IntArray:
     """`[n]`: one number for an action and the values of some fields."""
     number = actions.astype(np.int64)
     size = n_actions
@@ -166,10 +164,9 @@ def _effects(
         fitting = [one for one in fitting if one[0] >= LEAST_SUPPORT]
         if fitting:
             agreed, parents, met_contexts, at, options, support = max(fitting, key=lambda one: one[0])
-            often = {sets: np.zeros(len(met_contexts), dtype=np.int64) for sets in (True, False)}
-            for sets in often:
-                often[sets][at] = explained[sets]
-            sets = options[True][0] & (~options[False][0] | (often[True] > often[False]))
+            often_set, often_changed = np.zeros((2, len(met_contexts)), dtype=np.int64)
+            often_set[at], often_changed[at] = explained[True], explained[False]
+            sets = options[True][0] & (~options[False][0] | (often_set > often_changed))
             amount = np.where(sets, options[True][1], options[False][1])
             return Effects(parents, met_contexts, sets, amount, np.where(support > 1, agreed, 1))
     return None

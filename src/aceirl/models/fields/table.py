@@ -142,7 +142,7 @@ class FieldTable:
         return np.sort(order[np.cumprod(sizes[order]) <= MOST_TOGETHER])
 
     def met_together(self, n_met: int) -> BoolArray:
-        """`[S]`: whether the values of the fields that have `few` of them occur together in the first `n_met` states."""
+        """`[S]`: whether its values of the fields with `few` of them occur together in the first `n_met` states."""
         _, number = np.unique(np.nan_to_num(self.values[:, self.few], nan=-1.0), axis=0, return_inverse=True)
         return np.isin(number, number[:n_met])
 
@@ -270,7 +270,8 @@ def _column(name: str, values: Sequence[Entry | None], kind: Kind | None) -> tup
         return Field(name, found), np.array([np.nan if one is None else float(one) for one in values])
     labels = sorted(set(present), key=lambda one: (isinstance(one, str), one))
     number = {label: k for k, label in enumerate(labels)}
-    return Field(name, "categorical", tuple(_said(one) for one in labels)), np.array([np.nan if one is None else number[one] for one in values])
+    said = tuple(_said(one) for one in labels)
+    return Field(name, "categorical", said), np.array([np.nan if one is None else number[one] for one in values])
 
 
 def _said(label: Entry) -> str:
