@@ -1,6 +1,7 @@
 """How many answers a policy takes without any declaration, where questions are chosen by wishes and fields.
 
     python benchmarks/fields.py [--only Taxi ...] [--seeds N]
+    python benchmarks/fields.py --warehouses [--seeds N] [--first SEED] [--keep FILE]
 
 The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy `sparing`:
 first the learner looks around without asking, then it asks the question whose answer settles most. `answers` is how
@@ -14,7 +15,8 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import _frame as frame
 import numpy as np
@@ -26,7 +28,8 @@ from aceirl.experts.tasks import Source, Task, open_task
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import IntArray
-from studies.fields import KeyDoor, key_expert
+from studies.fields import PLANS, KeyDoor, fetched, key_expert
+from studies.kept import Kept
 
 REGRET = 0.01
 
@@ -99,8 +102,48 @@ def answers_needed(case: str, seed: int) -> tuple[int | None, int]:
     return None, 0 if turn is None else turn.samples
 
 
+def warehouses(options: argparse.Namespace, report: frame.Report) -> None:
+    """Four warehouses from several seeds; finished runs are kept."""
+    table = report.table(
+        "warehouses",
+        frame.Column("warehouse"),
+        frame.number("runs", "{}"),
+        frame.number("named rightly", "{}"),
+        frame.number("named falsely", "{}"),
+        frame.number("answers, median", "{:.0f}"),
+        frame.number("most", "{}"),
+        frame.number("reached", "{}"),
+        frame.number("samples, mean", "{:,.0f}"),
+        frame.number("delivers elsewhere", "{}"),
+        page="fields.md",
+    )
+    kept = Kept(options.keep)
+    for seed in range(options.first, options.first + options.seeds):
+        for name, plan in PLANS.items():
+            if (name, seed) not in kept.runs:
+                kept.add({"family": name, "seed": seed} | asdict(fetched(plan, seed)))
+                print(kept.runs[name, seed], flush=True)
+    for name in PLANS:
+        runs = [run for (family, _), run in kept.runs.items() if family == name]
+        reached = [run["answers"] for run in runs if run["answers"] is not None]
+        table.add(
+            name,
+            len(runs),
+            sum(run["right"] for run in runs),
+            sum(run["bold"] is not None and not run["right"] for run in runs),
+            statistics.median(reached) if reached else None,
+            max(reached, default=None),
+            f"{len(reached)} of {len(runs)}",
+            statistics.mean(run["samples"] for run in runs),
+            sum((run["delivered"] or 0.0) >= 0.99 for run in runs),
+        )
+
+
 def main(options: argparse.Namespace, report: frame.Report) -> None:
     """Every case from several seeds."""
+    if options.warehouses:
+        warehouses(options, report)
+        return
     table = report.table(
         "answers-of-fields",
         frame.Column("environment"),
@@ -129,5 +172,8 @@ if __name__ == "__main__":
         main,
         __doc__,
         frame.argument("--seeds", type=int, default=3),
+        frame.argument("--first", type=int, default=0, help="the first seed of the warehouses"),
+        frame.argument("--warehouses", action="store_true"),
+        frame.argument("--keep", type=Path, help="finished runs of the warehouses, to go on from"),
         frame.argument("--only", nargs="+", part=True, default=list(CASES), choices=list(CASES)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, factorial
 from typing import Any
 
@@ -11,8 +11,14 @@ import numpy as np
 from gymnasium import spaces
 
 from aceirl.envs.problem import from_moves
+from aceirl.experts.tasks import open_task
+from aceirl.explain.wish import said_wish
+from aceirl.learner.loop import learn
+from aceirl.learner.settings import Settings
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
+from aceirl.rewards.hypotheses import Wish
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
@@ -124,7 +130,7 @@ class WarehouseExpert:
     def _worth(self, state: State, action: int) -> float:
         after, pay, over = moved(self.plan, state, action)
         if self.reward is not None:
-            pay = self.reward(_record(after), over)
+            pay = self.reward(_record(state), action, _record(after), over)
         return pay + (0.0 if over else self.values.get(after, 0.0))
 
     def __call__(self, seen: Seen) -> int:
@@ -134,6 +140,92 @@ class WarehouseExpert:
 
 def _record(state: State) -> Seen:
     return {"position": np.array(state[0]), "carrying": state[1], "battery": state[2]}
+
+
+CHECKS = (5, 10, 15, 20, 30, 40, 60, 80, 100, 125, 150)
+"""After how many answers the policy, and the sentence, are looked at."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """How a run in a warehouse went: after how many `answers` and `samples` the policy earned what the expert earns
+    (None: never), after how many the wish was bold, its `sentence`, whether that is `right`, and which share of
+    episodes ends with a delivery by an agent that was planned with the reward in a changed warehouse."""
+
+    answers: int | None
+    samples: int
+    bold: int | None
+    sentence: str
+    right: bool
+    delivered: float | None
+
+
+def fetched(plan: Plan, seed: int, horizon: int = 60) -> Fetched:
+    """A run by the strategy `sparing`, which ends when the expert's return is earned and the wish is bold."""
+    expert = WarehouseExpert(plan)
+    goal = returned(plan, expert)[0]
+    task = open_task(Warehouse(plan), expert, horizon=horizon, seed=seed)
+    settings = Settings(
+        strategy="sparing", irl=None, certify=None, seed=seed, max_samples=60_000, max_answers=CHECKS[-1], ask_again=0.0
+    )
+    rng, asked, answers, samples, bold = np.random.default_rng(seed), 0, None, 0, None
+    for turn in learn(task.environment, task.expert, settings):
+        if turn.counts.questions > asked and turn.counts.questions in CHECKS:
+            asked = turn.counts.questions
+            agent = turn.agent
+            if answers is None and returned(plan, lambda seen: agent.act(seen, 0, rng))[0] >= goal - 0.005:  # noqa: B023
+                answers, samples = asked, turn.samples
+            bold = asked if answers is not None and turn.wish.kind == "bold" else None
+        if bold is not None:
+            break
+    said = said_wish(turn, turn.names)
+    reward = turn.field_reward
+    delivered = None
+    if reward is not None:
+        other = moved_plan(plan)
+        there = reward.elsewhere(dict(zip(POSITION, map(float, other.drop), strict=True)))
+        delivered = returned(other, WarehouseExpert(other, there))[1]
+    bold_and_right = turn.wish.kind == "bold" and is_right(plan, turn.wish, turn.belief.telling_fields)
+    return Fetched(answers, samples, bold, said.sentence, bold_and_right, delivered)
+
+
+POSITION = ("position, entry 1", "position, entry 2")
+
+
+def moved_plan(plan: Plan) -> Plan:
+    """The same warehouse with the drop-off on the other side, and a shaft two steps from it."""
+    drop = plan.size - 1 - plan.drop[0], plan.drop[1]
+    free = [c for c in Warehouse(plan).starts if c != drop and abs(c[0] - drop[0]) + abs(c[1] - drop[1]) == 2]
+    return replace(plan, drop=drop, shaft=free[0], shelves=plan.shelves - {drop})
+
+
+def is_right(plan: Plan, wish: Wish, table: FieldTable | None) -> bool:
+    """Whether all that is named is true: what is wanted are the deliveries, among all ends with some battery left, or
+    being at the drop-off with the item; what is avoided are ends without a delivery; and that it is wanted soon."""
+    if table is None:
+        return False
+    ends = [(*plan.drop, 1, battery) for battery in range(1, plan.battery + 1)]
+    order = [(*POSITION, "carrying", "battery").index(name) for name in table.names]
+    paid = np.array(ends, dtype=np.float64)[:, order]
+    wanted = False
+    for one in wish.named:
+        if one.claim.what == "hurry":
+            continue
+        if one.predicate is None:
+            return False
+        holds = np.ones(len(paid), dtype=np.bool_)
+        for c in one.predicate.conditions:
+            holds &= (paid[:, c.field] >= c.low) & (paid[:, c.field] <= c.high)
+        wants = one.claim.fields.startswith("wants")
+        of_drop = {c.field: c.low for c in one.predicate.conditions if c.low == c.high}
+        named = all(of_drop.get(table.names.index(name)) == at for name, at in zip(POSITION, plan.drop, strict=True))
+        delivers = one.predicate.ends or of_drop.get(table.names.index("carrying")) == 1
+        if wants and not (holds.all() and named and delivers):
+            return False
+        if not wants and holds.any():
+            return False
+        wanted |= wants
+    return wanted
 
 
 def returned(plan: Plan, policy: Any, episodes: int = 100, horizon: int = 60) -> tuple[float, float]:

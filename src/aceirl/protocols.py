@@ -392,9 +392,14 @@ class Capabilities:
         return self.environment.horizon, n_states, self.environment.n_actions
 
     @property
+    def fields(self) -> Fields | None:
+        """How observations are taken apart; None if nothing is known of that."""
+        return getattr(self.environment, "fields", None)
+
+    @property
     def field_table(self) -> FieldTable | None:
         """The fields of the states met so far; None if nothing is known of what observations consist of."""
-        fields: Fields | None = getattr(self.environment, "fields", None)
+        fields = self.fields
         if fields is None or self.encoder is None:
             return None
         seen = [self.encoder.observation(state) for state in range(self.encoder.n_states)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from aceirl.explain.listing import EXPERT, Person, listed
 from aceirl.learner.turns import Turn
 from aceirl.rewards import Explanation
@@ -59,7 +61,7 @@ def said_wish(
     wish = turn.wish_told(said) if said else turn.wish
     words = _Words(turn, wish, names, actions, who)
     rivals = [words.listed(one) for one in wish.rivals]
-    if wish.kind == "bold" and not told and not _is_paid(wish, turn.explanation):
+    if wish.kind == "bold" and not told and not _is_paid(wish, turn):
         return SaidWish("open", [], wish.evidence, words.unpaid(wish), rivals)
     sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
     return SaidWish(wish.kind, [words.listed(one) for one in wish.named], wish.evidence, sentence, rivals)
@@ -80,15 +82,18 @@ def told_of(found: Explanation | None) -> str:
     return "answers and comparisons" if found.answers else "comparisons"
 
 
-def _is_paid(wish: Wish, found: Explanation | None) -> bool:
+def _is_paid(wish: Wish, turn: Turn) -> bool:
     """Whether the recovered reward pays what is said for sure: what is wanted most, what is avoided least."""
+    found, fields = turn.explanation, turn.belief.telling_fields
     if found is None:
         return False
     claims = {one.claim for one in wish.named}
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
-    if any(one.what == "features" for one in claims):
-        return True  # it is a reward of its own, of fields and not of places
+    for one in wish.named:
+        if one.predicate is not None and fields is not None:
+            those = wanted if one.claim.fields.startswith("wants") else avoided
+            those |= set(np.flatnonzero(one.predicate.holds(fields)).tolist())
     others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
     if others or found.repeats_answers:
         return others

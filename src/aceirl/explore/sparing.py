@@ -9,9 +9,10 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.kernels import compiled, look_ahead
-from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, Successors
+from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Successors
 from aceirl.protocols import ExactPlanning
 
 SHARES = (0.95, 0.8, 0.6, 0.4, 0.25, 0.1, 0.0)
@@ -21,13 +22,19 @@ AHEAD, NEARER = 100, 0.97
 """So many steps ahead is looked for what was tried too little, and what is a step nearer counts so much more."""
 
 
+LARGE = 1_500
+"""In a world of so many states, imagined ones included, questions are weighed anew when answers grew by a share."""
+
+
 @dataclass(frozen=True)
 class Sparing:
     """Few answers, many steps. Not in the paper.
 
     First the learner finds out what actions lead to and asks nothing: it heads for rows that were tried less than
     `tries` times or, where they have led to different states, less than `random_tries` times, until an episode is
-    expected to meet less than `news` of them, or `look` steps or so many `episodes` are over. From then on it asks one
+    expected to meet less than `news` of them, or `look` steps or so many `episodes` are over. Where the dynamics factor
+    over fields, rows that are predicted need no try of their own, unless they lead to values of fields that were never
+    met together; and it plans over states that it only imagines. From then on it asks one
     question an episode. It knows the members of a prediction (see `aceirl.irl.prediction`): plans for the likeliest
     wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer is expected
     to settle more than any question that can still be reached; a much better one that comes along in one of `patience`
@@ -48,6 +55,7 @@ class Sparing:
     patience: int = 20
     checking: float = 0.005
     members: int = 8
+    growth: float = 0.2
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
@@ -63,29 +71,38 @@ class Sparing:
                 "choose guided"
             )
         policy, news = self._looking(belief)
+        rows = None if belief.imagined is None else belief.imagined_state
         if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
-            return Plan(policy=policy, ask=False)
-        value, mdp = self._remembered(belief), belief.estimate.mdp
-        ask, go = self._question(belief, value)
-        there = np.eye(mdp.n_actions)[np.maximum(go, 0)]
-        return Plan(
-            policy=np.where((go >= 0)[:, :, None], there, policy), ask=ask, questions=1, memory=_noted(belief, value)
-        )
+            return Plan(policy=policy, ask=False, rows=rows)
+        value = self._remembered(belief)
+        ask, go = self._question(_estimate(belief).mdp, value)
+        there = np.eye(policy.shape[2])[np.maximum(go, 0)]
+        way = np.where((go >= 0)[:, :, None], there, policy)
+        return Plan(policy=way, ask=ask, questions=1, memory=_noted(belief, value), rows=rows)
 
     def _remembered(self, belief: Belief) -> FloatArray:
-        """`[S]`: what questions are worth; as it was, if nothing was answered and no state met since."""
-        before = belief.memory.get("worth")
-        answers = belief.estimate.counts.questions
-        if before is not None and len(before) == belief.shape[1] and belief.memory["answers"][0] == answers:
-            return np.asarray(before)
-        return self._values(belief)
+        """`[S]`: what questions are worth; as it was, if nothing was answered and no state met since.
 
-    def _question(self, belief: Belief, value: FloatArray) -> tuple[BoolArray, IntArray]:
+        In a world that is large and imagined it is as it was for a few answers, but for what was answered.
+        """
+        before, answers = belief.memory.get("worth"), belief.estimate.counts.questions
+        if before is None:
+            return self._values(belief)
+        world, more = belief.imagined, answers - belief.memory["answers"][0]
+        if world is None:
+            return np.asarray(before) if len(before) == belief.shape[1] and not more else self._values(belief)
+        if more > (self.growth * answers if world.estimate.counts.shape[1] >= LARGE else 0):
+            return self._values(belief)
+        worth = dict(zip(map(tuple, belief.memory["records"].tolist()), before.tolist(), strict=True))
+        value = np.array([worth.get(one, 0.0) for one in map(tuple, world.table.values.tolist())])
+        value[world.table.ends | world.estimate.answered.any(axis=0)] = 0.0
+        return value if value.any() else self._values(belief)
+
+    def _question(self, mdp: MDP, value: FloatArray) -> tuple[BoolArray, IntArray]:
         """`(ask [H, S], go [H, S])`: the questions worth waiting for, by what an answer in each state is worth.
 
         An episode is asked nothing if a much better question comes along in one of `patience` episodes.
         """
-        mdp = belief.estimate.mdp
         for share in SHARES:
             worthy = value >= share * value.max()
             _, _, met = _stopping(*mdp.transitions.rows, mdp.n_actions, worthy.astype(np.float64), mdp.horizon)
@@ -96,12 +113,16 @@ class Sparing:
 
     def _looking(self, belief: Belief) -> tuple[FloatArray, float]:
         """How to look around, and how many rows that were tried too little an episode is expected to meet."""
-        estimate, mdp, shape = belief.estimate, belief.estimate.mdp, belief.shape
+        estimate = _estimate(belief)
+        mdp, shape = estimate.mdp, estimate.counts.shape
         if not estimate.counts.samples:
             return uniform_policy(shape), np.inf
         tried, rows = estimate.row_visits[0], mdp.transitions
         varied = np.diff(rows.indptr).reshape(shape[1:]) > 1
         missing = np.where(tried < np.where(varied, self.random_tries, self.tries), 1 / (1.0 + tried), 0.0)
+        if belief.imagined is not None:
+            unmet = ~belief.imagined.table.met_together(belief.shape[1])
+            missing = np.maximum(missing, rows.expect(unmet[None].astype(np.float64))[0])
         missing[estimate.terminal_states] = 0.0
         q, v = look_ahead(*rows.rows, missing, min(shape[0], AHEAD), NEARER)
         best = q >= q.max(axis=1, keepdims=True) - 1e-9
@@ -112,31 +133,36 @@ class Sparing:
 
     def _values(self, belief: Belief) -> FloatArray:
         """`[S]`: what a question in each state is worth; 0 where it was asked, or episodes end."""
-        estimate, mdp = belief.estimate, belief.estimate.mdp
-        prediction, known = belief.prediction, belief.known_actions
+        estimate = _estimate(belief)
+        mdp, prediction, known = estimate.mdp, belief.prediction, estimate.known_actions
         assert known is not None
         answered = estimate.answered.any(axis=0)
         open_states = ~answered & mdp.known[0].any(axis=1)
         open_states[estimate.terminal_states] = False
         policy = np.where(known < 0, prediction.actions, known)
-        mass = self._mass(belief, np.eye(mdp.n_actions)[policy])
+        mass = self._mass(mdp, np.eye(mdp.n_actions)[policy])
         order = np.argsort(-prediction.weights, kind="stable")[: self.members]
         for member in order[prediction.weights[order] > 1e-3]:
             accepted = prediction.accepted[member] / prediction.accepted[member].sum(axis=1, keepdims=True)
-            mass += prediction.weights[member] * self._mass(belief, np.broadcast_to(accepted, mdp.shape).copy())
+            mass += prediction.weights[member] * self._mass(mdp, np.broadcast_to(accepted, mdp.shape).copy())
         weight = np.where(answered, 0.0, np.sqrt(mass))
         weight /= max(1e-12, weight.sum())
         settles = prediction.settled(weight, open_states)
         return np.asarray(settles + open_states * (self.checking * weight + 1e-12))
 
-    def _mass(self, belief: Belief, policy: FloatArray) -> FloatArray:
+    def _mass(self, mdp: MDP, policy: FloatArray) -> FloatArray:
         """`[S]`: the share of the steps that a policy spends in each state."""
-        mdp = belief.estimate.mdp
         return np.asarray(occupancy(mdp, policy).sum(axis=(0, 2)) / mdp.horizon)
 
 
+def _estimate(belief: Belief) -> Estimate:
+    """What is known, with what the dynamics of fields predict."""
+    return belief.estimate if belief.imagined is None else belief.imagined.estimate
+
+
 def _noted(belief: Belief, value: FloatArray) -> dict[str, FloatArray]:
-    return {"worth": value, "answers": np.array([float(belief.estimate.counts.questions)])}
+    noted = {"worth": value, "answers": np.array([float(belief.estimate.counts.questions)])}
+    return noted if belief.imagined is None else noted | {"records": belief.imagined.table.values}
 
 
 @compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl.prediction import Prediction, predicted
+from aceirl.models.fields.dynamics import Imagined, imagined
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
@@ -20,7 +21,7 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, s
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
-from aceirl.rewards.hypotheses import Wish, wish_of
+from aceirl.rewards.hypotheses import Told, Wish, wish_of
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -38,7 +39,7 @@ class Plan:
     of every episode, whatever else is said. The expert is asked in the states visited unless `ask` is false, or only
     where `ask [H, S]` is true, and at most so many `questions` in all episodes of the plan together. `memory`
     are arrays the strategy wants to see again next time, to start from; `evidence` is what its planner can say of the
-    plan's quality.
+    plan's quality. A plan may have rows for states that were not met yet: then `rows` finds that of a state.
     """
 
     policy: FloatArray | None = None
@@ -50,6 +51,14 @@ class Plan:
     questions: int | None = None
     memory: Memory = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
+    rows: Callable[[int, Any], int | None] | None = None
+
+    def row(self, state: Any, observation: Any) -> Any:
+        """Where the tables of the plan speak of a state with that observation; None if they do not."""
+        if self.rows is not None:
+            return self.rows(state, observation)
+        table = self.policy if self.policy is not None else None if isinstance(self.ask, bool) else self.ask
+        return state if table is not None and state < table.shape[1] else None
 
     @cached_property
     def always_follows(self) -> bool:
@@ -324,8 +333,27 @@ class Belief:
 
     @cached_property
     def prediction(self) -> Prediction:
-        """What the expert would answer where it was not asked: a guess to steer by."""
-        return predicted(self.estimate, self.table.fields)
+        """What the expert would answer where it was not asked: a guess to steer by; of states that are only imagined
+        too, if there are any."""
+        if self.imagined is None:
+            return predicted(self.estimate, self.table.fields)
+        return predicted(self.imagined.estimate, self.imagined.table)
+
+    @cached_property
+    def imagined(self) -> Imagined | None:
+        """What the dynamics of fields predict of rows and states that were never met; None if they predict nothing."""
+        fields = self.table.fields
+        return None if fields is None else imagined(self.estimate, fields)
+
+    def imagined_state(self, state: int, observation: Any) -> int | None:
+        """The number of a state that may be met only now among those that are imagined; None if it is none of them."""
+        if state < self.shape[1]:
+            return state
+        assert self.imagined is not None
+        assert self.table.access is not None
+        fields = self.table.access.fields
+        values = None if fields is None else self.imagined.table.numbers(fields.read(observation))
+        return None if values is None else self.imagined.numbers.get(values)
 
     @property
     def known_actions(self) -> IntArray | None:
@@ -361,7 +389,16 @@ class Belief:
     @cached_property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return wish_of(self.estimate, fields=self.telling_fields)
+        return self.wish_told(())
+
+    def wish_told(self, told: Sequence[Told]) -> Wish:
+        """The same with what the expert told of the wish itself.
+
+        Where the dynamics factor over fields that wishes are said in, what they predict counts as known.
+        """
+        if self.telling_fields is None or self.imagined is None:
+            return wish_of(self.estimate, fields=self.telling_fields, told=told)
+        return wish_of(self.imagined.estimate, fields=self.imagined.table, told=told, imagined_from=self.shape[1])
 
     @property
     def telling_fields(self) -> FieldTable | None:

@@ -8,7 +8,7 @@ they had not seen. Predictions steer. They never certify: what a promise rests o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,8 +19,9 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import DrawnDynamics
-from aceirl.rewards.hypotheses.search import Hypothesis, Search
+from aceirl.rewards.hypotheses.evidence import ERRORS as ERRORS_OF_ANSWERS
+from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers
+from aceirl.rewards.hypotheses.search import Hypothesis, Judged, Search
 
 WISHES = 24
 """So many of the likeliest wishes have a say."""
@@ -163,10 +164,19 @@ class _QuickSearch(Search):
         if self.grammar is not None:
             self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
         horizon, n_states, n_actions = self.shape
-        ahead = min(horizon, max(LEAST_AHEAD, MOST_WORK // (n_states * n_actions)))
+        short = min(horizon, max(LEAST_AHEAD, MOST_WORK // (n_states * n_actions)))
+        self._near = self._from_the_first_step(short)
+        self.answers = self._from_the_first_step(horizon if fields is not None and fields.speaks else short)
+
+    def _from_the_first_step(self, ahead: int) -> GivenAnswers:
+        """All answers, as if they were given so many steps before the end."""
         first = np.full(ahead + 1, len(self.answers.state))
         first[0] = 0
-        self.answers = replace(self.answers, first=first)
+        return replace(self.answers, first=first)
+
+    def _screened_first(self, hypotheses: Sequence[Hypothesis]) -> Judged:
+        """What is far ahead counts for the better ones."""
+        return self._judged(hypotheses, 1, self._near, ERRORS_OF_ANSWERS[1:2])
 
     def _changing(self) -> Iterator[Hypothesis]:
         """It does not look at the step."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from aceirl.irl.comparisons import Comparisons
 from aceirl.irl.incremental_likelihood import Common, IncrementalLikelihood
 from aceirl.irl.likelihood import Likelihood
+from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.kernels import compiled
@@ -415,16 +416,22 @@ def _recovered(estimate: Estimate, design: DesignMatrix, explanation: Explanatio
     return recovered_from(estimate, design.table(explanation.theta), found, evaluations, explanation=explanation)
 
 
-def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float) -> Recovered | None:
-    """The reward of what the likeliest hypothesis pays for places; None if it pays for more than that."""
+def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float, fields: FieldTable | None = None) -> Recovered | None:
+    """The reward of what the likeliest hypothesis pays for places, or for `fields`; None if it pays for more."""
     best = wish.best
-    if best.features or best.actions or best.later or best.decay < 1 or not best.places:
+    if best.actions or best.later or best.decay < 1 or not (best.places or best.features):
         return None
     design = StateReward().design_matrix(estimate.mdp, estimate.terminal_states)
     fit, theta = SparseFit(Likelihood(estimate), design, PENALTY), np.zeros(design.n_parameters)
-    worth = dict.fromkeys(estimate.terminal_states.tolist(), best.other_ends) | dict(best.places)
+    worth = np.zeros(estimate.mdp.n_states)
+    worth[estimate.terminal_states] = best.other_ends
+    for place, value in best.places:
+        worth[place] = value
+    for predicate, value in best.features:
+        assert fields is not None
+        worth += value * predicate.holds(fields)
     of_places = design.states >= 0
-    theta[of_places] = [worth.get(int(state), 0.0) for state in design.states[of_places]]
+    theta[of_places] = worth[design.states[of_places]]
     if design.has_step_cost:
         theta[-1] = best.step_cost
     return _recovered(estimate, design, explanation_of(fit, theta, theta), 1).in_units(rmax)

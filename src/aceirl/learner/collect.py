@@ -253,7 +253,7 @@ class _Questions:
         self.kind, self.streams, self.wanted = answers.kind, streams, answers.wanted
         self.left = np.inf if answers.limit is None else answers.limit - self.kind.given(model.totals)
         self.left = min(self.left, np.inf if plan.questions is None else plan.questions)
-        self.where = None if isinstance(plan.ask, bool) else plan.ask
+        self.where, self.row = None if isinstance(plan.ask, bool) else plan.ask, plan.row
         if plan.ask is False:
             self.left = 0
         before = model.said if isinstance(model, TabularModel) else None
@@ -275,7 +275,7 @@ class _Questions:
         action = self.memory.said(step, state)
         again = action is not None
         trusted = not self.kind.asked_everywhere and meant in (None, action)
-        if not self._wants(step, state, again) or self.left <= 0:
+        if self.left <= 0 or not self._wants(step, state, again, seen):
             return action, trusted
         reply = yield Question(step, state, walk, self.streams.answers, again, seen)
         if reply is Reply.NOBODY:
@@ -294,12 +294,14 @@ class _Questions:
         self._take(step, state, reply)
         return reply, meant in (None, reply)
 
-    def _wants(self, step: int, state: Any, again: bool) -> bool:
+    def _wants(self, step: int, state: Any, again: bool, seen: Any) -> bool:
         """Whether the expert shall be asked, perhaps again."""
         if not again and self.memory.silent(step, state):
             return False
-        if self.where is not None and not (state < self.where.shape[1] and self.where[step, state]):
-            return False
+        if self.where is not None:
+            row = self.row(state, seen)
+            if row is None or not self.where[step, row]:
+                return False
         if self.wanted is not None:
             return self.wanted(step, state, again)
         rate = self.kind.ask_again if again else 1.0
@@ -370,7 +372,7 @@ class _Walk:
                     imposed = step == 0 and self.plan.first_action is not None
                     if not agreed and not imposed and disagreed[episode] is None:
                         disagreed[episode] = step
-                    chosen[episode] = self._action(step, state, episode, answer)
+                    chosen[episode] = self._action(step, state, seen[episode], episode, answer)
             if not chosen:
                 break
             for episode, (observation, terminated) in parallel.advance(chosen).items():
@@ -390,12 +392,13 @@ class _Walk:
         action = -1 if self.reference is None else self.reference(step, state)
         return None if action < 0 else action
 
-    def _action(self, step: int, state: Any, episode: int, answer: int | None) -> int:
+    def _action(self, step: int, state: Any, seen: Any, episode: int, answer: int | None) -> int:
         """What the plan says, or the expert, as a uniform draw decides."""
         plan, n_actions = self.plan, self.access.shape[2]
         if step == 0 and plan.first_action is not None:
             return plan.first_action
-        policy = plan.policy if plan.policy is not None and state < plan.policy.shape[1] else None
+        row = None if plan.policy is None else plan.row(state, seen)
+        policy = None if row is None else plan.policy
         follow = plan.follow_at(step, state, planned=policy is not None)
         if answer is not None and follow >= 1:
             return answer
@@ -406,7 +409,7 @@ class _Walk:
             draw = (draw - follow) / (1 - follow)
         if policy is None:
             return min(int(draw * n_actions), n_actions - 1)
-        return min(int(np.searchsorted(np.cumsum(policy[step, state]), draw, side="right")), n_actions - 1)
+        return min(int(np.searchsorted(np.cumsum(policy[step, row]), draw, side="right")), n_actions - 1)
 
     def _again(self, begun: Trajectory, here: list[Any], walks: list[list[Move]], seen: Any) -> Seen:
         """Bring the one environment back to where an episode was, by its actions; what was seen there last."""

@@ -31,7 +31,7 @@ from aceirl.models.tabular.mdp import IntArray, check_horizon
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Model, Question, offers, require_capabilities
 from aceirl.rewards import FeatureReward, Recovered, RewardSpace
-from aceirl.rewards.spaces import pays_by_state
+from aceirl.rewards.spaces import described_by, pays_by_state
 
 Recorded = tuple[Trajectory, Mapping[str, Wager]]
 """An episode that was walked before, and what had been wagered on it, by kind of certificate."""
@@ -245,11 +245,22 @@ class Engine:
         if self._inferred_at != self.belief.model.totals.samples:
             # A run does not end on a reward that was inferred before its last samples.
             self._infer(self.belief)
-        if isinstance(settings.certify, Goal) and settings.irl is not None and turn.wish.kind == "bold":
-            recovered = reward_of_wish(self.belief.estimate, turn.wish, settings.rmax)
+        if self._pays_the_wish:
+            recovered = reward_of_wish(self.belief.estimate, turn.wish, settings.rmax, self.belief.telling_fields)
             if recovered is not None:  # what a run ends with pays what it stopped on
                 self.belief = replace(self.belief, inference=Inference.of(recovered, self.belief.accuracy))
         return self._turn_of(plan.evidence, planning, began, seen.data.trajectories)
+
+    @property
+    def _pays_the_wish(self) -> bool:
+        """Whether the run ends with the reward of the wish: if it is for that, or if the wish is one of fields."""
+        settings, belief = self.settings, self.belief
+        if settings.irl is None or not (self._space is None or self._space.by_state):
+            return False
+        if not isinstance(settings.certify, Goal) and belief.telling_fields is None:
+            return False
+        wish = belief.wish
+        return wish.kind == "bold" and (isinstance(settings.certify, Goal) or bool(wish.best.features))
 
     def _made_wagers(self, belief: Belief, plan: Plan, reference: IntArray | None) -> dict[str, Wager]:
         made = {name: kind.watch(belief, plan, reference) for name, kind in self.certificates.items()}
@@ -450,6 +461,7 @@ def features_of(access: Capabilities, features: Callable[[Any], Any]) -> Feature
     if encoder is None:
         raise InputError("features are a function of observations, and this environment has none; give an array")
     seen = [encoder.observation(state) for state in range(encoder.n_states)]
-    rows = [None if one is None else np.atleast_1d(np.asarray(features(one), dtype=np.float64)) for one in seen]
-    width = next((len(row) for row in rows if row is not None), 1)
-    return FeatureReward(np.array([np.zeros(width) if row is None else row for row in rows]))
+    rows = [None if one is None else described_by(features, one) for one in seen]
+    names, first = next((row for row in rows if row is not None), ((), np.zeros(1)))
+    values = [np.zeros(len(first)) if row is None else row[1] for row in rows]
+    return FeatureReward(np.array(values), names)

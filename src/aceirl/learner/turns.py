@@ -26,9 +26,11 @@ from aceirl.learner.settings import Settings
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import FloatArray, IntArray
+from aceirl.models.tabular.model import TablePolicy
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Told, Wish, wish_of
+from aceirl.rewards.hypotheses import Told, Wish
+from aceirl.rewards.in_fields import FieldReward
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,25 @@ class RunState:
 
 
 @dataclass(frozen=True, eq=False)
+class PredictedPolicy:
+    """The policy of a table which, in a state that was never met, does what is predicted there."""
+
+    known: TablePolicy
+    belief: Belief
+
+    def act(self, observation: Any, step: int, rng: np.random.Generator) -> int:
+        """The action of the table, else the predicted one; any, if nothing is predicted."""
+        encoder = None if self.known.access is None else self.known.access.encoder
+        state = None if encoder is None else encoder.find(observation)
+        met = self.belief.shape[1]
+        if state is None or state >= met:
+            imagined = self.belief.imagined_state(met, observation)
+            if imagined is not None:
+                return int(self.belief.prediction.actions[imagined])
+        return self.known.act(observation, step, rng)
+
+
+@dataclass(frozen=True, eq=False)
 class Turn:
     """What a turn came to: the belief it ended with and, worked out when first asked for, all that follows from it.
 
@@ -142,7 +163,7 @@ class Turn:
             return imputed.copy()
         known = self.belief.known_actions
         if getattr(self.settings.strategy, "predicts", False) and known is not None:
-            return np.where(known < 0, self.belief.prediction.actions, known)
+            return np.where(known < 0, self.belief.prediction.actions[: known.shape[1]], known)
         estimate, recovered = self.belief.estimate, self.belief.recovered
         q = action_values(estimate, recovered.reward, recovered.unknown_step_reward)
         ties = Streams(self.settings.seed, max(0, self.iteration - 1)).ties
@@ -153,7 +174,19 @@ class Turn:
     def agent(self) -> Policy:
         """The policy, as something that acts on observations."""
         model = self.belief.tables
-        return self.belief.model.plan(None) if model is None else model.policy(self.policy)
+        if model is None:
+            return self.belief.model.plan(None)
+        known = model.policy(self.policy)
+        predicts = getattr(self.settings.strategy, "predicts", False) and self.belief.imagined is not None
+        return PredictedPolicy(known, self.belief) if predicts else known
+
+    @cached_property
+    def field_reward(self) -> FieldReward | None:
+        """What the likeliest wish pays in the terms of fields; None if it is not one of fields alone."""
+        table, access = self.belief.telling_fields, self.belief.table.access
+        if table is None or access is None or access.fields is None:
+            return None
+        return FieldReward.of(self.wish.best, table, access.fields)
 
     @cached_property
     def explanation(self) -> Explanation | None:
@@ -202,7 +235,7 @@ class Turn:
 
     def wish_told(self, told: Sequence[Told]) -> Wish:
         """The same with what the expert said of the wish itself, which the turn does not keep."""
-        return wish_of(self.belief.estimate, told=told, fields=self.belief.telling_fields)
+        return self.belief.wish_told(told)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

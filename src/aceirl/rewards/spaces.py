@@ -12,6 +12,7 @@ it costs. It is a parameter of its own wherever episodes end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -220,6 +221,14 @@ class AutoReward(RewardSpace):
 
 SPACES: dict[str, type[RewardSpace]] = {"state": StateReward, "state-action": StateActionReward, "any": AnyReward}
 """By name, from the smallest to the largest; `FeatureReward` needs features."""
+
+
+def described_by(features: Callable[[Any], Any], observation: Any) -> tuple[tuple[str, ...], FloatArray]:
+    """`(names, values [K])` of the features of an observation; a function that returns a mapping names them."""
+    found = features(observation)
+    named = isinstance(found, Mapping)
+    values = np.asarray(list(found.values()) if named else found, dtype=np.float64)
+    return tuple(map(str, found)) if named else (), np.atleast_1d(values)
 
 
 def require_any(algorithm: str, space: RewardSpace | None) -> None:

@@ -63,7 +63,7 @@ def _observed_lines(reward: ObservedReward, policy: GreedyPolicy) -> Iterator[tu
                 yield step, *called(state), "", paid, ""
         return
     yield "observation", "terminal", "action", "reward"
-    for about, action, value in _parameters(told):
+    for about, action, value in _parameters(told, reward.names):
         if isinstance(about, str):
             yield about, "", "", value
         elif about != PADDING_STATE:
@@ -80,15 +80,17 @@ def _named_lines(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> It
             yield step, names[state], actions[action], value, greedy
         return
     yield "state", "action", "reward"
-    for about, action, value in _parameters(told):
+    for about, action, value in _parameters(told, () if turn.space is None else turn.space.names):
         yield about if isinstance(about, str) else names[about], "" if action < 0 else actions[action], value
 
 
-def _parameters(told: Explanation) -> Iterator[tuple[int | str, int, str]]:
-    """Of each parameter the state, or what it is called if it is about none, the action or -1, and the value."""
+def _parameters(told: Explanation, names: Sequence[str]) -> Iterator[tuple[int | str, int, str]]:
+    """Of each parameter the state, or what it is called if it is about none, the action or -1, and the value; `names`
+    are those of features."""
     last = len(told.theta) - 1 if told.has_step_cost else -1
     for k, (state, action, value) in enumerate(zip(told.states, told.actions, told.theta, strict=True)):
-        about = "step cost" if k == last else f"feature {k}" if state < 0 else int(state)
+        feature = names[k] if k < len(names) else f"feature {k}"
+        about = "step cost" if k == last else feature if state < 0 else int(state)
         yield about, -1 if k == last else int(action), f"{value:.6g}"
 
 

@@ -20,6 +20,7 @@ from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
+from aceirl.rewards.spaces import described_by
 
 MOST_SHOWN = 10  # actions in a message
 
@@ -42,6 +43,8 @@ class ObservedReward:
     features: Callable[[Any], Any] | None = None
     elsewhere: float | None = None
     unsought: BoolArray | None = None
+    names: tuple[str, ...] = ()
+    """What the features are called, if they have names."""
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> ObservedReward:
@@ -54,6 +57,7 @@ class ObservedReward:
             states=states_of(turn, environment),
             actions=environment.actions,
             features=None if isinstance(space, RewardSpace) else space,
+            names=() if turn.space is None else turn.space.names,
         )
 
     def __call__(
@@ -115,7 +119,7 @@ class ObservedReward:
             return float((unknown if action is not None else _sum_of_later(unknown))[step])
         if self.features is not None:
             weights = told.theta[: len(told.theta) - told.has_step_cost]
-            worth = float(np.atleast_1d(self.features(observation)) @ weights)
+            worth = float(described_by(self.features, observation)[1] @ weights)
             return worth - (0.0 if action is None else told.step_cost)
         return -(self._no_end if action is None else told.step_cost)
 

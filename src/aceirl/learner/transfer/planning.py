@@ -27,7 +27,7 @@ from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Tran
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
 from aceirl.rewards.hypotheses.search import met_states, paid
-from aceirl.rewards.spaces import AnyReward, DesignMatrix
+from aceirl.rewards.spaces import AnyReward, DesignMatrix, described_by
 
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Normalised regrets for which it is said how probably the plan loses more."""
@@ -274,7 +274,7 @@ def _features(turn: Turn, target: KnownProcess, numbers: IntArray) -> FeatureRew
         return None
     features = np.asarray(described.features, np.float64)
     if not isinstance(chosen, RewardSpace) and target.observations:
-        seen = [None if one is None else np.atleast_1d(chosen(one)) for one in target.observations]
+        seen = [None if one is None else described_by(chosen, one)[1] for one in target.observations]
         return FeatureReward(np.array([np.zeros(features.shape[-1]) if one is None else one for one in seen]))
     if features.ndim == 3:
         _require_same_actions(features.shape[1], target, described.name)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from aceirl.errors import InputError, shown
-from aceirl.models.tabular.mdp import BoolArray, FloatArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
 Kind = Literal["categorical", "ordered", "circular"]
 Entry = int | float | str
@@ -23,6 +23,9 @@ each name; or one function that returns all of them."""
 
 MOST_FIELDS = 8
 """An observation with more entries than this is not told apart by them."""
+
+MOST_TOGETHER = 1_000
+"""So many combinations of values are looked for, at most."""
 
 ALONE = "observation"
 """The field of an observation that is a single number or word."""
@@ -110,6 +113,38 @@ class FieldTable:
     @cached_property
     def _distinct(self) -> tuple[FloatArray, ...]:
         return tuple(np.unique(column) for column in self.values[self.known].T)
+
+    def numbers(self, record: Mapping[str, Entry]) -> tuple[float, ...] | None:
+        """The values of a record of the same fields, as numbers; None if it lacks one, or has a new word."""
+        found = []
+        for one in self.fields:
+            value = record.get(one.name)
+            if value is None or (one.labels and _said(value) not in one.labels):
+                return None
+            found.append(float(one.labels.index(_said(value)) if one.labels else value))
+        return tuple(found)
+
+    def n_together(self, fields: tuple[int, ...]) -> int:
+        """How many values these fields have together."""
+        if fields not in self._n_together:
+            self._n_together[fields] = len(np.unique(self.values[self.known][:, list(fields)], axis=0))
+        return self._n_together[fields]
+
+    @cached_property
+    def _n_together(self) -> dict[tuple[int, ...], int]:
+        return {}
+
+    @cached_property
+    def few(self) -> IntArray:
+        """The fields that have few values: the fewest first, as long as there are at most `MOST_TOGETHER` together."""
+        sizes = np.array([len(self.distinct(k)) for k in range(len(self.fields))], dtype=np.float64)
+        order = np.argsort(sizes, kind="stable")
+        return np.sort(order[np.cumprod(sizes[order]) <= MOST_TOGETHER])
+
+    def met_together(self, n_met: int) -> BoolArray:
+        """`[S]`: whether its values of the fields with `few` of them occur together in the first `n_met` states."""
+        _, number = np.unique(np.nan_to_num(self.values[:, self.few], nan=-1.0), axis=0, return_inverse=True)
+        return np.isin(number, number[:n_met])
 
     @property
     def coordinates(self) -> tuple[int, int] | None:
@@ -235,5 +270,9 @@ def _column(name: str, values: Sequence[Entry | None], kind: Kind | None) -> tup
         return Field(name, found), np.array([np.nan if one is None else float(one) for one in values])
     labels = sorted(set(present), key=lambda one: (isinstance(one, str), one))
     number = {label: k for k, label in enumerate(labels)}
-    said = tuple("yes" if one is True else "no" if one is False else f"{one}" for one in labels)
+    said = tuple(_said(one) for one in labels)
     return Field(name, "categorical", said), np.array([np.nan if one is None else number[one] for one in values])
+
+
+def _said(label: Entry) -> str:
+    return "yes" if label is True else "no" if label is False else f"{label}"

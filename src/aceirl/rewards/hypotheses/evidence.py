@@ -38,6 +38,10 @@ PSEUDO_COUNT = 1.0
 """What a row is credited with, spread over all successors that any action had in its state."""
 
 
+ABREAST = 8
+"""So many hypotheses are judged at once."""
+
+
 @dataclass(frozen=True, eq=False)
 class GivenAnswers:
     """The answers that can be compared with another action that was tried, by step.
@@ -244,7 +248,10 @@ def _judge(
     unexplained: FloatArray,
 ) -> None:
     """The log-likelihood of all answers for each reward, error rate, and way to choose between the best; and what is
-    unexplained."""
+    unexplained.
+
+    `ABREAST` rewards share a sweep: a row is read once for all of them.
+    """
     early, late, change, paid, step_cost, decay = rewards
     states, actions, times, first, options, tried, common = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
@@ -254,81 +261,105 @@ def _judge(
             shares[e, n, 0] = np.log(errors[e] / n)
             for best in range(1, n + 1):
                 shares[e, n, best] = np.log(errors[e] / n + (1 - errors[e]) / best)
-    q, v, v_next = np.zeros((n_states, n_actions)), np.zeros(n_states), np.zeros(n_states)
+    v, v_next = np.zeros((n_states, ABREAST)), np.zeros((n_states, ABREAST))
+    q, total = np.zeros((n_blocks, n_actions, ABREAST)), np.zeros(ABREAST)
+    places, highest, lowest = np.zeros((n_states, ABREAST)), np.zeros(ABREAST), np.zeros(ABREAST)
+    cost, pay = np.zeros(ABREAST), np.zeros((n_actions, ABREAST))
+    values, spread = np.empty((states.size, n_actions, ABREAST)), np.empty((horizon, ABREAST))
     # For each way to choose between the best: any, what is chosen later, or what was chosen before.
-    told = np.empty((errors.size, 3, n_blocks, draws.shape[0], ties.size))
-    wrong = np.empty((n_blocks, draws.shape[0], ties.size), np.int64)
+    told = np.empty((ABREAST, errors.size, 3, n_blocks, draws.shape[0], ties.size))
+    wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
     taken, told_now, anything = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2)), np.ones(n_actions)
-    values, spread = np.empty((states.size, n_actions)), np.empty(horizon)
-    for i in range(early.shape[0]):
+    terminal = np.flatnonzero(ends)
+    for begin in range(0, early.shape[0], ABREAST):
+        width = min(ABREAST, early.shape[0] - begin)
         told[:], wrong[:] = 0.0, 0
+        for j in range(width):
+            cost[j], pay[:, j] = step_cost[begin + j], paid[begin + j]
         for d in range(draws.shape[0]):
             v_next[:] = 0.0
             for h in range(horizon - 1, -1, -1):
-                places = early[i] if h < change[i] else late[i]
-                worth = decay[i] ** h
-                highest, lowest = -np.inf, np.inf
+                for j in range(width):
+                    i = begin + j
+                    worth, now = decay[i] ** h, early[i] if h < change[i] else late[i]
+                    if h == horizon - 1 or decay[i] < 1 or h == change[i] - 1:
+                        for s in range(n_states):
+                            places[s, j] = worth * now[s]
+                    for s in terminal:
+                        v_next[s, j] = places[s, j]
+                highest[:], lowest[:] = -np.inf, np.inf
                 for s in acting:
                     v[s] = -np.inf
                     for a in range(n_actions):
                         if not tried[s, a]:
                             continue
                         row = h * stride + s * n_actions + a
-                        total = worth * places[s] - step_cost[i] + paid[i, a]
+                        for j in range(ABREAST):
+                            total[j] = places[s, j] - cost[j] + pay[a, j]
                         for k in range(indptr[row], indptr[row + 1]):
-                            there = successors[k]
-                            total += draws[d, k] * (worth * places[there] if ends[there] else v_next[there])
-                        q[s, a] = total
-                        v[s], lowest = max(v[s], total), min(lowest, total)
-                    highest = max(highest, v[s])
+                            there, chance = successors[k], draws[d, k]
+                            for j in range(ABREAST):
+                                total[j] += chance * v_next[there, j]
+                        for j in range(ABREAST):
+                            v[s, j] = total[j] if total[j] > v[s, j] else v[s, j]
+                            lowest[j] = total[j] if total[j] < lowest[j] else lowest[j]
+                        if block[s] >= 0:
+                            q[block[s], a] = total
+                    for j in range(ABREAST):
+                        highest[j] = v[s, j] if v[s, j] > highest[j] else highest[j]
+                spread[h] = highest - lowest
                 for k in range(first[h], first[h + 1]):
-                    values[k], spread[h] = q[states[k]], highest - lowest
+                    values[k] = q[block[states[k]]]
                 v, v_next = v_next, v
-                for s in acting:
-                    v_next[s] *= discount
+                if discount < 1:
+                    for s in acting:
+                        v_next[s] *= discount
             for way in (1, 2):
                 taken[:] = 0.0
                 for step in range(horizon):
                     h = step if way == 2 else horizon - 1 - step
                     for k in range(first[h], first[h + 1]):
                         s, mine, b = states[k], actions[k], block[states[k]]
-                        size, most, prefers = -1, -np.inf, common[k] if way == 2 else anything
-                        for a in range(n_actions):
-                            if tried[s, a]:
-                                most = max(most, values[k, a])
-                        for t in range(ties.size):
-                            least, best = most - ties[t] * spread[h] - 1e-12, 0
+                        prefers = common[k] if way == 2 else anything
+                        for j in range(width):
+                            size, most = -1, -np.inf
                             for a in range(n_actions):
-                                best += tried[s, a] and values[k, a] >= least
-                            if best != size:  # else the same actions are best as with the tolerance before
-                                size, right = best, values[k, mine] >= least
-                                usual, n_best = 1.0, best if right else 0
-                                if n_best > 1:
-                                    before, preferred = 0.0, 0.0
-                                    for a in range(n_actions):
-                                        if tried[s, a] and values[k, a] >= least:
-                                            before, preferred = before + taken[b, a], preferred + prefers[a]
-                                    new = 0.5 / best + 0.5 * prefers[mine] / preferred
-                                    usual = (taken[b, mine] + CUSTOM * new) / (before + CUSTOM)
-                                for e in range(errors.size):
-                                    told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                                if tried[s, a]:
+                                    most = max(most, values[k, a, j])
+                            for t in range(ties.size):
+                                least, best = most - ties[t] * spread[h, j] - 1e-12, 0
+                                for a in range(n_actions):
+                                    best += tried[s, a] and values[k, a, j] >= least
+                                if best != size:  # else the same actions are best as with the tolerance before
+                                    size, right = best, values[k, mine, j] >= least
+                                    usual, n_best = 1.0, best if right else 0
                                     if n_best > 1:
-                                        missed = errors[e] / options[s]
-                                        told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                            if way == 1:
-                                wrong[b, d, t] += 0 if right else times[k]
-                            for e in range(errors.size):
-                                told[e, way, b, d, t] += told_now[e, 1]
+                                        before, preferred = 0.0, 0.0
+                                        for a in range(n_actions):
+                                            if tried[s, a] and values[k, a, j] >= least:
+                                                before, preferred = before + taken[b, a], preferred + prefers[a]
+                                        new = 0.5 / best + 0.5 * prefers[mine] / preferred
+                                        usual = (taken[b, mine] + CUSTOM * new) / (before + CUSTOM)
+                                    for e in range(errors.size):
+                                        told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
+                                        if n_best > 1:
+                                            missed = errors[e] / options[s]
+                                            told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
                                 if way == 1:
-                                    told[e, 0, b, d, t] += told_now[e, 0]
+                                    wrong[j, b, d, t] += 0 if right else times[k]
+                                for e in range(errors.size):
+                                    told[j, e, way, b, d, t] += told_now[e, 1]
+                                    if way == 1:
+                                        told[j, e, 0, b, d, t] += told_now[e, 0]
                     for k in range(first[h], first[h + 1]):
                         taken[block[states[k]], actions[k]] += times[k]
-        for e in range(errors.size):
-            for way in range(2):
-                logs[i, e, way], unexplained[i, e, way] = 0.0, 0.0
-                for b in range(n_blocks):
-                    here = told[e, 2:, b] if way else told[e, :2, b]
-                    most = here.max()
-                    weights = np.exp(here - most)
-                    logs[i, e, way] += most + np.log(weights.mean())
-                    unexplained[i, e, way] += (weights * wrong[b]).sum() / weights.sum()
+        for j in range(width):
+            for e in range(errors.size):
+                for way in range(2):
+                    logs[begin + j, e, way], unexplained[begin + j, e, way] = 0.0, 0.0
+                    for b in range(n_blocks):
+                        here = told[j, e, 2:, b] if way else told[j, e, :2, b]
+                        most = here.max()
+                        weights = np.exp(here - most)
+                        logs[begin + j, e, way] += most + np.log(weights.mean())
+                        unexplained[begin + j, e, way] += (weights * wrong[j, b]).sum() / weights.sum()

@@ -136,17 +136,20 @@ class Grammar:
         both = ((True, over), (False, self.met)) if over.sum() > 1 else ((False, self.met),)
         if over.sum() > 1:
             yield self._made((), True)
+        groups = [one.group for one in self.table.fields]
+        pairs = sorted(combinations(numbers, 2), key=lambda pair: groups[pair[0]] != groups[pair[1]])
+        together = [pair for pair in pairs if groups[pair[0]] == groups[pair[1]]]
         for ends, where in both:
             for k in numbers:
                 yield from (self._made((one,), ends) for one in self._values(k, where))
+            for pair in together:
+                yield from (self._made(both_values, ends) for both_values in self._pairs(*pair, where))
         for ends, where in both:
             for k in numbers:
                 yield from (self._made((one,), ends) for one in self._ranges(k, where))
         for ends, where in both:
-            for first, second in combinations(numbers, 2):
-                pairs = [(a, b) for a in self._values(first, where) for b in self._values(second, where)]
-                if len(pairs) <= self.most_pairs:
-                    yield from (self._made(pair, ends) for pair in pairs)
+            for pair in pairs[len(together) :]:
+                yield from (self._made(both_values, ends) for both_values in self._pairs(*pair, where))
 
     def _distinct(self, predicates: Iterator[Predicate], seen: dict[bytes, None]) -> Iterator[Predicate]:
         """The first of those that hold in the same states; none that hold in one state, in all, or nowhere."""
@@ -157,6 +160,17 @@ class Grammar:
             if 1 < size < everywhere and key not in seen:
                 seen[key] = None
                 yield one
+
+    def _pairs(self, first: int, second: int, where: BoolArray) -> list[tuple[FieldCondition, FieldCondition]]:
+        """The pairs of values that were met, those of most states first; none if there are too many."""
+        if not (self._values(first, where) and self._values(second, where)):
+            return []
+        values = self.table.values[where & self.table.known][:, [first, second]]
+        found, times = np.unique(values, axis=0, return_counts=True)
+        if len(found) > self.most_pairs:
+            return []
+        order = np.argsort(-times, kind="stable")
+        return [(FieldCondition(first, a, a), FieldCondition(second, b, b)) for a, b in found[order].tolist()]
 
     def _values(self, k: int, where: BoolArray) -> list[FieldCondition]:
         found = self._met(k, where)
@@ -175,8 +189,16 @@ class Grammar:
         return np.unique(self.table.values[where & self.table.known, k])
 
     def _made(self, conditions: Sequence[FieldCondition], ends: bool) -> Predicate:
+        """A predicate with its weight beforehand; the entries of one array are chosen together."""
         prior = log(0.5) if ends else 0.0
-        for one in conditions:
+        table, left = self.table, list(conditions)
+        for group in {table.fields[one.field].group for one in conditions}:
+            own = [one for one in conditions if table.fields[one.field].group == group and one.low == one.high]
+            if len(own) > 1:
+                columns = [one.field for one in own]
+                prior -= log(len(table.fields) * table.n_together(tuple(columns)))
+                left = [one for one in left if one not in own]
+        for one in left:
             values = len(self.table.distinct(one.field))
             choices = values if one.low == one.high else values * (values - 1) / 2
             prior -= log(len(self.table.fields) * max(2.0, choices))

@@ -1,0 +1,82 @@
+"""A reward in the terms of fields: what it pays is said of values, so it can be taken to observations never met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from aceirl.errors import InputError
+from aceirl.models.fields.table import Fields, FieldTable
+from aceirl.rewards.hypotheses.predicates import FieldCondition, Predicate
+from aceirl.rewards.hypotheses.search import Hypothesis
+
+
+@dataclass(frozen=True, eq=False)
+class FieldReward:
+    """What `features`, as predicates with what they are worth, pay; each step costs `step_cost`.
+
+    A predicate of ends is paid for on arrival at an end, another one for every step that begins where it holds and for
+    an end where it does. `table` says how values are written as numbers, `fields` how observations are read.
+    """
+
+    features: tuple[tuple[Predicate, float], ...]
+    step_cost: float
+    table: FieldTable
+    fields: Fields
+
+    @classmethod
+    def of(cls, hypothesis: Hypothesis, table: FieldTable, fields: Fields) -> FieldReward | None:
+        """What a hypothesis pays, if that is for fields alone."""
+        others = hypothesis.places or hypothesis.actions or hypothesis.later or hypothesis.other_ends
+        if others or hypothesis.decay < 1 or not hypothesis.features:
+            return None
+        return cls(hypothesis.features, hypothesis.step_cost, table, fields)
+
+    def __call__(
+        self, observation: Any, action: Any, next_observation: Any, terminal: bool = False, step: int = 0
+    ) -> float:
+        """What a step pays."""
+        paid = self._worth(observation, over=False) - self.step_cost
+        return paid + self._worth(next_observation, over=True) if terminal else paid
+
+    def elsewhere(self, values: Mapping[str, float]) -> FieldReward:
+        """The same wish of other values: what was said of one value of these fields is said of another.
+
+        Where "position" is an array, its entries are the fields "position, entry 1" and "position, entry 2".
+        """
+        unknown = set(values) - set(self.table.names)
+        if unknown:
+            raise InputError(f"there is no field {sorted(unknown)[0]!r}; the fields are {', '.join(self.table.names)}")
+        numbers = {self.table.names.index(name): float(value) for name, value in values.items()}
+
+        def moved(one: FieldCondition) -> FieldCondition:
+            value = numbers.get(one.field)
+            return one if value is None or one.low < one.high else FieldCondition(one.field, value, value)
+
+        return replace(
+            self,
+            features=tuple(
+                (replace(predicate, conditions=tuple(moved(one) for one in predicate.conditions)), worth)
+                for predicate, worth in self.features
+            ),
+        )
+
+    def words(self) -> str:
+        """What pays how much."""
+        said = [f"{predicate.words(self.table)}: {worth:g}" for predicate, worth in self.features]
+        return "; ".join([*said, f"a step: {-self.step_cost:g}"] if self.step_cost else said)
+
+    def _worth(self, observation: Any, over: bool) -> float:
+        values = self.table.numbers(self.fields.read(observation))
+        if values is None:
+            return 0.0
+        numbers = np.array(values)
+        return sum(
+            worth
+            for predicate, worth in self.features
+            if (over or not predicate.ends)
+            and all(one.low <= numbers[one.field] <= one.high for one in predicate.conditions)
+        )
