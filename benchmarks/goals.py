@@ -1,20 +1,21 @@
 """What the recovered reward says of the expert: is it the truth, what does it lose, and what did it cost?
 
-    python benchmarks/goals.py [--seeds N] [--erring] [--gym]
+    python benchmarks/goals.py [--seeds N] [--erring] [--wishes]
 
 A default run to the policy certificate in each of the paper's environments, for each seed. "Right" is a goal that is
 the place of the largest true reward; on Chain, an avoided place that is that of the smallest; on random MDPs, whose
 reward depends on the step, that no goal is named. "Training" is what an agent loses that is optimal for the recovered
 reward in the true process, "transfer" the same from a uniform start; both are shares of what lies between the best and
-the worst policy. With `--erring`: the transfer regret by experts that err, after budgets of samples. With `--gym`: what
-the goal is in Gymnasium's environments, for a fifth of the seeds.
+the worst policy. With `--erring`: the transfer regret by experts that err, after budgets of samples. With `--wishes`:
+what is said of the wish at the end of a default run, in seven environments that people know.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import _frame as frame
@@ -25,6 +26,7 @@ from aceirl.envs import Problem, make
 from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import Source, open_source
+from aceirl.explain.wish import said_wish
 from aceirl.irl import SparseLikelihood
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
@@ -40,14 +42,31 @@ ERRING = {"5 % wrong": 1000, "15 % wrong": 2000, "Boltzmann": 2000}
 """Experts that err, and after how many samples they are judged."""
 
 
-GYM: dict[str, dict[str, Any]] = {
-    "FrozenLake-v1": {"stationary_expert": True},
-    "FrozenLake8x8-v1": {"stationary_expert": True},
-    "CliffWalking-v1": {"horizon": 30},
-    "MiniGrid-Empty-5x5-v0": {"horizon": 30},
-    "Taxi-v4": {"stationary_expert": True},
+@dataclass(frozen=True)
+class Known:
+    """An environment in which the wish is known: a word in the names of the places that are wanted, and whether the
+    expert is in a hurry; `told` is what the run is told."""
+
+    wanted: str
+    hurry: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    def holds(self, claim: Mapping[str, Any]) -> bool:
+        """Whether something that is named is true."""
+        if claim["what"] == "hurry":
+            return self.hurry
+        return claim["what"] == "wants" and self.wanted in claim["name"]
+
+
+SEVEN = {
+    "four-paths": Known("state d10"),
+    "double-chain": Known("state 30"),
+    "gridworld": Known("state 3,2"),
+    "FrozenLake-v1": Known("the flag", told={"stationary_expert": True, "expert": "optimal"}),
+    "CliffWalking-v1": Known("the goal", hurry=True, told={"horizon": 30, "expert": "optimal"}),
+    "MiniGrid-Empty-5x5-v0": Known("the goal", hurry=True, told={"horizon": 30, "expert": "optimal"}),
+    "Taxi-v4": Known("delivered", hurry=True, told={"stationary_expert": True, "expert": "optimal"}),
 }
-"""Gymnasium's environments, with what the run is told."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +87,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     if options.erring:
         _erring(report, options.seeds)
         return
-    if options.gym:
-        _gym(report, max(1, options.seeds // 5))
+    if options.wishes:
+        _wishes(report, options.seeds)
         return
     table = report.table(
         "goals",
@@ -123,41 +142,53 @@ def _erring(report: frame.Report, seeds: int) -> None:
                 table.add(name, expert, samples, float(np.mean(lost)), max(lost), right)
 
 
-def _gym(report: frame.Report, seeds: int) -> None:
+def _wishes(report: frame.Report, seeds: int) -> None:
     table = report.table(
-        "gym-goals",
+        "known-environments",
         frame.Column("environment"),
+        frame.number("runs"),
+        frame.number("bold and right"),
+        frame.number("bold and false"),
+        frame.number("sets that hold"),
+        frame.number("sets that do not"),
+        frame.number("open"),
         frame.number("samples", "{:,.0f}"),
-        frame.Column("goal, runs"),
-        frame.Column("in a hurry"),
-        frame.Column("may also be, runs"),
-        page="rewards.md",
+        frame.Column("most often"),
+        page="sentences.md",
     )
-    for name, told in GYM.items():
-        runs = Parallel(n_jobs=-1)(delayed(_gym_goal)(name, seed, told) for seed in range(seeds))
-        goals = Counter(goal for run in runs for goal in run[1])
-        others = Counter(goal for run in runs for goal in run[3])
+    for name, known in SEVEN.items():
+        runs: list[Said] = Parallel(n_jobs=-1)(delayed(_said)(name, seed, known) for seed in range(seeds))
+        counted = [
+            sum(run.kind == kind and run.true == true for run in runs)
+            for kind in ("bold", "set")
+            for true in (True, False)
+        ]
         table.add(
             name,
-            float(np.mean([run[0] for run in runs])),
-            _counted(goals),
-            f"{sum(run[2] for run in runs)} of {seeds}",
-            _counted(others),
+            len(runs),
+            *counted,
+            len(runs) - sum(counted),
+            float(np.median([run.samples for run in runs])),
+            Counter(run.sentence for run in runs).most_common(1)[0][0],
         )
 
 
-def _counted(names: Counter[str]) -> str:
-    return ", ".join(f"{name}: {n}" for name, n in names.most_common(6)) + (" …" if len(names) > 6 else "")
+@dataclass(frozen=True)
+class Said:
+    """What one run said of the wish, whether it is true, and after how many samples."""
+
+    kind: str
+    true: bool
+    sentence: str
+    samples: int
 
 
-def _gym_goal(name: str, seed: int, told: dict[str, Any]) -> tuple[int, list[str], bool, list[str]]:
-    """Samples, the goals in words, whether it has_step_cost, and what else may be the goal."""
-    with open_source(Source(name, {}, seed=seed, expert="optimal", **told)) as task:
-        turn = [*learn(task.environment, task.expert, Settings(seed=seed, max_samples=20_000))][-1]
-        names, found, others = task.world.state_names(turn.names), turn.explanation, turn.alternatives
-        assert found is not None
-        rest = [] if others is None else [names[s] for s in others.goals if s not in found.goals]
-        return turn.counts.samples, [names[s] for s in found.goals] or ["none"], found.step_cost > 0, rest
+def _said(name: str, seed: int, known: Known) -> Said:
+    with open_source(Source(name, {}, seed=seed, **known.told)) as task:
+        turn = [*learn(task.environment, task.expert, Settings(seed=seed))][-1]
+        wish = said_wish(turn, task.world.state_names(turn.names), [str(a) for a in range(turn.belief.shape[2])])
+    holds = [known.holds(claim) for claim in wish.named]
+    return Said(wish.kind, all(holds) if wish.kind == "bold" else any(holds), wish.sentence, turn.counts.samples)
 
 
 def _all(jobs: object) -> list[Found]:
@@ -231,5 +262,5 @@ if __name__ == "__main__":
         __doc__,
         frame.argument("--seeds", type=int, default=50),
         frame.argument("--erring", action="store_true", help="experts that err"),
-        frame.argument("--gym", action="store_true", help="Gymnasium's environments"),
+        frame.argument("--wishes", action="store_true", help="what is said of the wish in known environments"),
     )

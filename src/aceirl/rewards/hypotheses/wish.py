@@ -46,9 +46,8 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
-TEMPER_OF_AVOIDED = 0.2
-"""The same for a set that begins with something avoided: that is felt far away only in small differences of values,
-which depend on every row between, and places beside it, or opposite, predict the answers nearly as well."""
+TEMPER_OF_SETS = 0.3
+"""The same for a set, which has to hold by less."""
 
 LIKELIEST = 12
 """So many hypotheses are kept with a wish."""
@@ -149,10 +148,12 @@ def wish_of(
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         claims = [one.claims for one in found.hypotheses]
         kind, named, probability = _said(claims, weights)
-        if kind == "set" and found.unexplained[best] > WELL_EXPLAINED * answers:
-            kind, named, probability = "open", (), 0.0
-        elif kind == "set" and named[0].claim.what == "avoids":
-            kind, named, probability = _said(claims, _posterior(found, evidence, of_habit, TEMPER_OF_AVOIDED))
+        if kind == "set":
+            kind, named, probability = _said(claims, _posterior(found, evidence, of_habit, TEMPER_OF_SETS))
+            # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
+            is_told = all(one.claim.what != "avoids" for one in named)
+            if not is_told or found.unexplained[best] > WELL_EXPLAINED * answers:
+                kind, named, probability = "open", (), 0.0
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     likely = _probabilities([one.claims for one in found.hypotheses], weights)
