@@ -46,9 +46,6 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
-TEMPER_OF_SETS = 0.3
-"""The same for a set, which has to hold by less."""
-
 LIKELIEST = 12
 """So many hypotheses are kept with a wish."""
 
@@ -148,12 +145,9 @@ def wish_of(
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         claims = [one.claims for one in found.hypotheses]
         kind, named, probability = _said(claims, weights)
-        if kind == "set":
-            kind, named, probability = _said(claims, _posterior(found, evidence, of_habit, TEMPER_OF_SETS))
-            # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
-            is_told = all(one.claim.what != "avoids" for one in named)
-            if not is_told or found.unexplained[best] > WELL_EXPLAINED * answers:
-                kind, named, probability = "open", (), 0.0
+        # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
+        if kind == "set" and (named[0].claim.what == "avoids" or found.unexplained[best] > WELL_EXPLAINED * answers):
+            kind, named, probability = "open", (), 0.0
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
     likely = _probabilities([one.claims for one in found.hypotheses], weights)
@@ -199,7 +193,7 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
-def _posterior(found: Judged, evidence: float, of_habit: float, temper: float = TEMPER) -> FloatArray:
+def _posterior(found: Judged, evidence: float, of_habit: float) -> FloatArray:
     """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
     odds beforehand, and of each among them by the tempered likelihood.
 
@@ -207,7 +201,7 @@ def _posterior(found: Judged, evidence: float, of_habit: float, temper: float = 
     already: where an expert may choose by habit what does not matter to it, a wish to which nothing matters is the
     habit again.
     """
-    among = found.log_prior + temper * found.log_likelihood
+    among = found.log_prior + TEMPER * found.log_likelihood
     telling = found.log_likelihood > of_habit
     if telling.any():
         among = np.where(telling, among, -np.inf)
