@@ -16,14 +16,14 @@ from aceirl.rewards.in_fields import FieldReward
 from aceirl.rewards.spaces import described_by
 
 State = tuple[int, int, int]
-SIZE, FULL = 6, 12
+SIZE, FULL = 7, 25
 
 
 def moved(state: State, action: int, rng: np.random.Generator) -> tuple[State, bool]:
-    """A corridor: a key lies at 4, the door at 0 ends the episode for whoever has it; energy is filled at 5."""
+    """A corridor: a key lies at 4, the door at 0 ends the episode for whoever has it; energy is filled at 6."""
     place, key, energy = state
     place = min(SIZE - 1, max(0, place + (-1, 1)[action]))
-    energy = FULL if place == 5 else energy - 1
+    energy = FULL if place == 6 else energy - 1
     key = int(key or place == 4)
     return (place, key, energy), energy == 0 or (place == 0 and bool(key))
 
@@ -41,7 +41,7 @@ class Walked:
         for _ in range(episodes):
             state, over, walk = (int(rng.integers(SIZE)), 0, FULL), False, []
             starts.append(numbers.setdefault((state, False), len(numbers)))
-            for h in range(20):
+            for h in range(40):
                 if over:
                     break
                 action = int(rng.integers(2))
@@ -54,14 +54,14 @@ class Walked:
         kinds = (Field("place", "ordered"), Field("key", "categorical", ("0", "1")), Field("energy", "ordered"))
         values = np.array([state for state, _ in self.states], dtype=np.float64)
         self.table = FieldTable(kinds, values, np.array([over for _, over in self.states]))
-        shape = (20, len(self.states), 2)
+        shape = (40, len(self.states), 2)
         self.counts = Counts.of_walks(starts, walks, shape, stationary=True)
         ends = [number for number, (_, over) in enumerate(self.states) if over]
         kind = ExpertKind(deterministic=True, stationary=True)
         self.estimate = Estimate.of(self.counts, kind=kind, delta=0.1, terminal=ends)
 
 
-def world(episodes: int = 300) -> tuple[Walked, Imagined]:
+def world(episodes: int = 60) -> tuple[Walked, Imagined]:
     walked = Walked(moved, episodes)
     found = imagined(walked.estimate, walked.table)
     assert found is not None
@@ -108,7 +108,7 @@ def test_what_was_answered_and_met_stays_as_it_was() -> None:
     np.testing.assert_array_equal(found.table.values[:n], walked.table.values)
     assert found.estimate.terminal >= walked.estimate.terminal
     np.testing.assert_array_equal(found.estimate.counts.starts[:n], walked.counts.starts)
-    assert found.numbers[5.0, 1.0, float(FULL)] >= 0
+    assert found.numbers[6.0, 1.0, float(FULL)] >= 0
 
 
 def key_at_the_door() -> FieldReward:
