@@ -175,6 +175,10 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
         return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
 
 
+def _nothing_predicted(observation: Any) -> None:
+    """Of an observation that was never met."""
+
+
 @dataclass(frozen=True, eq=False)
 class GreedyPolicy:
     """What the expert is known to do and elsewhere what is best under the reward: `policy [H, S]` for observations.
@@ -189,7 +193,7 @@ class GreedyPolicy:
     kind: ExpertKind
     states: StateIndex
     actions: tuple[Any, ...]
-    predicted: Callable[[Any], int | None] = lambda _: None
+    predicted: Callable[[Any], int | None] = _nothing_predicted
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> GreedyPolicy:
