@@ -158,7 +158,7 @@ def test_fields_given_by_names_or_kinds_are_plain_values_that_a_folder_keeps() -
 
 
 def test_values_of_a_record_are_numbers_of_the_same_table() -> None:
-    table = Fields.given({"open": "categorical", "stock": "ordered"}, lambda seen: dict(seen)).table(
+    table = Fields.given({"open": "categorical", "stock": "ordered"}, dict).table(
         [{"open": True, "stock": 3}, {"open": False, "stock": 5}]
     )
     assert table.numbers({"open": True, "stock": 4}) == (1.0, 4.0)
