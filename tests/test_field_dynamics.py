@@ -71,7 +71,7 @@ def world(episodes: int = 60) -> tuple[Walked, Imagined]:
 def test_rows_that_were_never_tried_are_predicted_as_the_world_has_them() -> None:
     walked, found = world()
     table, rows, rng = found.table, found.estimate.mdp.transitions, np.random.default_rng(0)
-    tried = walked.counts.visits.any(axis=0)
+    tried = np.asarray(walked.counts.visits.any(axis=0))
     new = 0
     for state in np.flatnonzero(table.known & ~table.ends).tolist():
         for action in range(2):
