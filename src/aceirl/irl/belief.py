@@ -341,7 +341,7 @@ class Belief:
 
     @cached_property
     def imagined(self) -> Imagined | None:
-        """What the dynamics of fields that somebody named predict of rows and states that were never met; None if they
+        """What the dynamics of fields that were given predict of rows and states that were never met; None if they
         predict nothing."""
         fields = self.telling_fields
         return None if fields is None else imagined(self.estimate, fields)
