@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import exp, factorial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -60,6 +60,7 @@ class Warehouse(gymnasium.Env[Any, Any]):
     """
 
     action_space = spaces.Discrete(4)
+    fields: ClassVar = {"carrying": "categorical"}
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

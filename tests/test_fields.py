@@ -147,3 +147,20 @@ def test_two_entries_of_one_array_are_coordinates() -> None:
     table = Fields(entries, {}).table([{"battery": 3, "at": (1, 2)}, {"battery": 2, "at": (1, 3)}])
     assert table.coordinates == (1, 2)
     assert [field.group for field in table.fields] == ["battery", "at", "at"]
+
+
+def test_fields_given_by_names_or_kinds_are_plain_values_that_a_folder_keeps() -> None:
+    shop = Shop(spaces.Discrete(6), 4)
+    assert GymEnvironment(shop, horizon=1, fields=("stock",)).named_fields == ["stock"]
+    assert GymEnvironment(shop, horizon=1, fields={"stock": "circular"}).named_fields == {"stock": "circular"}
+    assert GymEnvironment(shop, horizon=1, fields={"few": lambda seen: seen < 3}).named_fields is None
+    assert GymEnvironment(shop, horizon=1).named_fields is None
+
+
+def test_values_of_a_record_are_numbers_of_the_same_table() -> None:
+    table = Fields.given({"open": "categorical", "stock": "ordered"}, dict).table(
+        [{"open": True, "stock": 3}, {"open": False, "stock": 5}]
+    )
+    assert table.numbers({"open": True, "stock": 4}) == (1.0, 4.0)
+    assert table.numbers({"open": "perhaps", "stock": 4}) is None
+    assert table.numbers({"stock": 4}) is None

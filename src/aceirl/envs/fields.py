@@ -16,7 +16,7 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
 
     As `given`, else as the environment's class says in its attribute `fields`, with what is known of its kind (see
     `known_descriptions`), else by the parts of Dict, Tuple, MultiDiscrete and Box observations. Wishes are said in
-    fields that somebody named, as the keys of a Dict are.
+    fields that were given, in the call or by the class.
     """
     said = getattr(env.unwrapped, "fields", None) if given is None else given
 
@@ -28,7 +28,7 @@ def fields_of(env: Any, given: Given | None = None) -> Fields:
 
     if said is not None:
         return Fields.given(said, read)
-    return Fields(read, _kinds(env.observation_space), speaks=isinstance(env.observation_space, spaces.Dict))
+    return Fields(read, _kinds(env.observation_space), speaks=False)
 
 
 def _kinds(space: Any) -> dict[str, Kind]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -149,6 +149,14 @@ class GymEnvironment(GymAdapter):
     def fields(self) -> Fields:
         """What observations consist of; the environment is asked for it by those who want to know."""
         return fields_of(self._env, self._given_fields)
+
+    @property
+    def named_fields(self) -> list[str] | dict[str, str] | None:
+        """The fields as they were given in the call or in the class, if that is by names or kinds, as plain values."""
+        given: Any = getattr(self._env.unwrapped, "fields", None) if self._given_fields is None else self._given_fields
+        if isinstance(given, Mapping):
+            return dict(given) if all(isinstance(kind, str) for kind in given.values()) else None
+        return list(given) if isinstance(given, list | tuple) else None
 
     def reset(self, rng: np.random.Generator) -> Any:
         """Begin an episode and return its observation."""

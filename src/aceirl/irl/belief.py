@@ -341,8 +341,9 @@ class Belief:
 
     @cached_property
     def imagined(self) -> Imagined | None:
-        """What the dynamics of fields predict of rows and states that were never met; None if they predict nothing."""
-        fields = self.table.fields
+        """What the dynamics of fields that were given predict of rows and states that were never met; None if they
+        predict nothing."""
+        fields = self.telling_fields
         return None if fields is None else imagined(self.estimate, fields)
 
     def imagined_state(self, state: int, observation: Any) -> int | None:
@@ -396,7 +397,7 @@ class Belief:
 
         Where the dynamics factor over fields that wishes are said in, what they predict counts as known.
         """
-        if self.telling_fields is None or self.imagined is None:
+        if self.imagined is None:
             return wish_of(self.estimate, fields=self.telling_fields, told=told)
         return wish_of(self.imagined.estimate, fields=self.imagined.table, told=told, imagined_from=self.shape[1])
 

@@ -98,18 +98,15 @@ class PredictedPolicy:
     """The policy of a table which, in a state that was never met, does what is predicted there."""
 
     known: TablePolicy
-    belief: Belief
+    predicted: Callable[[Any], int | None]
 
     def act(self, observation: Any, step: int, rng: np.random.Generator) -> int:
         """The action of the table, else the predicted one; any, if nothing is predicted."""
         encoder = None if self.known.access is None else self.known.access.encoder
         state = None if encoder is None else encoder.find(observation)
-        met = self.belief.shape[1]
-        if state is None or state >= met:
-            imagined = self.belief.imagined_state(met, observation)
-            if imagined is not None:
-                return int(self.belief.prediction.actions[imagined])
-        return self.known.act(observation, step, rng)
+        met = state is not None and state < self.known.table.shape[1]
+        action = None if met else self.predicted(observation)
+        return self.known.act(observation, step, rng) if action is None else action
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +174,16 @@ class Turn:
         if model is None:
             return self.belief.model.plan(None)
         known = model.policy(self.policy)
-        predicts = getattr(self.settings.strategy, "predicts", False) and self.belief.imagined is not None
-        return PredictedPolicy(known, self.belief) if predicts else known
+        return PredictedPolicy(known, self.predicted_action) if self._predicts else known
+
+    @property
+    def _predicts(self) -> bool:
+        return getattr(self.settings.strategy, "predicts", False) and self.belief.imagined is not None
+
+    def predicted_action(self, observation: Any) -> int | None:
+        """What the expert is predicted to do on an observation that was never met; None if nothing is predicted."""
+        state = self.belief.imagined_state(self.belief.shape[1], observation) if self._predicts else None
+        return None if state is None else int(self.belief.prediction.actions[state])
 
     @cached_property
     def field_reward(self) -> FieldReward | None:

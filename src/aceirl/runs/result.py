@@ -31,6 +31,7 @@ from aceirl.learner.turns import last_measured
 from aceirl.models.fields.rules import rules
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, FeatureReward
+from aceirl.rewards.in_fields import FieldReward
 from aceirl.runs.driving import Callback, check_arguments, check_callback, driven
 from aceirl.runs.files import replace as written
 from aceirl.runs.folder import ENVIRONMENT, Run, changed_settings, is_continuous_run, state_under
@@ -78,6 +79,12 @@ class Result(Learned):
             f"{rule.words(table, self.actions)} ({rule.answers:,} of {rule.answers + rule.against:,} answers)"
             for rule in found
         ]
+
+    @property
+    def field_reward(self) -> FieldReward | None:
+        """What the likeliest wish pays in the terms of fields: a function of observations, for any that has these
+        fields. None if the wish is not one of fields alone."""
+        return self.turn.field_reward
 
     @property
     def stopped(self) -> str:

@@ -163,7 +163,7 @@ def _written_gym(environment: NumberedEnvironment) -> dict[str, Any] | None:
     """What tells observations and actions of a Gymnasium environment apart, as plain values."""
     if not hasattr(environment, "action_number"):
         return None
-    from aceirl.envs.gymnasium import GymAdapter
+    from aceirl.envs.gymnasium import GymAdapter, GymEnvironment
     from aceirl.envs.written_space import write_space
 
     if not isinstance(environment, GymAdapter):
@@ -174,6 +174,7 @@ def _written_gym(environment: NumberedEnvironment) -> dict[str, Any] | None:
         "observations": write_space(environment.states.space),
         "binned": environment.binned,
         "discretise": _written_discretiser(environment.states.discretise),
+        "fields": environment.named_fields if isinstance(environment, GymEnvironment) else None,
     }
 
 
@@ -186,7 +187,7 @@ def _read_gym(written: dict[str, Any]) -> Any:
     if None in (written["actions"], written["observations"]) or (written["binned"] and discretise is None):
         return None
     env = RecordedEnv(written["observations"], written["actions"], AWAY)
-    return GymEnvironment(env, horizon=written["horizon"], discretise=discretise)
+    return GymEnvironment(env, horizon=written["horizon"], discretise=discretise, fields=written.get("fields"))
 
 
 def _written_discretiser(discretise: Any) -> Any:

@@ -175,13 +175,17 @@ class RecoveredReward(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Rec
         return observation, reward, terminated, truncated, {**info, "original_reward": float(original)}
 
 
+def _nothing_predicted(observation: Any) -> None:
+    """Of an observation that was never met."""
+
+
 @dataclass(frozen=True, eq=False)
 class GreedyPolicy:
     """What the expert is known to do and elsewhere what is best under the reward: `policy [H, S]` for observations.
 
     It has the `predict` that Stable-Baselines3 and imitation know. It depends on the step, and the `state` that
     `predict` takes and returns is that step, one for each environment. `answers [H, S, A]` are those of an expert of a
-    `kind`.
+    `kind`. On an observation that was never met it does what is `predicted`, where something is.
     """
 
     policy: IntArray
@@ -189,12 +193,13 @@ class GreedyPolicy:
     kind: ExpertKind
     states: StateIndex
     actions: tuple[Any, ...]
+    predicted: Callable[[Any], int | None] = _nothing_predicted
 
     @classmethod
     def of(cls, turn: Turn, environment: GymAdapter) -> GreedyPolicy:
         """From a turn of a run in that environment, usually its last."""
         kind, states = turn.belief.estimate.kind, states_of(turn, environment)
-        return cls(turn.policy, turn.counts.answers, kind, states, environment.actions)
+        return cls(turn.policy, turn.counts.answers, kind, states, environment.actions, turn.predicted_action)
 
     def check(self, observation: Any) -> None:
         """Refuse what is no observation, nor a batch of them, of the run's own environment."""
@@ -202,9 +207,11 @@ class GreedyPolicy:
             check_observation(self.states, seen)
 
     def act(self, observation: Any, step: int) -> Any:
-        """The action; where a state was never met, the first."""
+        """The action; where a state was never met, the one that is predicted, else the first."""
         state = self.states.find(observation)
-        return self.actions[0 if state is None else self.policy[min(step, len(self.policy) - 1), state]]
+        if state is None:
+            return self.actions[self.predicted(observation) or 0]
+        return self.actions[self.policy[min(step, len(self.policy) - 1), state]]
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
