@@ -404,7 +404,7 @@ def test_a_certificate_explains_itself() -> None:
     early = last.certificate("policy")
     assert not early.holds
     assert "Not certified yet" in early.in_words()
-    assert "Most of what is left lies at step" in early.in_words()
+    assert "The largest part of it, about " in early.in_words()
     assert "depends on the state alone" in early.in_words()
     settings = Settings(irl="feasible-point", max_samples=5000)
     *_, last = learn(environment, expert, settings)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+from aceirl.envs.description import OBSERVED
 from aceirl.explain.listing import EXPERT, Person, listed
 from aceirl.learner.turns import Turn
 from aceirl.rewards import Explanation
@@ -164,7 +165,7 @@ class _Words:
             if one.claim.what != "wants"
         ]
         wants_one = f"{self._somebody} {self.wants} {', or '.join(options)}"
-        return f"{wants_one}: which, the {self._told} do not tell."
+        return f"{wants_one}: the {self._told} do not tell which."
 
     def unpaid(self, wish: Wish) -> str:
         """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
@@ -219,10 +220,13 @@ class _Words:
 
     def _being(self, places: Sequence[int], last: str = "and") -> str:
         ends = set(self.turn.belief.estimate.terminal_states.tolist())
+        names = [self.names[place] for place in places]
         verb = "reach" if all(place in ends for place in places) else "be in"
-        if last == "or" and len(places) > 1:
-            return f"{verb} {', '.join(self.names[p] for p in places[:-1])} or {self.names[places[-1]]}"
-        return f"{verb} {listed([self.names[place] for place in places])}"
+        if all(name.startswith(OBSERVED) for name in names):
+            verb, names = "be where the observation is", [name.removeprefix(OBSERVED) for name in names]
+        if last == "or" and len(names) > 1:
+            return f"{verb} {', '.join(names[:-1])} or {names[-1]}"
+        return f"{verb} {listed(names)}"
 
     @property
     def _told(self) -> str:
