@@ -160,7 +160,7 @@ def _units(found: Learned) -> list[str]:
         return []
     assert settings.certify is not None
     certificate, most = found.turn.certificate(settings.certify.name), rmax if max_return is None else max_return
-    (low, high), (least, largest) = seen.rewards, seen.returns
+    low, high, least, largest = (value + 0.0 for value in (*seen.rewards, *seen.returns))  # no -0
     line = (
         "The environment does not declare what it pays, so the promise assumes that rewards of two steps differ by at "
         f"most 1. In this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}."

@@ -345,8 +345,8 @@ def settings_for(task: Task, settings: Settings) -> Settings:
 def changed_settings(settings: Settings, values: Mapping[str, Any], where: str) -> Settings:
     """The settings with other values, as far as a run that has begun can have them; `where` it is."""
     kept = {name: getattr(settings, name) for name in type(settings).model_fields}
-    if settings.strategy == Settings(certify=settings.certify).strategy:
-        del kept["strategy"]  # nobody chose it: another certificate may have another default
+    if "certify" in values and settings.strategy == Settings(certify=settings.certify).strategy:
+        del kept["strategy"]  # it was the default, and another certificate may have another
     wanted = Settings(**{**kept, **values})
     before, after = settings.model_dump(), wanted.model_dump()
     for name in after:
