@@ -6,8 +6,8 @@
 Of the `cases`, the first table has every promise as it is done, the others the worst of them: by promise over all
 cases, and by case over all ways to come by a promise. `restarts` are all ways to make evidence start anew
 (`studies/restarts.py`); in `unmet` nobody knows how many states there are. The exit status is 1 if a promise is broken
-too often. All cases take more than an hour of processor time, the restarts half an hour, and the unmet ten minutes: with `--keep`, a study that was stopped goes on after its last finished
-case.
+too often. All cases take more than an hour of processor time, the restarts half an hour, and the unmet ten minutes:
+with `--keep`, a study that was stopped goes on after its last finished case.
 """
 
 from __future__ import annotations
