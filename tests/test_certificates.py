@@ -330,7 +330,7 @@ def test_the_criterion_is_certified_for_every_first_action_at_less_than_twice_th
 def test_a_stochastic_expert_gets_no_policy_certificate() -> None:
     problem = make("chain", 0)
     drawn = PolicyExpert(0.9 * problem.expert + 0.01, problem.mdp.shape)
-    with pytest.raises(InputError, match="certify is 'policy', which needs an expert who always answers alike"):
+    with pytest.raises(InputError, match="certify is 'policy', which needs an expert who always gives the same answer"):
         next(learn(Simulator(problem.mdp), drawn, Settings()))
     *_, last = learn(Simulator(problem.mdp), drawn, Settings(irl="feasible-point", certify="set", max_samples=600))
     assert last.record.certificates["policy"] == problem.mdp.horizon

@@ -65,7 +65,8 @@ class Engine:
             settings.certify.check(kind)
         if kind.deterministic and kind.least_probability is not None:
             raise InputError(
-                f"least_probability is {kind.least_probability:g}, but this expert always answers alike; leave it out"
+                f"least_probability is {kind.least_probability:g}, but this expert always gives the same answer; "
+                "leave it out"
             )
         self.access = Capabilities.of(environment, numbered=model is None)
         check_horizon(self.access.shape[0])

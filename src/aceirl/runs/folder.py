@@ -214,7 +214,7 @@ class Run:
             state, records = self.state(), self.records()
             # An interview leaves the record of its last turn alone.
             if state is not None and (not records or records[-1].iteration != state.iteration):
-                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
+                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} counts")
             anew = state is not None and any(change["iteration"] == state.iteration for change in self.changes)
             if records and records[-1].stopped and not anew:
                 return

@@ -101,8 +101,8 @@ class Transfer:
                 if share >= 0.005
             ]
             lines.append(
-                f"By what else explains the answers, {self.samples} sampled rewards and the likeliest wishes, it loses "
-                f"{', '.join(worse) or 'hardly anything'}."
+                f"By other rewards that explain the answers, {self.samples} sampled ones and the most probable wishes, "
+                f"it loses {', '.join(worse) or 'hardly anything'}."
             )
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])
