@@ -73,6 +73,10 @@ OBSERVED = "the observation "
 
 
 def _as_it_is(env: Any, observation: Any) -> str:
+    names, is_vector = getattr(env, "fields", None), isinstance(observation, np.ndarray) and observation.ndim == 1
+    parts = list(observation) if is_vector or isinstance(observation, tuple) else [observation]
+    if isinstance(names, tuple | list) and len(names) == len(parts) and not isinstance(observation, dict):
+        return f"{OBSERVED}{shown(dict(zip(names, parts, strict=True)))}"
     if isinstance(observation, np.ndarray) and observation.ndim == 1:
         return f"{OBSERVED}[{', '.join(f'{value:.3g}' for value in observation.tolist())}]"
     if isinstance(observation, dict | tuple | np.generic):
