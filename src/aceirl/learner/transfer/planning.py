@@ -87,8 +87,8 @@ class Transfer:
             lines.append("The reward repeats the expert's answers and does not explain them: little follows from this.")
         if self.regret is not None:
             lines.append(
-                f"By the target's own reward, which was not used, it loses {self.regret:.1%} of the difference between the "
-                "best and the worst return there."
+                f"By the target's own reward, which was not used, it loses {self.regret:.1%} of the difference between "
+                "the best and the worst return there."
             )
         if self.target.sampled:
             lines.append(
