@@ -1,6 +1,6 @@
 """Samples to the default certificate, by this version of the package and by an earlier one.
 
-    python benchmarks/before_and_after.py --against SRC [--seeds N] [--only WORD ...]
+    python benchmarks/before_and_after.py --against SRC [--seeds N] [--first SEED] [--only WORD ...]
 
 SRC is the source folder of the earlier version. Both run with their own defaults and the same seeds, in turns. The docs
 compare with the version that took every new successor of a row for a new state:
@@ -100,10 +100,10 @@ def samples(name: str, seed: int) -> int | None:
     return result.samples if result.turn.stopped == "certificate" else None
 
 
-def by_version(source: Path, name: str, seeds: int) -> list[int | None]:
+def by_version(source: Path, name: str, seeds: int, first: int) -> list[int | None]:
     """The samples of each seed, by the version of the package in a folder."""
     process = subprocess.run(
-        [sys.executable, __file__, "--worker", name, "--seeds", str(seeds)],
+        [sys.executable, __file__, "--worker", name, "--seeds", str(seeds), "--first", str(first)],
         env={**os.environ, "PYTHONPATH": str(source.resolve())},
         stdout=subprocess.PIPE,
         text=True,
@@ -115,7 +115,9 @@ def by_version(source: Path, name: str, seeds: int) -> list[int | None]:
 def measure(options: argparse.Namespace, report: frame.Report) -> int | None:
     """One row for each environment."""
     if options.worker:
-        print(json.dumps([samples(options.worker, seed) for seed in range(options.seeds)]))
+        print(
+            json.dumps([samples(options.worker, seed) for seed in range(options.first, options.first + options.seeds)])
+        )
         return None
     if options.against is None or not (options.against / "aceirl").is_dir():
         raise SystemExit("--against names the folder that has the package aceirl of the earlier version in it")
@@ -132,7 +134,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int | None:
     for name in ENVIRONMENTS:
         if options.only and not any(word in name for word in options.only):
             continue
-        before, now = (by_version(path, name, options.seeds) for path in (options.against, frame.ROOT / "src"))
+        sources = options.against, frame.ROOT / "src"
+        before, now = (by_version(path, name, options.seeds, options.first) for path in sources)
         middles = [statistics.median(MAX_SAMPLES if one is None else one for one in runs) for runs in (before, now)]
         certified = [sum(one is not None for one in runs) for runs in (before, now)]
         table.add(name, *middles, middles[1] / middles[0], *certified)
@@ -145,6 +148,7 @@ if __name__ == "__main__":
         __doc__,
         frame.argument("--against", type=Path, metavar="SRC", help="the earlier version"),
         frame.argument("--seeds", type=int, default=5),
+        frame.argument("--first", type=int, default=0, help="the first seed"),
         frame.argument("--only", part=True, nargs="+", metavar="WORD", help="environments with one of the words"),
         frame.argument("--worker", help=argparse.SUPPRESS),
     )
