@@ -1,12 +1,13 @@
 """How often a certificate's promise is broken: the study of `studies/soundness.py`, as tables.
 
-    python benchmarks/soundness.py [--runs N] [--workers N] [--keep FOLDER] [--only cases | restarts] [--cases WORD ...]
+    python benchmarks/soundness.py [--runs N] [--workers N] [--keep FOLDER] [--only cases | restarts | unmet]
+                                   [--cases WORD ...]
 
 Of the `cases`, the first table has every promise as it is done, the others the worst of them: by promise over all
 cases, and by case over all ways to come by a promise. `restarts` are all ways to make evidence start anew
-(`studies/restarts.py`). The exit status is 1 if a promise is broken too often. All cases take more than an hour of
-processor time, and the restarts half an hour: with `--keep`, a study that was stopped goes on after its last finished
-case.
+(`studies/restarts.py`); in `unmet` nobody knows how many states there are. The exit status is 1 if a promise is broken
+too often. All cases take more than an hour of processor time, the restarts half an hour, and the unmet ten minutes:
+with `--keep`, a study that was stopped goes on after its last finished case.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from pathlib import Path
 import _frame as frame
 
 from aceirl.runs.files import replace
+from studies.adversaries import UNMET
 from studies.observed import HIDDEN, hidden_run
 from studies.restarts import RESTARTS, WORDS
-from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies
+from studies.soundness import DELTAS, RUNS, Outcome, Promise, Tally, tallies, unmet_run
 
 ALL_RUNS: dict[str, Callable[[int], Outcome]] = {**RUNS, **{name: partial(hidden_run, name) for name in HIDDEN}}
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> int:
     """Whether all promises are kept as often as they say."""
-    parts = {"cases": cases, "restarts": restarts}
+    parts = {"cases": cases, "restarts": restarts, "unmet": unmet}
     found = [tally for name, part in parts.items() if options.only in (None, name) for tally in part(options, report)]
     return 0 if all(tally.passes for tally in found) else 1
 
@@ -55,6 +57,31 @@ def restarts(options: argparse.Namespace, report: frame.Report) -> list[Tally]:
             found.append(tally)
             counted = tally.runs, tally.made, tally.broken, tally.share, tally.p_value, tally.passes
             table.add(WORDS[name], tally.promise.delta, *counted)
+    return found
+
+
+def unmet(options: argparse.Namespace, report: frame.Report) -> list[Tally]:
+    """Promises about the policy where states may be left that were never met."""
+    table = report.table(
+        "soundness-unmet",
+        frame.Column("case"),
+        frame.Column("promise"),
+        frame.Column("by"),
+        frame.Column("δ"),
+        frame.number("runs"),
+        frame.number("promised"),
+        frame.number("broken"),
+        frame.number("share", percent),
+        frame.Column("", verdict),
+        page="certificates.md",
+    )
+    found = []
+    words = options.cases or [""]
+    for name in (name for name in UNMET if any(word in name for word in words)):
+        for tally in tallies_of(f"unmet, {name}", partial(unmet_run, name), options):
+            found.append(tally)
+            kind, where, delta = tally.promise
+            table.add(name, kind, where, delta, tally.runs, tally.made, tally.broken, tally.share, tally.passes)
     return found
 
 
@@ -169,6 +196,6 @@ if __name__ == "__main__":
         frame.argument("--runs", type=int, default=2000, help="of each case"),
         frame.argument("--workers", type=int, default=2, help="processes"),
         frame.argument("--keep", type=Path, metavar="FOLDER", help="keep the counts of finished cases here"),
-        frame.argument("--only", choices=("cases", "restarts"), help="only these"),
+        frame.argument("--only", choices=("cases", "restarts", "unmet"), help="only these"),
         frame.argument("--cases", part=True, nargs="+", metavar="WORD", help="only cases with one of the words"),
     )

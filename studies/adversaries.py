@@ -206,6 +206,20 @@ def ending_case(rng: np.random.Generator, share: float = 0.1) -> Case:
     return Case(mdp, actions, hidden_start=True, numbered=True, terminal=frozenset({0, 1, 2}))
 
 
+def back_and_forth_case(rng: np.random.Generator, share: float = 0.1) -> Case:
+    """An episode goes back and forth between two states: common ones, or one of four pairs that are rare. Visits of a
+    rare pair are many, and all of one episode."""
+    chance = share * rng.uniform(1.25, 1.8)
+    rows = np.zeros((12, 2, 12))
+    rows[0, :, 0] = 1
+    rows[1, :, 2], rows[1, :, 4::2] = 1 - chance, chance / 4
+    pairs = np.arange(2, 12)
+    rows[pairs, :, pairs ^ 1] = 1
+    mdp = MDP.from_dense(rows, initial=1, horizon=6)
+    actions = rng.integers(2, size=(6, 12))
+    return Case(mdp, actions, hidden_start=True, numbered=True, terminal=frozenset({0}))
+
+
 def turning_case(rng: np.random.Generator, share: float = 0.1) -> Case:
     """A round on which the expert says one thing, and another if it is late: what was heard of a state misleads.
 
@@ -274,6 +288,10 @@ CASES: dict[str, Callable[[np.random.Generator, float], Case]] = {
     "stochastic expert": stochastic_case,
     "stochastic, rare action": stochastic_branch_case,
 }
+
+
+UNMET = {"growing": growing_case, "early endings": ending_case, "back and forth": back_and_forth_case}
+"""Those in which nobody knows how many states there are."""
 
 
 class Numbered:

@@ -39,7 +39,7 @@ from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Environment, Expert
 from aceirl.rewards import Recovered, action_values
-from studies.adversaries import CASES, Case, Numbered
+from studies.adversaries import CASES, UNMET, Case, Numbered
 from studies.collecting import collected
 
 DELTAS = (0.1, 0.5)
@@ -117,6 +117,9 @@ WAYS = (
         only=frozenset({"random", "rare successors", "combination lock", "ties", "early endings"}),
     ),
 )
+
+
+UNMET_WAYS = (Way("policy", "advice", 1, 0.25, 35), Way("policy", "advice", 8, 0.1, 12))
 
 
 def lost_share(case: Case, reference: IntArray, losses: FloatArray | None = None) -> float:
@@ -558,6 +561,15 @@ def run_case(name: str, seed: int) -> Outcome:
             outcome |= loop_run(case, way, int(rng.integers(2**62)))[0]
     rng = next(streams)
     return outcome | radii_run(CASES[name](rng, DELTA), rng)
+
+
+def unmet_run(name: str, seed: int) -> Outcome:
+    """One run of a case of `UNMET`, with promises about the policy alone."""
+    streams = iter(np.random.default_rng([seed, list(UNMET).index(name), 23]).spawn(len(UNMET_WAYS)))
+    outcome: Outcome = {}
+    for way, rng in zip(UNMET_WAYS, streams, strict=True):
+        outcome |= loop_run(UNMET[name](rng, way.share), way, int(rng.integers(2**62)))[0]
+    return outcome
 
 
 RUNS: dict[str, Callable[[int], Outcome]] = {name: partial(run_case, name) for name in CASES}

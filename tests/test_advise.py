@@ -78,7 +78,7 @@ def test_what_is_foretold_is_about_what_the_advised_run_takes(name: str, monkeyp
     advice = advice_on(name)
     assert advice.cost is not None
     assert advice.cost.samples is not None
-    assert advice.cost.source.startswith("a rehearsal of")
+    assert advice.cost.source.startswith("a trial run of")
     took = runs(advice.command)
     assert took["stopped"] == "certificate"
     assert 1 / 3 < advice.cost.samples / took["samples"] < 3
@@ -121,7 +121,7 @@ def test_taxi_takes_too_long_to_foretell_and_then_only_the_least_is_said(monkeyp
     assert advice.cost is not None
     assert advice.cost.least_episodes is not None
     assert advice.cost.samples is None
-    assert "rehearsal" in advice.cost.source
+    assert "trial run" in advice.cost.source
     assert advice.command == "aceirl run Taxi-v4 --expert optimal --horizon 50 --stationary-expert"
 
 
@@ -180,7 +180,7 @@ def test_with_bins_and_an_expert_cart_pole_is_rehearsed() -> None:
     # Of how many bins it is said depends on how far the rehearsal got.
     assert any(re.search(r"\bbins?\b", note) for note in advice.notes)
     assert advice.cost is not None
-    assert "rehearsal" in advice.cost.source
+    assert "trial run" in advice.cost.source
     assert runs(advice.command, "--max-samples", "100")["samples"] >= 100
 
 

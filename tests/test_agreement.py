@@ -317,8 +317,8 @@ def test_the_certificate_names_what_an_episode_can_pay() -> None:
     certificate = last.certificate("policy")
     assert certificate.holds
     assert certificate.value <= 0.1
-    assert "0.1 of the 1 that one episode can pay more than another" in certificate.in_words()
-    assert "no episode pays more than 1 more than another" in certificate.assumptions
+    assert "0.1, where the best and the worst episode differ by at most 1." in certificate.in_words()
+    assert "returns of two episodes differ by at most 1" in certificate.assumptions
 
 
 def test_the_spread_of_returns_is_that_of_all_paths() -> None:

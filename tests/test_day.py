@@ -5,6 +5,7 @@ The scripts in `tests/day` are as a user would write them, in 25 lines at most.
 
 from __future__ import annotations
 
+import re
 import runpy
 from collections import defaultdict
 from dataclasses import replace
@@ -24,6 +25,7 @@ from aceirl.envs import search
 from aceirl.envs.pay import PaySeen
 from aceirl.envs.search import Sampled, copied
 from aceirl.envs.truth import exact_model, sampled_model
+from aceirl.explore.telling import Telling
 from aceirl.learner.comparing import METHODS, _without
 from aceirl.models.tabular.encoder import StateIndex
 
@@ -90,6 +92,29 @@ def test_a_script_is_short_and_says_what_was_wanted(name: str, capsys: pytest.Ca
     assert "Certified with 90 % confidence: the policy" in said
     assert "The target has no exact model: all this is by one estimated from" in said
     assert "In this run rewards were" in said
+
+
+@pytest.mark.parametrize(("name", "promised"), [("inventory", 1.5 * 5.5), ("warehouse", 1.2)])
+def test_a_promise_is_said_in_units_of_what_was_paid(name: str, promised: float) -> None:
+    """It is in proportion to the largest difference of two rewards, so it needs no other run to be said in theirs."""
+    result = worked(name)["result"]
+    assert result.certificate.value == pytest.approx(promised / result.task.environment.pay_seen.spans[0])
+    said = next(line for line in result.sentences if line.startswith("The environment does not declare what it pays"))
+    assert f"the promise is a loss of at most {promised:.3g}" in said
+    assert ("which is more than these returns differ by" in said) == (name == "warehouse")
+    assert said.endswith("set rmax=1 and max_return=1." if name == "warehouse" else "set rmax=5.5 and max_return=27.")
+
+
+def test_a_report_says_what_would_tell_more_and_that_works() -> None:
+    """Where the wish is open, the last line is a command, and nothing has to be chosen besides."""
+    result = worked("queue")["result"]
+    assert result.wish.kind == "open"
+    command = re.search(r"result\.resume\(.*?\)", result.sentences[-1])
+    assert command is not None
+    more = eval(command[0].replace(f"max_samples={10 * result.samples}", f"max_samples={2 * result.samples}"))
+    assert isinstance(more.turn.settings.strategy, Telling)
+    assert more.samples > result.samples
+    assert not any("go on with the certificate goal" in line for line in more.sentences), "it was about that"
 
 
 @pytest.mark.parametrize("name", DAY)

@@ -182,18 +182,18 @@ def test_one_of_a_few_wishes() -> None:
     """Nothing is said of what the recovered reward explains: it is only one of them."""
     found = explanation({2: 1.0}, ends=ENDS)
     assert said(found, wished("set", *wants(2, 1)), undetermined=(0, 1, 2)) == [
-        "The expert wants to be in room 2 or room 1: which, the answers do not tell."
+        "The expert wants to be in room 2 or room 1: the answers do not tell which."
     ]
     assert said(found, wished("set", *wants(4, 5)))[0].startswith("The expert wants to reach pit or door: ")
     best = Hypothesis(actions=((2, -1.0),))
     mixed = wished("set", *wants(2), *avoids(4), Claim("action", 2), HURRY, best=best)
     assert said(found, mixed) == [
         "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” wherever it is, or to be done soon: "
-        "which, the answers do not tell."
+        "the answers do not tell which."
     ]
     steps = wished("set", Claim("step", 3), *wants(1))
     assert said(found, steps, who=YOU) == [
-        "You seem to want to be in room 1, or to have something else from step 4 on: which, the answers do not tell."
+        "You seem to want to be in room 1, or to have something else from step 4 on: the answers do not tell which."
     ]
 
 

@@ -406,3 +406,12 @@ def test_where_there_is_no_map_the_answers_are_listed(tmp_path: Path) -> None:
         "visits",
         "why-here",
     }
+
+
+def test_fields_name_the_parts_of_an_observation() -> None:
+    class Named(Corridor):
+        fields = ("room",)
+
+    environment = GymEnvironment(Named(), horizon=10)
+    walked(environment)
+    assert drawn_layout(Named(), environment).state_names[1] == "the observation room 0"

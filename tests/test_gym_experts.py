@@ -194,7 +194,7 @@ def test_a_stochastic_expert_is_asked_at_every_visit(tmp_path: Path) -> None:
     arguments = ["run", "gymnasium_environments:Corridor", "--expert", "test_gym_experts:drifter", "--horizon", "8"]
     arguments += ["--max-samples", "200", "--out", str(tmp_path / "run"), "--json"]
     refused = CliRunner().invoke(app, [*arguments, "--stochastic-expert"])
-    assert "needs an expert who always answers alike" in refused.output
+    assert "needs an expert who always gives the same answer" in refused.output
     drawn = CliRunner().invoke(
         app, [*arguments, "--stochastic-expert", "--least-probability", "0.2", "--certify", "dynamics"]
     )

@@ -47,7 +47,7 @@ def test_the_first_example_does_what_the_readme_says(
     exec(block.group(1), {})
     said = capsys.readouterr().out
     quoted = said.splitlines()[0]
-    assert quoted.startswith("The expert wants to be in the observation [0, 0, 1] or ")
+    assert quoted.startswith("The expert wants to be where the observation is [0, 0, 1] or ")
     assert quoted in (ROOT / "README.md").read_text()
     assert "32 answers from the expert" in said
     assert "Predicting " in said
@@ -303,7 +303,9 @@ def test_texts_show_observations_as_people_write_them() -> None:
     )
     assert result.certificate is not None
     said = result.certificate.in_words(result.names, ("left", "right"))
-    assert re.search(r"Most of what is left lies at step \d+, .*room \d, key \d, (left|right) ", said), said
+    assert re.search(
+        r"The largest part of it, about \S+, is due to step \d+, .*room \d, key \d, (left|right)\.", said
+    ), said
     assert result.explanation is not None
     assert [result.names[place] for place in result.explanation.goals] == ["the end in the observation room 0, key 1"]
 

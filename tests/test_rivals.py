@@ -342,7 +342,7 @@ def test_an_expert_who_was_not_asked_or_is_stochastic_has_no_known_loss() -> Non
     assert caty_irl.Compatibility().value(belief_of(nobody, FAMILIES["adaptive"])) == case.mdp.horizon
     assert caty_irl.expert_error(nobody, belief.radii) == pytest.approx(case.mdp.horizon)
     assert dynamics_bound(nobody.mdp, belief.radii).value < case.mdp.horizon
-    with pytest.raises(InputError, match="always answers alike"):
+    with pytest.raises(InputError, match="always gives the same answer"):
         caty_irl.Compatibility().check(ExpertKind(deterministic=False))
 
 

@@ -87,7 +87,7 @@ METHODS: dict[str, Method] = {
         _ours("ace", ACE_PAPER, "plan for the largest error of plausible policies"),
         _ours("greedy", ACE_PAPER, "go where most is uncertain, at every step"),
         _ours("random", ACE_PAPER, "any action, anywhere"),
-        _ours("uniform", ACE_PAPER, "sample every step, state and action alike", access=GENERATIVE),
+        _ours("uniform", ACE_PAPER, "sample every step, state and action equally often", access=GENERATIVE),
         _ours("travel", "Metelli et al. 2021", "spread the samples as ace would", access=GENERATIVE),
         Method(
             "cloning",

@@ -26,9 +26,9 @@ STATIONARY_EXPERT = "the expert does not look at the step"
 DECLARED = (
     "the expert would do the same in all situations of which it said so at once; one in ten of them was asked about"
 )
-BOUNDED = "no step pays more than {rmax:g} more than another; one after the end of an episode pays 0"
-BY_STATE = "a step pays by its state, whatever is done there"
-BOUNDED_RETURN = "no episode pays more than {max_return:g} more than another"
+BOUNDED = "rewards of two steps differ by at most {rmax:g}; nothing is paid after the end of an episode"
+BY_STATE = "a reward depends on the state alone, not on the action"
+BOUNDED_RETURN = "returns of two episodes differ by at most {max_return:g}"
 DISCOUNTED = "a reward is worth {discount:g} as much a step later"
 FRESH = (
     "every episode is a fresh start of the same environment and of the same expert, and those of a batch are "
@@ -79,23 +79,20 @@ class Certificate:
         if not self.guaranteed:
             state = f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
         elif self.holds:
-            scale = f"of the {amount(self.possible)} that one episode can pay more than another"
-            state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)} {scale}."
+            scale = f"where the best and the worst episode differ by at most {amount(self.possible)}"
+            state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)}, {scale}."
         else:
             state = f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked)."
         parts = [state]
-        if self.entry is not None and self.weight > 0:
+        if not self.holds and self.entry is not None and self.weight > 0:
             step, here, *action = self.entry
             name = state_names[here] if here < len(state_names) else f"state {here}"
-            where = [
-                f"step {step}",
-                name,
-                *(action_names[number] if number < len(action_names) else f"action {number}" for number in action),
-            ]
-            parts.append(f"Most of what is left lies at {', '.join(where)} (about {self.weight:.2g}).")
+            done = (action_names[number] if number < len(action_names) else f"action {number}" for number in action)
+            where = ", ".join((f"step {step + 1}", name, *done))
+            parts.append(f"The largest part of it, about {self.weight:.2g}, is due to {where}.")
         if not self.holds and self.more_samples is not None:
             parts.append(f"At the present rate it takes about {self.more_samples:,} more samples.")
-        parts.append(f"This takes for granted that {'; '.join(self.assumptions)}.")
+        parts.append(f"This assumes that {'; '.join(self.assumptions)}.")
         return " ".join(parts)
 
 

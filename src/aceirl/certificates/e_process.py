@@ -73,6 +73,24 @@ class BatchOutcome:
         return {"imputed": np.asarray(self.imputed, dtype=np.float64)} if new else {}
 
 
+def with_new_states(memory: Memory, answers: IntArray) -> Memory:
+    """What was imputed stands; in a state that was met since then it is the commonest of its first `answers [H, S, A]`.
+
+    That stands too. Until there is an answer, nothing is imputed there: -1. The last entry is what was imputed in
+    states without any answer.
+    """
+    if "imputed" not in memory:
+        return memory
+    before, by_state = memory["imputed"], answers.sum(axis=0)
+    imputed = np.full(len(by_state) + 1, -1.0)
+    imputed[: len(before) - 1], imputed[-1] = before[:-1], before[-1]
+    new = np.flatnonzero((imputed[:-1] < 0) & by_state.any(axis=1))
+    if not new.size and len(imputed) == len(before):
+        return memory
+    imputed[new] = by_state[new].argmax(axis=1)
+    return {**memory, "imputed": imputed}
+
+
 def log_factors(stake: float, losses: FloatArray, levels: FloatArray) -> FloatArray:
     """`[n, levels]`: `log` of what the e-process is multiplied by after each loss, for claims `E[Z] ≥ level`.
 

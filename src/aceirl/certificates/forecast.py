@@ -47,7 +47,8 @@ def forecast(
     (Good and Turing: about that likely is something new), or that led to states met in one episode only: visits of one
     episode may be alike for its own reasons. As likely as the latter a state follows that was never met, where there
     can be one; else, where something new follows, it is any state. Before any start was seen, nothing is expected to be
-    known.
+    known. Where something is imputed of the expert, what is first wagered on stands, so it should not be early: a state
+    that was never met is expected once more, at any step (Laplace's rule of succession over episodes).
     """
     mdp, counts = estimate.mdp, estimate.counts
     deviations, law = np.zeros(reference.shape), np.zeros(mdp.horizon + 1)
@@ -76,6 +77,10 @@ def forecast(
         deviations,
         law,
     )
+    if estimate.kind.imputed and estimate.possible_states > mdp.n_states:
+        unmet = 1 / (counts.episodes + 1)
+        law *= 1 - unmet
+        law[:-1] += unmet / mdp.horizon
     return Forecast(deviations, law, wagered_losses(target, estimate, reference, doubt))
 
 

@@ -21,7 +21,7 @@ class GoalCertificate(Certificate):
     doubt: float = 1.0
 
     def in_words(self, state_names: Sequence[str] = (), action_names: Sequence[str] = ()) -> str:
-        """Whether the wish is known, how surely, and what is taken for granted."""
+        """Whether the wish is known, how surely, and what that assumes."""
         if self.refuted is not None:
             return f"Nothing is promised: {self.refuted}."
         if self.holds:
@@ -31,7 +31,7 @@ class GoalCertificate(Certificate):
             state = "The expert's wish is not known yet."
             if self.more_samples is not None:
                 state += f" At the present rate it takes about {self.more_samples:,} more samples."
-        return f"{state} This takes for granted that {'; '.join(self.assumptions)}."
+        return f"{state} This assumes that {'; '.join(self.assumptions)}."
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Goal(CertificateKind):
     on_request: ClassVar = True
 
     def value(self, belief: Belief) -> float:
-        """Zero if the wish is known, else all that one episode can pay more than another."""
+        """Zero if the wish is known, else the most by which two episodes can differ."""
         if not is_due(belief.iteration, self.growth):
             return self._possible(belief)
         return 0.0 if self._doubt(belief) <= belief.delta else self._possible(belief)

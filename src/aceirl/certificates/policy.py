@@ -115,8 +115,8 @@ def require_deterministic(kind: str, expert: ExpertKind) -> None:
     """The error for a stochastic expert, of whom these certificates say nothing."""
     if not expert.deterministic:
         raise InputError(
-            f"certify is {kind!r}, which needs an expert who always answers alike; for this one choose reward, set, "
-            "dynamics or none"
+            f"certify is {kind!r}, which needs an expert who always gives the same answer; for this one choose reward, "
+            "set, dynamics or none"
         )
 
 

@@ -68,12 +68,20 @@ Features = Record
 """What an observation consists of, by name: numbers have an order, and text has none."""
 
 
+OBSERVED = "the observation "
+"""How the name of a state begins that has none of its own."""
+
+
 def _as_it_is(env: Any, observation: Any) -> str:
+    names, is_vector = getattr(env, "fields", None), isinstance(observation, np.ndarray) and observation.ndim == 1
+    parts = list(observation) if is_vector or isinstance(observation, tuple) else [observation]
+    if isinstance(names, tuple | list) and len(names) == len(parts) and not isinstance(observation, dict):
+        return f"{OBSERVED}{shown(dict(zip(names, parts, strict=True)))}"
     if isinstance(observation, np.ndarray) and observation.ndim == 1:
-        return f"the observation [{', '.join(f'{value:.3g}' for value in observation.tolist())}]"
+        return f"{OBSERVED}[{', '.join(f'{value:.3g}' for value in observation.tolist())}]"
     if isinstance(observation, dict | tuple | np.generic):
-        return f"the observation {shown(observation)}"
-    return f"the observation {' '.join(str(observation).split())}"
+        return f"{OBSERVED}{shown(observation)}"
+    return f"{OBSERVED}{' '.join(str(observation).split())}"
 
 
 @dataclass(frozen=True)

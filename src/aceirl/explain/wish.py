@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.envs.description import OBSERVED
 from aceirl.explain.listing import EXPERT, Person, listed
 from aceirl.learner.turns import Turn
 from aceirl.rewards import Explanation
@@ -84,14 +85,14 @@ def told_of(found: Explanation | None) -> str:
 
 def _is_paid(wish: Wish, turn: Turn) -> bool:
     """Whether the recovered reward pays what is said for sure: what is wanted most, what is avoided least."""
-    found, fields = turn.explanation, turn.belief.telling_fields
+    found = turn.explanation
     if found is None:
         return False
     claims = {one.claim for one in wish.named}
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
     for one in wish.named:
-        if one.predicate is not None and fields is not None:
+        if one.predicate is not None and (fields := turn.belief.telling_fields) is not None:
             those = wanted if one.claim.fields.startswith("wants") else avoided
             those |= set(np.flatnonzero(one.predicate.holds(fields)).tolist())
     others = any(one.what in ("action", "hurry") for one in claims) and not wanted | avoided
@@ -169,7 +170,7 @@ class _Words:
             if one.claim.what != "wants"
         ]
         wants_one = f"{self._somebody} {self.wants} {', or '.join(options)}"
-        return f"{wants_one}: which, the {self._told} do not tell."
+        return f"{wants_one}: the {self._told} do not tell which."
 
     def unpaid(self, wish: Wish) -> str:
         """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
@@ -224,10 +225,13 @@ class _Words:
 
     def _being(self, places: Sequence[int], last: str = "and") -> str:
         ends = set(self.turn.belief.estimate.terminal_states.tolist())
+        names = [self.names[place] for place in places]
         verb = "reach" if all(place in ends for place in places) else "be in"
-        if last == "or" and len(places) > 1:
-            return f"{verb} {', '.join(self.names[p] for p in places[:-1])} or {self.names[places[-1]]}"
-        return f"{verb} {listed([self.names[place] for place in places])}"
+        if all(name.startswith(OBSERVED) for name in names):
+            verb, names = "be where the observation is", [name.removeprefix(OBSERVED) for name in names]
+        if last == "or" and len(names) > 1:
+            return f"{verb} {', '.join(names[:-1])} or {names[-1]}"
+        return f"{verb} {listed(names)}"
 
     @property
     def _told(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aceirl.certificates.base import amount
 from aceirl.envs.pay import PaySeen
 from aceirl.errors import InputError
 from aceirl.explain.goal import goal_in_words, goal_of
@@ -56,7 +57,7 @@ def sentences(found: Learned) -> tuple[str, ...]:
             f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
             f"(a check{when} by the true reward, which was not used)."
         )
-    return tuple(lines + _what_is_certain(found))
+    return tuple(lines + _what_is_certain(found) + _next(found))
 
 
 def _of_recording(found: Learned) -> list[str]:
@@ -139,7 +140,7 @@ def _what_is_certain(found: Learned) -> list[str]:
     certify = found.turn.settings.certify
     asked = certify.name if certify else None
     certificates = [found.turn.certificate(kind) for kind in found.turn.belief.certificates]
-    lines = ["What can be certified is the policy, not the reward."] if asked in ("policy", "criterion") else []
+    lines = ["What is certified is the policy, not the reward."] if asked in ("policy", "criterion") else []
     lines += [
         certificate.in_words(found.names, found.actions) for certificate in certificates if certificate.kind == asked
     ]
@@ -148,21 +149,45 @@ def _what_is_certain(found: Learned) -> list[str]:
 
 
 def _units(found: Learned) -> list[str]:
-    """What was assumed of what an environment pays that does not say it, beside what it paid in the run."""
+    """What was assumed of what an environment pays that does not say it, and the promise in units of what it paid.
+
+    Without a `max_return`, all that an episode can lose is in proportion to `rmax`, and so is what is certified.
+    """
     settings, environment = found.turn.settings, found.task.environment
     seen: Any = getattr(environment, "pay_seen", PaySeen())
     rmax, max_return = seen.spans
     if rmax is None or (settings.rmax, settings.max_return) != (1.0, None):
         return []
-    most, horizon = rmax if max_return is None else max_return, environment.horizon
-    (low, high), (least, largest) = seen.rewards, seen.returns
-    promised = (
-        "So the promise is not in the units of these rewards"
-        if rmax > settings.rmax
-        else "If they can be no more, the promise could say more"
+    assert settings.certify is not None
+    certificate, most = found.turn.certificate(settings.certify.name), rmax if max_return is None else max_return
+    low, high, least, largest = (value + 0.0 for value in (*seen.rewards, *seen.returns))  # no -0
+    line = (
+        "The environment does not declare what it pays, so the promise assumes that rewards of two steps differ by at "
+        f"most 1. In this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}."
     )
+    if certificate.holds:
+        value = certificate.value * rmax
+        line += f" If rewards are never outside of that, the promise is a loss of at most {amount(value)}"
+        line += ", which is more than these returns differ by." if value >= most else "."
+    return [f"{line} For a promise about such returns, set rmax={rmax:.4g} and max_return={most:.4g}."]
+
+
+MORE = 10
+"""So many times the samples of a run are proposed, where it did not tell what is wanted."""
+
+
+def _next(found: Learned) -> list[str]:
+    """What may tell what the expert wants, where a run that was not about that has not told it."""
+    turn, last = found.turn, found.records[-1]
+    about_it = turn.settings.certify is not None and turn.settings.certify.name == "goal"
+    over = last.answers and last.stopped in ("certificate", "budget", "regret")
+    if about_it or not over or turn.explanation is None or not turn.belief.kind.deterministic:
+        return []
+    if found.wish.kind == "bold":
+        return []
+    samples = MORE * last.samples
     return [
-        f"The environment does not say what it pays, so two returns were taken to differ by at most {horizon:g}. In "
-        f"this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}. {promised}: "
-        f"ActiveIRL(rmax={rmax:.4g}, max_return={most:.4g}) makes it one about them."
+        "To find out more about what the expert wants, go on with the certificate goal, which tries what may tell it: "
+        f'result.resume(certify="goal", max_samples={samples}), or aceirl resume FOLDER --certify goal --max-samples '
+        f"{samples}."
     ]

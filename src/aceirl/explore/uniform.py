@@ -20,7 +20,7 @@ class Uniform:
 
     access: ClassVar = "generative model"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
-    summary: ClassVar = "sample every step, state and action alike"
+    summary: ClassVar = "sample every step, state and action equally often"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """A multinomial draw over all `(h, s, a)`."""

@@ -363,14 +363,17 @@ class Belief:
 
     @cached_property
     def imputed(self) -> IntArray:
-        """`[S+1]`: what the expert is imputed to do in each state, and in those met later, where it was not asked yet.
+        """`[S+1]`: what the expert is imputed to do in each state, and in those without any answer, where it was not
+        asked yet.
 
         Its commonest answers, until something is wagered on them; from then on they stand, and are in the evidence.
+        Nothing, -1, in states that were met since then and have no answer yet.
         """
         if self.frozen_imputation is None:
             return self.estimate.common_answers
-        states = np.arange(self.shape[1] + 1)
-        return np.asarray(self.frozen_imputation[np.minimum(states, len(self.frozen_imputation) - 1)], dtype=np.int64)
+        frozen, imputed = self.frozen_imputation, np.full(self.shape[1] + 1, -1)
+        imputed[: len(frozen) - 1], imputed[-1] = frozen[:-1], frozen[-1]
+        return imputed
 
     @property
     def frozen_imputation(self) -> FloatArray | None:

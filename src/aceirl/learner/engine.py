@@ -15,6 +15,7 @@ import numpy as np
 
 from aceirl.certificates import KINDS, BatchOutcome, Budget, Goal, Wager, given_up, wagered_losses
 from aceirl.certificates.budget import ROWS
+from aceirl.certificates.e_process import with_new_states
 from aceirl.data.answers import AnswerMemory
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.data.preferences import Preference
@@ -64,7 +65,8 @@ class Engine:
             settings.certify.check(kind)
         if kind.deterministic and kind.least_probability is not None:
             raise InputError(
-                f"least_probability is {kind.least_probability:g}, but this expert always answers alike; leave it out"
+                f"least_probability is {kind.least_probability:g}, but this expert always gives the same answer; "
+                "leave it out"
             )
         self.access = Capabilities.of(environment, numbered=model is None)
         check_horizon(self.access.shape[0])
@@ -290,6 +292,9 @@ class Engine:
         """Take up a model that has learned."""
         before = self.belief
         kept = before.memory if memory is None else memory
+        if isinstance(model, TabularModel):
+            answers = model.estimate.counts.answers
+            evidence = {name: with_new_states(one, answers) for name, one in evidence.items()}
         belief = self._belief(model, before.inference, iteration, evidence, kept)
         if self._is_time_to_infer(model.totals.samples):
             self._infer(belief)

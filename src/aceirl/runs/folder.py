@@ -214,7 +214,7 @@ class Run:
             state, records = self.state(), self.records()
             # An interview leaves the record of its last turn alone.
             if state is not None and (not records or records[-1].iteration != state.iteration):
-                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} stands for")
+                raise InputError(f"{self.path / RECORDS} lacks records that {STATE} counts")
             anew = state is not None and any(change["iteration"] == state.iteration for change in self.changes)
             if records and records[-1].stopped and not anew:
                 return
@@ -344,7 +344,10 @@ def settings_for(task: Task, settings: Settings) -> Settings:
 
 def changed_settings(settings: Settings, values: Mapping[str, Any], where: str) -> Settings:
     """The settings with other values, as far as a run that has begun can have them; `where` it is."""
-    wanted = Settings(**{**{name: getattr(settings, name) for name in type(settings).model_fields}, **values})
+    kept = {name: getattr(settings, name) for name in type(settings).model_fields}
+    if "certify" in values and settings.strategy == Settings(certify=settings.certify).strategy:
+        del kept["strategy"]  # it was the default, and another certificate may have another
+    wanted = Settings(**{**kept, **values})
     before, after = settings.model_dump(), wanted.model_dump()
     for name in after:
         if before[name] != after[name] and name not in CHANGEABLE:

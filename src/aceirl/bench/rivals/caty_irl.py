@@ -124,7 +124,7 @@ class Compatibility(CertificateKind):
     def check(self, expert: ExpertKind) -> None:
         """Only of a deterministic expert."""
         if not expert.deterministic:
-            raise InputError("the certificate compatibility needs an expert that always answers alike")
+            raise InputError("the certificate compatibility needs an expert that always gives the same answer")
 
     def value(self, belief: Belief) -> float:
         """The two errors; at most what an episode can pay."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aceirl.envs import Layout, Problem
+from aceirl.envs.description import OBSERVED
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.models.fields import Fields
@@ -174,7 +175,7 @@ class OfflineWorld(World):
 
     def state_names(self, met: Met) -> tuple[str, ...]:
         """As they were written down; of states that were met since then, the observations as they are."""
-        return self.states + tuple(f"the observation {name}" for name in met[len(self.states) :])
+        return self.states + tuple(f"{OBSERVED}{name}" for name in met[len(self.states) :])
 
 
 def is_vector(env: Any) -> bool:

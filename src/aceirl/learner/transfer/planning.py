@@ -87,8 +87,8 @@ class Transfer:
             lines.append("The reward repeats the expert's answers and does not explain them: little follows from this.")
         if self.regret is not None:
             lines.append(
-                f"By the truth, which the software did not see, it loses {self.regret:.1%} of what lies between the "
-                "best and the worst behaviour there."
+                f"By the target's own reward, which was not used, it loses {self.regret:.1%} of the difference between "
+                "the best and the worst return there."
             )
         if self.target.sampled:
             lines.append(
@@ -101,8 +101,8 @@ class Transfer:
                 if share >= 0.005
             ]
             lines.append(
-                f"By what else explains the answers, {self.samples} sampled rewards and the likeliest wishes, it loses "
-                f"{', '.join(worse) or 'hardly anything'}."
+                f"By other rewards that explain the answers, {self.samples} sampled ones and the most probable wishes, "
+                f"it loses {', '.join(worse) or 'hardly anything'}."
             )
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])

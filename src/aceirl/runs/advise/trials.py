@@ -143,7 +143,7 @@ def rehearse(task: Task, settings: Settings) -> tuple[Cost, int]:
                 break
     last, more = turns[-1].record, _foretold(turns[-1])
     least = None if settings.certify is None else least_episodes(settings, task.environment)
-    said = f"a rehearsal of {last.episodes:,} episodes, {last.samples:,} samples and {in_seconds(seconds[-1])}"
+    said = f"a trial run of {last.episodes:,} episodes, {last.samples:,} samples and {in_seconds(seconds[-1])}"
     contradicted = int(np.count_nonzero(turns[-1].counts.contradicted))
     if more is None:
         return Cost(least, None, None, None, said), contradicted
