@@ -169,7 +169,7 @@ def test_a_person_who_says_what_their_answers_do_not_show_is_quoted(tmp_path: Pa
         interview.verdict(interview.turn, "nearly", "wants", 20)
         work_out(interview)
         wish = view(interview)["outcome"]["wish"]
-        assert wish["headline"] == "You say that you want to get to the upper corridor, cell 10."
+        assert wish["headline"] == "You say that you want to be in the upper corridor, cell 10."
         assert wish["why"] == "Your answers alone do not show that yet."
 
 

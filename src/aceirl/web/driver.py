@@ -586,7 +586,8 @@ class Interview:
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):
                 write(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
-                Run.written(self.folder, self.settings, replace(self.source, expert=HERE), turn, "questions")
+                source = replace(self.source, expert=HERE)
+                Run.written(self.folder, self.settings, source, turn, "questions", self.history.told)
                 write(self.folder / RESULT, result, private=True)
             self.kept_version = version
 

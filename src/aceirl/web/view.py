@@ -355,7 +355,7 @@ def _outcome(interview: Interview, learned: Turn, ending: Ending) -> dict[str, A
     unanswered = [interview.view.name(s) for s, votes in history.votes.items() if votes.standing is None]
     unsaid = [f"You did not say what you would do in {listed(unanswered)}."] if unanswered else []
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
-    found = ending.goal if ending.wish.kind == "bold" and not history.told else None
+    found = ending.goal if ending.wish.kind == "bold" else None
     lines = [] if found is None else [*found.reasons, *found.errors]
     lines.append(f"{worked}; the agent walked {episodes}, {steps} in all.")
     if not interview.certified and not history.contradictory():
@@ -384,11 +384,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
     headline, why = wish.sentence, ""
     if not history.answers and not history.told:
         headline = "You have answered nothing, so there is nothing to say about what you want."
-    elif wish.kind == "open" and verdict is not None and verdict["chosen"] is not None:
-        headline, why = (
-            f"You say that you want to {_chosen_in_words(verdict)}.",
-            "Your answers alone do not show that yet.",
-        )
+    elif wish.quote:
+        headline, why = wish.quote, wish.sentence.removeprefix(wish.quote).strip()
     elif wish.kind == "open":
         more = f"; about {counted(ending.needed, 'more answer')} would" if ending.needed else ""
         reason = re.sub(r"^The [a-z ]+ do not tell what you want: ", "", wish.sentence)
