@@ -31,7 +31,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     for person in PEOPLE[: options.runs]:
         ended = interviewed(person)
         table.add(person.name, person.environment, ended.answers, ended.verdict, ended.back)
-        print(f"    {ended.sentence}", flush=True)
+        print(f"    {ended.sentence}\n    {ended.sentence_back}", flush=True)
     for when, column in (("at first", 3), ("asked back", 4)):
         print(when, dict(Counter(row[column] for row in table.rows)))
 

@@ -73,7 +73,7 @@ def said_wish(
     if wish.kind == "bold" and not told and not _is_paid(wish, turn.explanation):
         return SaidWish("open", [], wish.evidence, words.unpaid(wish), rivals)
     affirmed = [one for statement in said if statement.right for one in sorted(statement.claims)]
-    if wish.kind == "open" and affirmed:
+    if not {one.claim for one in wish.named}.issuperset(affirmed):
         quote = words.quoted(affirmed)
         return SaidWish("open", [], wish.evidence, f"{quote} {words.unshown}", rivals, quote)
     sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
@@ -198,7 +198,7 @@ class _Words:
             return (
                 f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
                 "can be compared about as well as any wish. More tries of other actions near "
-                f"{self.who.does('its', 'your')} way may tell."
+                f"{self._whose} way may tell."
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
@@ -248,6 +248,10 @@ class _Words:
         if last == "or" and len(places) > 1:
             return f"{verb} {', '.join(self.names[p] for p in places[:-1])} or {self.names[places[-1]]}"
         return f"{verb} {listed([self.names[place] for place in places])}"
+
+    @property
+    def _whose(self) -> str:
+        return "its" if self.who is EXPERT else self.who.does("their", "your")
 
     @property
     def _told(self) -> str:
