@@ -36,6 +36,7 @@ from studies.serving import Server
 KEPT = {
     "rules-1280-light": "interview-rules",
     "middle-1280-light": "interview",
+    "middle-390-light": "interview-phone",
     "episode-1280-light": "interview-episode",
     "ending-1280-light": "interview-ending",
     "set-up-1280-light": "interview-set-up",
@@ -59,12 +60,14 @@ class Camera:
                 file = taken if self.everything else KEPT.get(taken)
                 if file is None:
                     continue
-                with visited(
-                    self.chrome, url, viewport={"width": width, "height": height}, color_scheme=scheme
-                ) as page:
+                phone = width < 500
+                options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+                with visited(self.chrome, url, has_touch=phone, is_mobile=phone, **options) as page:
                     ready(page)
                     page.wait_for_timeout(600)
-                    page.screenshot(path=str(self.folder / f"{file}.png"), full_page=True)
+                    # On a phone the documentation shows what is on one screen.
+                    whole = self.everything or not phone
+                    page.screenshot(path=str(self.folder / f"{file}.png"), full_page=whole)
 
 
 @contextmanager

@@ -509,7 +509,7 @@
     showLast();
     $("final-undo").hidden = !now.last;
     if (before.tag !== now.tag || !atlas.panels) atlas.load();
-    $("go-on").hidden = !now.finished;
+    $("go-on").hidden = !now.finished && now.mode !== "compare";
     if (before.phase !== "done" || !film.frames.length) {
       announce(`${before.phase === "thinking" && before.turn && film.frames.length ? "" : "That is all. Thank you! "}${wish.headline}`);
       if (film.frames.length) return;
@@ -529,6 +529,7 @@
     $("verdicts").hidden = open;
     saying = open ? "nearly" : "";
     $("choose").hidden = !open;
+    $("few-row").hidden = !open;
     $("choose-hint").textContent = `${open ? "" : "What is it then? "}Choose, or press the place on the map.`;
     $("rivals").replaceChildren(...wish.rivals.map((rival) => {
       const button = document.createElement("button");
@@ -870,7 +871,8 @@
     $("same").addEventListener("toggle", showScope);
     for (const radio of $("modes").querySelectorAll("input")) radio.addEventListener("change", () => changeMode(radio));
     $("finish").addEventListener("click", () => act("finish", {}));
-    $("go-on").addEventListener("click", () => act("go_on", {}));
+    $("go-on").addEventListener("click", () => (now.finished ? act("go_on", {}) : act("mode", { mode: "ask" })));
+    $("compare-few").addEventListener("click", () => act("mode", { mode: "compare", few: 5 }));
     $("list-answers").addEventListener("click", listAnswers);
     $("set-aim").addEventListener("click", askAim);
     $("aim").addEventListener("submit", setAim);
