@@ -2,8 +2,7 @@
 
     nice python benchmarks/wishes.py [--docs]
 
-Beside it what the sentence is where it was open and the person has compared five pairs of episodes, and after they have
-answered "What did you want?" on the last screen.
+Beside it what the sentence is after the person has answered "What did you want?" on the last screen.
 """
 
 from __future__ import annotations
@@ -26,17 +25,14 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.Column("environment"),
         frame.number("answers"),
         frame.Column("the last sentence"),
-        frame.number("comparisons"),
-        frame.Column("then"),
         frame.Column("after being asked back"),
         page="interview.md",
     )
     for person in PEOPLE[: options.runs]:
         ended = interviewed(person)
-        first, compared, back = ended.verdicts
-        table.add(person.name, person.environment, ended.answers, first, ended.comparisons, compared, back)
+        table.add(person.name, person.environment, ended.answers, *ended.verdicts)
         print(*(f"    {sentence}" for sentence in ended.sentences), sep="\n", flush=True)
-    for when, column in (("at first", 3), ("after comparing", 5), ("asked back", 6)):
+    for when, column in (("at first", 3), ("asked back", 4)):
         print(when, dict(Counter(row[column] for row in table.rows)))
 
 

@@ -26,8 +26,8 @@ Verdict = Literal["right", "quoted", "vague", "open", "wrong"]
 """A "quoted" sentence repeats what the person said when asked back, and says that the answers alone do not show it. A
 "vague" one is true and does not name the place: of somebody who wants the only end, that they want to be done soon."""
 
-# How much a step later is worth to people, and how many pairs of episodes the last screen offers to compare.
-PATIENCE, COMPARISONS = 0.97, 5
+# How much a step later is worth to people.
+PATIENCE = 0.97
 
 # What somebody wants: what each place pays, by words in its name.
 Pays = Mapping[str, float]
@@ -89,13 +89,12 @@ were exchanged when the others had been seen: for a seventh environment, and for
 
 @dataclass(frozen=True)
 class Ended:
-    """How an interview ended: how many answers, and what the last sentence is: at first; where that is open, after some
-    `comparisons` of episodes; and when the person, asked back, has said what they want. Each with how right it is."""
+    """How an interview ended: how many answers, and what the last sentence is, at first and when the person has said,
+    asked back, what they want. Each with how right it is."""
 
     answers: int
-    comparisons: int
-    sentences: tuple[str, str, str]
-    verdicts: tuple[Verdict, Verdict, Verdict]
+    sentences: tuple[str, str]
+    verdicts: tuple[Verdict, Verdict]
 
 
 def interviewed(person: Somebody, most: int = 60) -> Ended:
@@ -113,10 +112,9 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
             _reply(interview, act)
         _work_out(interview)
         answers, first = interview.history.answers, view(interview)["outcome"]["wish"]
-        compared = _compared(interview, person, rng) if first["kind"] == "open" else first
         terminal = interview.engine.access.terminal - {PADDING_STATE}
         ends = [interview.view.name(state) for state in terminal]
-        right, place = _judged(compared, person, ends) == "right", _wanted(interview, person)
+        right, place = _judged(first, person, ends) == "right", _wanted(interview, person)
         if right:
             interview.verdict(interview.turn, "yes")
         elif place is not None:
@@ -125,41 +123,8 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
             interview.walk_on(np.inf)
             _work_out(interview)
         after = view(interview)["outcome"]["wish"]
-        sentences = first["headline"], compared["headline"], after["headline"]
-        verdicts = _judged(first, person, ends), _judged(compared, person, ends), _judged(after, person, ends)
-        return Ended(answers, len(interview.history.compared), sentences, verdicts)
-
-
-def _compared(interview: Interview, person: Somebody, rng: np.random.Generator) -> dict[str, Any]:
-    """What the last sentence is after a few comparisons of episodes, as the last screen offers them."""
-    interview.change_mode(interview.turn, "compare", COMPARISONS)
-    while interview.phase != "done":
-        interview.walk_on(np.inf)
-        if interview.needs_inference:
-            turn = interview.preview()
-            interview.adopt(turn, interview.version)
-        elif interview.phase == "asking":
-            pair = interview.asked
-            assert isinstance(pair, tuple)
-            if person.does is not None:
-                interview.skip(interview.turn)
-                continue
-            worth = [_worth(interview, person, interview.history.trajectories[number]) for number in pair]
-            gap = rng.normal() if person.erratic else worth[0] - worth[1]
-            interview.prefer(interview.turn, None if abs(gap) < 1e-9 else int(gap < 0))
-    _work_out(interview)
-    return dict(view(interview)["outcome"]["wish"])
-
-
-def _worth(interview: Interview, person: Somebody, walk: LoggedTrajectory) -> float:
-    """What an episode is worth to a person: what its places pay, later ones less."""
-    total, been = 0.0, False
-    for step, _, _, there in walk.moves:
-        name = interview.view.name(there)
-        pays = {person.then: 1.0} if been and person.then is not None else person.pays
-        total += PATIENCE**step * sum(pay for word, pay in pays.items() if word in name)
-        been = been or any(word in name for word in person.pays)
-    return total
+        verdicts = _judged(first, person, ends), _judged(after, person, ends)
+        return Ended(answers, (first["headline"], after["headline"]), verdicts)
 
 
 def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:

@@ -456,41 +456,6 @@ def test_who_cannot_say_which_is_better_has_said_nothing(tmp_path: Path) -> None
     assert_same_when_opened_again(interview)
 
 
-def test_a_few_comparisons_after_the_ending_are_evidence_and_lead_back_to_it(tmp_path: Path) -> None:
-    interview = begin(tmp_path, LAKE)
-    finish(interview, flag_seeker(interview))
-    work_out(interview)
-    before, share = interview.learned, interview.certified_share
-    assert before is not None
-    for mode, few in (("ask", 2), ("compare", 0), ("compare", 99)):
-        with pytest.raises(InputError, match="few must be"):
-            interview.change_mode(interview.turn, mode, few)  # type: ignore[arg-type]
-    interview.change_mode(interview.turn, "compare", 2)
-    left = []
-    while interview.phase != "done":
-        interview.walk_on(10)
-        if interview.needs_inference:
-            interview.adopt(interview.preview(), interview.version)
-        pair = interview.asked
-        assert isinstance(pair, tuple)
-        left.append(view(interview)["progress"]["words"])
-        first, second = (reached(interview, number) for number in pair)
-        interview.prefer(interview.turn, None if first == second else int(second > first))
-    assert left == ["2 comparisons to go.", "1 comparison to go."]
-    assert len(work_out(interview).belief.estimate.preferences) == 2
-    assert view(interview)["phase"] == "done"
-    assert interview.certified
-    assert interview.certified_share == share, "a comparison tells what is wanted, and not what is done"
-    interview.close()
-    again = Interview.open(tmp_path, LAKE, Accuracy())
-    assert (again.phase, again.history.comparisons_left) == ("done", 0)
-    again.undo(again.turn)
-    assert (again.phase, again.history.comparisons_left) == ("asking", 1)
-    again.change_mode(again.turn, "ask")
-    assert again.history.comparisons_left is None
-    again.close()
-
-
 # Deciding
 
 

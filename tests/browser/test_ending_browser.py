@@ -71,13 +71,12 @@ def ask_back(page: Page) -> None:
     changed(page, hole.click)
     expect(page.locator("#said-verdict")).to_have_text("You said: no; get to the hole in row 2, column 2.")
     expect(page.locator("#final-undo")).to_have_text("Undo “get to the hole in row 2, column 2” as what you want")
-    page.locator("[data-verdict=nearly]").or_(page.locator("#place")).first.wait_for()
-    if page.locator("#verdicts").is_visible():
-        page.locator("[data-verdict=nearly]").click()
     avoided = page.locator("#place optgroup[label='Keep away from'] option").filter(has_text="row 3, column 1").first
     value = avoided.get_attribute("value")
     assert value is not None
-    changed(page, lambda: page.locator("#place").select_option(value))
+    expect(page.locator("#choose-place")).to_be_disabled()
+    page.locator("#place").select_option(value)
+    click(page, "#choose-place")
     expect(page.locator("#said-verdict")).to_contain_text("keep away from row 3, column 1.")
     click(page, "#final-undo")
     for _ in range(3):

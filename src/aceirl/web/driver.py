@@ -48,9 +48,6 @@ FORMAT = 3
 # So many episodes in a row without a question, and nothing is left to ask.
 QUIET_EPISODES = 300
 
-# So many pairs of episodes can be asked for at the ending.
-MOST_FEW = 10
-
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
 
@@ -223,11 +220,9 @@ class Interview:
         self._decide(turn, {"event": "start again"})
         self.dialogue.learned, self.learned_version, self.ending = None, (0, 0), None
 
-    def change_mode(self, turn: int, mode: Mode, few: int | None = None) -> None:
-        """From now on be asked, play, or compare; if only a `few` pairs of episodes, the ending comes after these."""
-        if few is not None and (mode != "compare" or not 1 <= few <= MOST_FEW):
-            raise InputError(f"few must be a number of pairs to compare, from 1 to {MOST_FEW}, got {few} for {mode!r}")
-        self._decide(turn, {"event": "mode", "mode": mode} | ({} if few is None else {"few": few}))
+    def change_mode(self, turn: int, mode: Mode) -> None:
+        """From now on be asked, play, or compare."""
+        self._decide(turn, {"event": "mode", "mode": mode})
 
     def adjust(self, turn: int, epsilon: float, delta: float, horizon: int) -> None:
         """Ask for another accuracy, error rate or length of episodes; the evidence for a promise is gathered anew.
@@ -299,8 +294,6 @@ class Interview:
             return "walking"
         if self.dialogue.needed is not None:
             return "asking"
-        if history.comparisons_left == 0:
-            return "done"
         if history.mode == "compare":
             if not enough_episodes(history) or self.learned_version != self.version:
                 return "walking"
@@ -312,9 +305,7 @@ class Interview:
     @property
     def needs_inference(self) -> bool:
         """Whether the next step is to work out what is known, which whoever drives the interview has to do."""
-        history = self.history
-        compares = history.mode == "compare" and history.comparisons_left != 0
-        return compares and enough_episodes(history) and self._step is None
+        return self.history.mode == "compare" and enough_episodes(self.history) and self._step is None
 
     def walk_on(self, seconds: float, *, one_episode: bool = False) -> None:
         """Let the agent act on its own until the person is needed, all is done, or the time is up.

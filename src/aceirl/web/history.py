@@ -220,7 +220,6 @@ class History:
         self.last_repeat = self.right_guesses = self.needed = 0
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
-        self._compare_until: int | None = None
         self.finished = False
         self.adjusted: tuple[Accuracy, int] | None = None
         self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
@@ -342,11 +341,6 @@ class History:
         return found
 
     @property
-    def comparisons_left(self) -> int | None:
-        """How many comparisons are left of a few that were agreed to; None if there is no end to them."""
-        return None if self._compare_until is None else max(0, self._compare_until - len(self.compared))
-
-    @property
     def told(self) -> list[Statement]:
         """What the person said of their wish: all that they denied, and what they affirmed last."""
         denied: list[Statement] = []
@@ -412,8 +406,6 @@ class History:
                 if event["mode"] not in get_args(Mode):
                     raise ValueError(event)
                 self.mode = event["mode"]
-                self._compare_until = len(self.compared) + event["few"] if event.get("few") else None
-                self.finished = self.finished and self._compare_until is None
             case "finish" | "go on":
                 self.finished, self.episodes_since_user_action = kind == "finish", 0
             case "adjust":

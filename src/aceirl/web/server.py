@@ -56,7 +56,7 @@ CHANGES = {
     "finish": _change(Interview.finish),
     "go_on": _change(Interview.go_on),
     "start_again": _change(Interview.start_again),
-    "mode": _change(Interview.change_mode, mode=(Mode, ...), few=(int | None, None)),
+    "mode": _change(Interview.change_mode, mode=(Mode, ...)),
     "adjust": _change(Interview.adjust, epsilon=(float, ...), delta=(float, ...), horizon=(int, ...)),
 }
 

@@ -236,8 +236,6 @@ def _progress(interview: Interview) -> dict[str, Any]:
         words = "No more questions come."
     elif history.finished:
         words = "You finished; this one comes again because you took it back."
-    elif history.mode == "compare" and history.comparisons_left:
-        words = f"{counted(history.comparisons_left, 'comparison')} to go."
     elif history.mode == "compare":
         words = "Finish whenever you like."
     elif left is None:

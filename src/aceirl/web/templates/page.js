@@ -8,7 +8,7 @@
   const painted = new Set();
   let refused = "";
   // A click that comes this soon after a new question was meant for the one before.
-  const SETTLING = 400;
+  const SETTLING = 400, RESTING = 600;
   let shownAt = -Infinity, settling = 0;
   // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
   const problems = new Map();
@@ -444,8 +444,19 @@
   function drawNow() {
     const question = now.question;
     $("caption").textContent = "";
+    if (question.episode === null && $("scene").querySelector(`.spot[data-state="${question.state}"]`)) return;
     if (question.picture) drawPicture($("scene"), question.picture, question.where);
     else drawScene($("scene"), places(question.path));
+    if (question.episode === null) drawWhere(question);
+  }
+
+  // A question about another place than where the agent is: on the environment's own picture.
+  async function drawWhere({ state }) {
+    const sent = await ask("panels"), found = sent && spot(sent.panels, state);
+    const still = now.question && now.question.episode === null && now.question.state === state;
+    if (!found || !still) return;
+    found.dataset.state = state;
+    $("scene").replaceChildren(found);
   }
 
   function showSide() {
@@ -509,7 +520,7 @@
     showLast();
     $("final-undo").hidden = !now.last;
     if (before.tag !== now.tag || !atlas.panels) atlas.load();
-    $("go-on").hidden = !now.finished && now.mode !== "compare";
+    $("go-on").hidden = !now.finished;
     if (before.phase !== "done" || !film.frames.length) {
       announce(`${before.phase === "thinking" && before.turn && film.frames.length ? "" : "That is all. Thank you! "}${wish.headline}`);
       if (film.frames.length) return;
@@ -529,7 +540,6 @@
     $("verdicts").hidden = open;
     saying = open ? "nearly" : "";
     $("choose").hidden = !open;
-    $("few-row").hidden = !open;
     $("choose-hint").textContent = `${open ? "" : "What is it then? "}Choose, or press the place on the map.`;
     $("rivals").replaceChildren(...wish.rivals.map((rival) => {
       const button = document.createElement("button");
@@ -547,6 +557,7 @@
       return made;
     };
     $("place").replaceChildren(new Option("…", ""), group("Get to", "wants"), group("Keep away from", "avoids"));
+    $("choose-place").disabled = true;
   }
 
   const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where });
@@ -758,7 +769,12 @@
       const select = document.createElement("select");
       select.setAttribute("aria-label", `What you would do in ${row.name}`);
       select.append(...about.actions.map((action, number) => new Option(action.name, number, false, number === row.action)));
-      select.addEventListener("change", () => putRight(row.state, select));
+      // By keyboard a list runs through all values; only where it rests is meant.
+      let resting = 0;
+      select.addEventListener("change", () => {
+        clearTimeout(resting);
+        resting = setTimeout(() => putRight(row.state, select), RESTING);
+      });
       choice.append(select);
       line.append(name, choice);
       return line;
@@ -857,9 +873,11 @@
     $("show-rules").addEventListener("click", rules);
     for (const button of $("verdicts").children) button.addEventListener("click", () => say(button.dataset.verdict));
     $("something-else").addEventListener("click", () => act("verdict", { verdict: saying || "no" }));
-    $("place").addEventListener("change", () => {
+    // By keyboard a list runs through all values: nothing is chosen before it is said so.
+    $("place").addEventListener("change", () => { $("choose-place").disabled = !$("place").value; });
+    $("choose-place").addEventListener("click", () => {
       const [what, state] = $("place").value.split(" ");
-      if (what) choose(what, Number(state));
+      choose(what, Number(state));
     });
     $("scene").addEventListener("pointerdown", (event) => { dragged = [event.clientX, event.clientY]; });
     $("scene").addEventListener("pointerup", swiped);
@@ -871,8 +889,7 @@
     $("same").addEventListener("toggle", showScope);
     for (const radio of $("modes").querySelectorAll("input")) radio.addEventListener("change", () => changeMode(radio));
     $("finish").addEventListener("click", () => act("finish", {}));
-    $("go-on").addEventListener("click", () => (now.finished ? act("go_on", {}) : act("mode", { mode: "ask" })));
-    $("compare-few").addEventListener("click", () => act("mode", { mode: "compare", few: 5 }));
+    $("go-on").addEventListener("click", () => act("go_on", {}));
     $("list-answers").addEventListener("click", listAnswers);
     $("set-aim").addEventListener("click", askAim);
     $("aim").addEventListener("submit", setAim);
