@@ -608,6 +608,12 @@ def test_who_opens_a_wrong_address_in_a_browser_reads_what_to_do() -> None:
     assert transport.closed
 
 
+def test_who_was_removed_reads_it_on_a_connection_that_was_open(client: TestClient) -> None:
+    response = client.get("/wrong/", headers={"accept": "text/html,*/*"})
+    assert (response.status_code, response.headers["content-type"]) == (403, "text/html; charset=utf-8")
+    assert "This address does not work" in response.text
+
+
 def test_the_token_may_come_in_pieces() -> None:
     shown = f"GET /{TOKEN}".encode()
     door, transport = at_the_door(*(bytes([byte]) for byte in shown[:-1]))

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import h11
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -271,7 +271,10 @@ class Guard:
             else:
                 receive = _replayed(body)
         if refusal is not None:
-            await JSONResponse({"error": refusal[1]}, status_code=refusal[0])(scope, receive, send)
+            reads = refusal[1] is NO_TOKEN and "text/html" in Headers(scope=scope).get("accept", "")
+            said: Response = HTMLResponse(GONE_PAGE) if reads else JSONResponse({"error": refusal[1]})
+            said.status_code = refusal[0]
+            await said(scope, receive, send)
             return
         token, slash, rest = scope["path"][1:].partition("/")
         if not slash:  # the page's own requests are relative to the address with it
