@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
 
 import _frame as frame
@@ -78,6 +79,25 @@ def long_episodes(guest: Visitor, over: threading.Event) -> None:
         time.sleep(1 / PACE)
 
 
+def changes(guest: Visitor, over: threading.Event) -> None:
+    """All that has everything computed again: answers, modes, ends, taking back and starting anew."""
+    said: list[tuple[str, dict[str, object]]] = [
+        ("answer", {"action": 1}),
+        ("mode", {"mode": "compare"}),
+        ("finish", {}),
+        ("go_on", {}),
+        ("undo", {}),
+        ("mode", {"mode": "ask"}),
+        ("start_again", {}),
+    ]
+    for kind, body in cycle(said):
+        if over.is_set():
+            return
+        _, shown = guest.ask("view")
+        guest.ask(kind, turn=shown.get("turn", 0), **body)
+        time.sleep(1 / PACE)
+
+
 def unfinished(guest: Visitor, over: threading.Event) -> None:
     """Requests that are begun with the token and never finished."""
     with ExitStack() as opened:
@@ -98,6 +118,8 @@ ATTACKS: dict[str, Callable[[Visitor, threading.Event], None]] = {
     "films": asking(lambda number: f"film?number={number % 1000}"),
     "tries": asking(lambda number: f"try?number={number % 1000}&actions=" + ".".join("0123" * 7)),
     "maps": asking(lambda number: "panels"),
+    "changes": changes,
+    "everybody's answers": asking(lambda number: "people.json"),
     "unfinished requests": unfinished,
 }
 
@@ -144,6 +166,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("p99, ms", "{:.1f}"),
         frame.number("slowest, ms", "{:.1f}"),
         frame.number("MB more", "{:.0f}"),
+        page="interview.md",
     )
     for name in ATTACKS:
         table.add(name, *under(name, options.runs))

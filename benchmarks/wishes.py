@@ -30,8 +30,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     )
     for person in PEOPLE[: options.runs]:
         ended = interviewed(person)
-        table.add(person.name, person.environment, ended.answers, ended.verdict, ended.back)
-        print(f"    {ended.sentence}", flush=True)
+        table.add(person.name, person.environment, ended.answers, *ended.verdicts)
+        print(*(f"    {sentence}" for sentence in ended.sentences), sep="\n", flush=True)
     for when, column in (("at first", 3), ("asked back", 4)):
         print(when, dict(Counter(row[column] for row in table.rows)))
 

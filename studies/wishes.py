@@ -16,15 +16,15 @@ from aceirl.envs.gymnasium import GymEnvironment
 from aceirl.envs.truth import exact_model
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.models.tabular.encoder import PADDING_STATE
-from aceirl.models.tabular.mdp import FloatArray
+from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Question
 from aceirl.web.driver import Interview
 from aceirl.web.history import Accuracy, LoggedTrajectory
 from aceirl.web.view import view
 
-Verdict = Literal["right", "vague", "open", "wrong"]
-"""A "vague" sentence is true and does not name the place: of somebody who wants the only end, that they want to be done
-soon."""
+Verdict = Literal["right", "quoted", "vague", "open", "wrong"]
+"""A "quoted" sentence repeats what the person said when asked back, and says that the answers alone do not show it. A
+"vague" one is true and does not name the place: of somebody who wants the only end, that they want to be done soon."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97
@@ -37,13 +37,15 @@ Pays = Mapping[str, float]
 class Somebody:
     """A person who does what is best for what places `pay`, by words in their names, on an environment.
 
-    The first place that pays most is what they want. `believes` are other parameters of the environment that they take
-    for granted, `does` says instead what they do by the features of a situation, and who is `erratic` does anything.
+    The first place that pays most is what they want, and in an episode in which they have been there, `then`.
+    `believes` are other parameters of the environment that they take for granted, `does` says instead what they do by
+    the features of a situation, and who is `erratic` does anything.
     """
 
     name: str
     environment: str
     pays: Pays = field(default_factory=dict)
+    then: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     believes: Mapping[str, Any] | None = None
     does: Callable[[Mapping[str, Any]], str] | None = None
@@ -59,7 +61,7 @@ class Somebody:
 LAKE, CLIFF = "FrozenLake-v1", "CliffWalking-v1"
 PEOPLE = (
     Somebody("the flag", LAKE, {"flag": 1.0}),
-    Somebody("the flag, no slip", LAKE, {"flag": 1.0}, {"is_slippery": False}),
+    Somebody("the flag, no slip", LAKE, {"flag": 1.0}, parameters={"is_slippery": False}),
     Somebody("the nearest hole", LAKE, {"hole in row 2, column 2": 1.0}),
     Somebody("never the left column", LAKE, {"column 1": -1.0}),
     Somebody("the flag, but not the top row", LAKE, {"flag": 1.0, "row 1,": -0.05}),
@@ -70,7 +72,7 @@ PEOPLE = (
     Somebody("the goal, the short way", CLIFF, {"goal": 1.0}, horizon=100),
     Somebody("park in the far corner", CLIFF, {"row 1, column 12": 1.0}, horizon=100),
     Somebody("the end of the upper corridor", "four-paths", {"upper corridor, cell 10": 1.0}),
-    Somebody("the end of the left corridor", "four-paths", {"left corridor, cell 10": 1.0}),
+    Somebody("the passenger delivered", "Taxi-v4", {"delivered": 1.0}, horizon=30),
     Somebody("the middle", "four-paths", {"the middle": 1.0}),
     Somebody(
         "stick from 17", "Blackjack-v1", does=lambda hand: "stick" if hand["your hand"] >= 17 else "hit", horizon=12
@@ -78,23 +80,21 @@ PEOPLE = (
     Somebody("the right end of a chain", "double-chain", {"place 30": 1.0}),
     Somebody("the left end of a chain", "double-chain", {"place 0": 1.0}),
     Somebody("a corner of a room", "gridworld", {"cell 1,1": 1.0}),
-    Somebody("another corner of a room", "gridworld", {"cell 3,3": 1.0}),
+    Somebody("first one corner, then another", "gridworld", {"cell 1,1": 1.0}, then="cell 3,3"),
     Somebody("clicks at random, paths", "four-paths", erratic=True),
 )
-"""Twenty people on six environments; two were put right after a first try, as they named cells that do not exist."""
+"""Twenty people on seven environments. Two were put right after a first try, as they named cells that do not exist; two
+were exchanged when the others had been seen: for a seventh environment, and for a wish that comes after another."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How an interview ended: how many answers, the last sentence, and whether that is right.
-
-    `back` is the same after the person has said, when asked back, what they want.
-    """
+    """How an interview ended: how many answers, and what the last sentence is, at first and when the person has said,
+    asked back, what they want. Each with how right it is."""
 
     answers: int
-    sentence: str
-    verdict: Verdict
-    back: Verdict
+    sentences: tuple[str, str]
+    verdicts: tuple[Verdict, Verdict]
 
 
 def interviewed(person: Somebody, most: int = 60) -> Ended:
@@ -111,28 +111,32 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
                 break
             _reply(interview, act)
         _work_out(interview)
-        first = view(interview)["outcome"]["wish"]
+        answers, first = interview.history.answers, view(interview)["outcome"]["wish"]
         terminal = interview.engine.access.terminal - {PADDING_STATE}
         ends = [interview.view.name(state) for state in terminal]
-        place = _wanted(interview, person)
-        if place is not None:
+        right, place = _judged(first, person, ends) == "right", _wanted(interview, person)
+        if right:
+            interview.verdict(interview.turn, "yes")
+        elif place is not None:
             interview.verdict(interview.turn, "nearly", *place)
+        if right or place is not None:
             interview.walk_on(np.inf)
             _work_out(interview)
         after = view(interview)["outcome"]["wish"]
-        answers = interview.history.answers
-        return Ended(answers, first["headline"], _judged(first, person, ends), _judged(after, person, ends))
+        verdicts = _judged(first, person, ends), _judged(after, person, ends)
+        return Ended(answers, (first["headline"], after["headline"]), verdicts)
 
 
 def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
     """Whether a headline names what the person wants, or one of at most four of which it is one, or leaves it open."""
-    if wish["kind"] == "open" and not wish["headline"].startswith("You say"):
+    quoted = wish["headline"].startswith("You say")
+    if wish["kind"] == "open" and not quoted:
         return "open"
     if person.erratic or not person.pays:
         return "wrong"
     best = max(person.pays, key=lambda word: abs(person.pays[word]))
-    if best in wish["headline"]:
-        return "right"
+    if best in wish["headline"] or (person.then is not None and person.then in wish["headline"]):
+        return "quoted" if quoted else "right"
     soon = "in a hurry" in wish["headline"] or "be done soon" in wish["headline"]
     return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
 
@@ -154,14 +158,29 @@ def _conduct(interview: Interview, person: Somebody) -> Callable[[int], int]:
         by_features = person.does
         return lambda state: names.index(by_features(interview.view.features(state)))
     transitions, terminal, called, number = _process(interview, person)
-    worth = np.array([sum(pay for word, pay in person.pays.items() if word in name) for name in called])
-    earned, live = transitions @ worth, np.ones(len(called))
-    live[terminal] = 0.0
-    values = np.zeros(len(called))
-    for _ in range(2_000):
-        values = live * (earned + PATIENCE * transitions @ (live * values)).max(axis=1)
-    best = (earned + PATIENCE * transitions @ (live * values)).argmax(axis=1)
-    return lambda state: int(best[number(state)])
+
+    def best(pays: Pays) -> IntArray:
+        worth = np.array([sum(pay for word, pay in pays.items() if word in name) for name in called])
+        earned, live = transitions @ worth, np.ones(len(called))
+        live[terminal] = 0.0
+        values = np.zeros(len(called))
+        for _ in range(2_000):
+            values = live * (earned + PATIENCE * transitions @ (live * values)).max(axis=1)
+        return np.asarray((earned + PATIENCE * transitions @ (live * values)).argmax(axis=1))
+
+    at_first, then = best(person.pays), None if person.then is None else best({person.then: 1.0})
+
+    def does(state: int) -> int:
+        walk = interview.history.trajectory
+        been = then is not None and walk is not None and not walk.over and _been(interview, person, walk.states)
+        return int((then if then is not None and been else at_first)[number(state)])
+
+    return does
+
+
+def _been(interview: Interview, person: Somebody, states: list[int]) -> bool:
+    """Whether an episode has come to the place that the person wants first."""
+    return any(word in interview.view.name(state) for state in states for word in person.pays)
 
 
 def _process(interview: Interview, person: Somebody) -> tuple[FloatArray, list[int], list[str], Callable[[int], int]]:

@@ -598,6 +598,22 @@ def test_what_does_not_begin_with_the_token_is_refused_at_the_door(sent: bytes) 
     assert not door.strangers
 
 
+def test_who_opens_a_wrong_address_in_a_browser_reads_what_to_do() -> None:
+    _, transport = at_the_door(b"GET /wrong/ HTTP/1.1\r\nAccept: text/html,*/*\r\n\r\n")
+    head, _, body = transport.sent.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 403 ")
+    assert b"content-type: text/html" in head
+    assert b"content-length: %d\r\n" % len(body) in head + b"\r\n"
+    assert b"ask whoever sent you the link for another one" in body
+    assert transport.closed
+
+
+def test_who_was_removed_reads_it_on_a_connection_that_was_open(client: TestClient) -> None:
+    response = client.get("/wrong/", headers={"accept": "text/html,*/*"})
+    assert (response.status_code, response.headers["content-type"]) == (403, "text/html; charset=utf-8")
+    assert "This address does not work" in response.text
+
+
 def test_the_token_may_come_in_pieces() -> None:
     shown = f"GET /{TOKEN}".encode()
     door, transport = at_the_door(*(bytes([byte]) for byte in shown[:-1]))
@@ -674,7 +690,7 @@ async def come(*pieces: bytes, kind: type[security.Door] | None = None) -> tuple
         tokens = Tokens()
         tokens.add("o" * 32, unasked)
         tokens.add(TOKEN, unasked)
-        kind = security.door(tokens, security.refusal())
+        kind = security.door(tokens)
     door, transport = kind(config=config, server_state=server_state, app_state={}), Transport()
     door.connection_made(transport)
     for piece in pieces:

@@ -17,6 +17,10 @@ from aceirl.envs.description import Features
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.explain.goal import explained_answers
+from aceirl.explain.listing import YOU
+from aceirl.explain.wish import Statement, said_wish
+from aceirl.rewards.hypotheses import Claim
+from aceirl.rewards.hypotheses.wish import Named
 from aceirl.web.driver import Interview, StaleError, summary
 from aceirl.web.ending import NamedStates, grouped
 from aceirl.web.environment_view import film, maps
@@ -169,8 +173,20 @@ def test_a_person_who_says_what_their_answers_do_not_show_is_quoted(tmp_path: Pa
         interview.verdict(interview.turn, "nearly", "wants", 20)
         work_out(interview)
         wish = view(interview)["outcome"]["wish"]
-        assert wish["headline"] == "You say that you want to get to the upper corridor, cell 10."
+        assert wish["headline"] == "You say that you want to be in the upper corridor, cell 10."
         assert wish["why"] == "Your answers alone do not show that yet."
+
+
+def test_who_says_something_else_than_the_answers_is_quoted_too(lake: Interview) -> None:
+    turn = lake.learned
+    assert turn is not None
+    soon = Named(Claim("hurry", -1), 0.99)
+    names, told = [f"place {s}" for s in range(turn.counts.shape[1])], [Statement(frozenset({("wants", 1)}))]
+    with patch.object(type(turn), "wish_told", lambda self, said: replace(turn.wish, kind="bold", named=(soon,))):
+        found = said_wish(turn, names, who=YOU, told=told)
+    assert (found.kind, found.named) == ("open", [])
+    assert found.quote == "You say that you want to be in place 1."
+    assert found.sentence == f"{found.quote} Your answers alone do not show that yet."
 
 
 def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from browsing import (
     inferred,
     keys,
     next_question,
+    press,
     reply,
     start_again,
     to_the_flag,
@@ -35,6 +36,7 @@ from studies.serving import Server
 KEPT = {
     "rules-1280-light": "interview-rules",
     "middle-1280-light": "interview",
+    "middle-390-light": "interview-phone",
     "episode-1280-light": "interview-episode",
     "ending-1280-light": "interview-ending",
     "set-up-1280-light": "interview-set-up",
@@ -58,12 +60,14 @@ class Camera:
                 file = taken if self.everything else KEPT.get(taken)
                 if file is None:
                     continue
-                with visited(
-                    self.chrome, url, viewport={"width": width, "height": height}, color_scheme=scheme
-                ) as page:
+                phone = width < 500
+                options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+                with visited(self.chrome, url, has_touch=phone, is_mobile=phone, **options) as page:
                     ready(page)
                     page.wait_for_timeout(600)
-                    page.screenshot(path=str(self.folder / f"{file}.png"), full_page=True)
+                    # On a phone the documentation shows what is on one screen.
+                    whole = self.everything or not phone
+                    page.screenshot(path=str(self.folder / f"{file}.png"), full_page=whole)
 
 
 @contextmanager
@@ -107,39 +111,102 @@ def half_way_through(selector: str) -> Callable[[Page], None]:
     return ready
 
 
+def opened_by(button: str, dialog: str) -> Callable[[Page], None]:
+    """A dialog over the question."""
+
+    def ready(page: Page) -> None:
+        next_question(page)
+        page.locator(button).click()
+        page.wait_for_selector(f"{dialog}[open]")
+
+    return ready
+
+
+def painting(page: Page) -> None:
+    """An answer that is to hold for places that are painted on the map."""
+    next_question(page)
+    page.locator("#same summary").click()
+    for cell in page.locator("#paint rect").all()[2:5]:
+        cell.click()
+
+
+def wrong_aim(page: Page) -> None:
+    """What is said of an accuracy that cannot be had."""
+    opened_by("#set-aim", "#aim-dialog")(page)
+    page.locator("#horizon").fill("1000000000")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#aim-wrong:not([hidden])")
+
+
+def denied(page: Page) -> None:
+    """The ending, when the person says that it is not what they wanted."""
+    with_map(page)
+    page.locator("[data-verdict=no]").click()
+
+
 def lake(camera: Camera) -> None:
-    """FrozenLake for somebody who wants the flag: first question, half-way, comparison, ending, and two people."""
+    """FrozenLake for somebody who wants the flag: rules, questions of every mode, dialogs, ending, and two people."""
     with served("FrozenLake-v1", "--name", "Olga") as server, visited(camera.chrome, server.url) as page:
         camera.take(server.url, "rules", tried_out)
         shown = next_question(page)
         camera.take(server.url, "question", asked)
+        camera.take(server.url, "painting", painting)
         if camera.everything:
-            changed(page, page.get_by_text("I compare", exact=True).click)
-            camera.take(server.url, "comparison", half_way_through("#pair > section"))
-            changed(page, page.get_by_text("Ask me", exact=True).click)
-            shown = start_again(page)
+            shown = other_modes(camera, server, page)
         while shown["phase"] == "asking":
             shown = reply(page, shown, to_the_flag)
             if shown["phase"] == "asking" and shown["progress"]["answers"] == HALF_WAY:
                 inferred(page)
                 camera.take(server.url, "middle", with_map)
-        if camera.everything:
-            camera.take(server.url, "ending-open", with_map)
+                camera.take(server.url, "history", opened_by("#list-answers", "#answers-dialog"))
+                camera.take(server.url, "accuracy-wrong", wrong_aim)
+                camera.take(server.url, "start-again", opened_by("#again", "#again-dialog"))
+        camera.take(server.url, "ending-open", with_map)
         click(page, "#rivals button:first-child")
         camera.take(server.url, "ending", with_map)
+        camera.take(server.url, "ending-denied", denied)
         two_people(camera, server, page)
+        if camera.everything:
+            gone(camera, server)
+
+
+def other_modes(camera: Camera, server: Server, page: Page) -> dict[str, Any]:
+    """Playing and comparing; then all is put aside."""
+    changed(page, page.get_by_text("I play", exact=True).click)
+    press(page, "ArrowDown")
+    camera.take(server.url, "play", asked)
+    changed(page, page.get_by_text("I compare", exact=True).click)
+    camera.take(server.url, "comparison", half_way_through("#pair > section"))
+    changed(page, page.get_by_text("Ask me", exact=True).click)
+    return start_again(page)
 
 
 def two_people(camera: Camera, server: Server, page: Page) -> None:
-    """And somebody else who wants to stay at the upper edge."""
+    """And somebody else who wants to stay at the upper edge; where they differ the host decides."""
     page.goto(f"{server.url}people")
-    with visited(camera.chrome, page.locator(".invitation").input_value()) as other:
+    link = page.locator(".invitation").input_value()
+    camera.take(link, "join")
+    with visited(camera.chrome, link) as other:
         other.locator("#name").fill("Anna")
         other.keyboard.press("Enter")
         other.wait_for_selector("#actions button", state="attached")
         while (shown := next_question(other))["phase"] == "asking":
             reply(other, shown, lambda name: "up")
+    camera.take(link, "invitation-used")
+    page.reload()
+    page.locator("#disagreements .choices button").first.click()
     camera.take(f"{server.url}people", "two-people", lambda page: page.wait_for_timeout(2000))
+
+
+def gone(camera: Camera, server: Server) -> None:
+    """What the page says when the server is not there any more, or the token is wrong."""
+
+    def unplugged(page: Page) -> None:
+        page.context.set_offline(True)
+        page.wait_for_selector("#trouble:not([hidden])", timeout=20_000)
+
+    camera.take(server.url, "error-server-gone", unplugged)
+    camera.take(server.url.rstrip("/")[:-4] + "xxxx/", "error-token")
 
 
 def taxi(camera: Camera) -> None:
@@ -155,6 +222,15 @@ def set_up(camera: Camera) -> None:
     """The page on which an interview is set up."""
     with served(None) as server:
         camera.take(server.url, "set-up", lambda page: page.wait_for_timeout(500))
+        camera.take(server.url, "set-up-wrong", wrongly_set_up)
+
+
+def wrongly_set_up(page: Page) -> None:
+    """What is said of a value that cannot be."""
+    page.locator("details summary").first.click()
+    page.locator("#epsilon").fill("7")
+    page.locator("form button.primary").click()
+    page.wait_for_selector(".wrong:not([hidden])")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -71,7 +71,7 @@ def listed(page: Page) -> dict[str, str]:
     rows = page.locator("#answers-table tbody tr").all()
     found = {}
     for row in rows:
-        name = row.locator("th").evaluate("(cell) => cell.firstChild.textContent")
+        name = row.locator("th .told span").evaluate("(words) => words.firstChild.textContent")
         found[name] = row.locator("select").evaluate("(one) => one.selectedOptions[0].textContent")
     return found
 
@@ -220,11 +220,23 @@ def test_the_accuracy_is_changed_on_the_page(page: Page) -> None:
     expect(page.locator("#horizon")).to_have_value("100")
     page.locator("#epsilon").fill("150")
     page.keyboard.press("Enter")
-    expect(page.locator("#aim-wrong")).to_contain_text("epsilon must be between 0.001 and 0.99")
+    what = "What may be lost against you, in % of an episode"
+    expect(page.locator("#aim-wrong")).to_have_text(f"{what}: a number from 0.1 to 99.")
     expect(page.locator("#epsilon")).to_have_value("150")
+    expect(page.locator("#epsilon")).to_be_focused()
+    page.locator("#epsilon").fill("10")
+    page.locator("#horizon").fill("1000000000")
+    page.keyboard.press("Enter")
+    expect(page.locator("#aim-wrong")).to_have_text("Steps of an episode: a whole number from 1 to 606.")
     expect(page.locator("#trouble")).to_be_hidden()
     assert_accessible_and_fits(page)
     page.set_viewport_size({"width": 1280, "height": 800})
+    send = """(body) => fetch("adjust", {
+        method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
+    }).then((response) => response.status)"""
+    for epsilon, horizon in ((0.1, 10**9), (1e-320, 40)):
+        body = {"turn": before["turn"], "epsilon": epsilon, "delta": 0.1, "horizon": horizon}
+        assert page.evaluate(send, body) == 422, "whoever sends it past the page"
     assert moment(page)["turn"] == before["turn"], "a wrong value changes nothing"
     page.locator("#epsilon").fill("90")
     page.locator("#horizon").fill("40")

@@ -70,7 +70,15 @@ def ask_back(page: Page) -> None:
     hole = page.locator("#final-belief rect", has_text="the hole in row 2, column 2")
     changed(page, hole.click)
     expect(page.locator("#said-verdict")).to_have_text("You said: no; get to the hole in row 2, column 2.")
-    expect(page.locator("#final-undo")).to_have_text("Undo “no” to what you want")
+    expect(page.locator("#final-undo")).to_have_text("Undo “get to the hole in row 2, column 2” as what you want")
+    avoided = page.locator("#place optgroup[label='Keep away from'] option").filter(has_text="row 3, column 1").first
+    value = avoided.get_attribute("value")
+    assert value is not None
+    expect(page.locator("#choose-place")).to_be_disabled()
+    page.locator("#place").select_option(value)
+    click(page, "#choose-place")
+    expect(page.locator("#said-verdict")).to_contain_text("keep away from row 3, column 1.")
+    click(page, "#final-undo")
     for _ in range(3):
         click(page, "#final-undo")
     expect(page.locator("#said-verdict")).to_be_hidden()

@@ -98,6 +98,8 @@ def test_the_same_is_painted_over_the_map(chrome: Browser, server: Server) -> No
         page.mouse.move(*last, steps=12)
         page.mouse.up()
         expect(page.locator("#same-words")).to_have_text("Holds here and in 3 painted places.")
+        colours = page.locator("#paint rect").evaluate_all("(all) => all.map((box) => getComputedStyle(box).fill)")
+        assert len(set(colours)) >= 3, "what is painted is seen, beside what is not, and where one is"
         shown = changed(page, page.get_by_role("button", name="up", exact=True).click)
         assert (shown["progress"]["answers"], shown["progress"]["situations"]) == (1, 4)
         shown = press(page, "u")

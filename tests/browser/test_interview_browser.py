@@ -145,6 +145,30 @@ def test_a_write_that_fails_is_shown_until_one_works(page: Page, server: Server)
     expect(page.locator("#answers")).to_have_text(str(before + 1))
 
 
+def test_a_folder_that_is_gone_is_said_nothing_is_lost_and_put_back_it_goes_on(page: Page, server: Server) -> None:
+    before = next_question(page)["progress"]["answers"]
+    aside = server.folder.with_name("aside")
+    server.folder.rename(aside)
+    try:
+        page.keyboard.press("ArrowUp")
+        expect(page.locator("#trouble")).to_contain_text("was deleted or moved")
+        page.keyboard.press("u")
+        expect(page.locator("#answers")).to_have_text(str(before))
+        assert page.evaluate("fetch('everything.zip').then((response) => response.status)") == 200
+    finally:
+        aside.rename(server.folder)
+    next_question(page)
+    press(page, "ArrowUp")
+    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#answers")).to_have_text(str(before + 1))
+
+
+def test_a_wrong_address_is_a_page_to_read(chrome: Browser, server: Server) -> None:
+    with visited(chrome, server.url.rstrip("/")[:-4] + "xxxx/") as page:
+        expect(page.locator("h1")).to_have_text("This address does not work")
+        assert_accessible_and_fits(page)
+
+
 def test_the_address_without_its_last_slash_works(page: Page, server: Server) -> None:
     page.goto(server.url.rstrip("/"))
     before = next_question(page)["progress"]["answers"]

@@ -110,6 +110,31 @@ def test_two_people_through_a_mapped_port(chrome: Browser, tmp_path: Path) -> No
         mapped.close()
 
 
+def test_a_guest_whose_log_is_spoiled_is_named_and_stops_nobody(chrome: Browser, tmp_path: Path) -> None:
+    server = Server("four-paths", tmp_path, "--name", "Olga")
+    try:
+        with person(chrome, f"{server.url}people") as overview:
+            link = overview.locator(".invitation").input_value()
+        with person(chrome, link) as anna:
+            anna.locator("#name").fill("Anna")
+            anna.keyboard.press("Enter")
+            anna.wait_for_url(lambda url: url != link)
+            next_question(anna)
+            press(anna, "ArrowUp")
+        server.stop(signal.SIGKILL)
+        log = tmp_path / "people" / "anna" / "answers.jsonl"
+        log.write_bytes(b"spoiled\n" + log.read_bytes())
+        server.restart()
+        with person(chrome, f"{server.url}people") as overview:
+            expect(overview.locator("#broken")).to_contain_text("Anna could not be opened and is left out")
+            assert_accessible_and_fits(overview)
+        with person(chrome, server.url) as olga:
+            next_question(olga)
+            assert press(olga, "ArrowUp")["progress"]["answers"] == 1
+    finally:
+        server.stop(signal.SIGKILL)
+
+
 def listened_port(server: Server) -> int:
     """The port behind the mapped one, as the command says it."""
     assert server.process.stdout is not None

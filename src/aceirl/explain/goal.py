@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aceirl.explain.listing import EXPERT, Person, listed
-from aceirl.explain.wish import said_wish, told_of
+from aceirl.explain.wish import SaidWish, Statement, said_wish, told_of
 from aceirl.irl.alternatives import Alternatives
 from aceirl.irl.likelihood import Likelihood
 from aceirl.learner.turns import Turn
@@ -44,16 +44,29 @@ class GoalWords:
         return [first, *self.reasons, *self.undetermined, *self.errors]
 
 
-def goal_in_words(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> list[str]:
+def goal_in_words(
+    turn: Turn,
+    names: Sequence[str],
+    actions: Sequence[str] = (),
+    who: Person = EXPERT,
+    told: Sequence[Statement] = (),
+) -> list[str]:
     """What the expert wants, what else it may be, and what is not determined; a sentence or two each.
 
-    `names [S]` are what people call the states, `actions [A]` the actions; `who` is the expert spoken of, or to.
+    `names [S]` are what people call the states, `actions [A]` the actions; `who` is the expert spoken of, or to, and
+    `told` what they said of the wish itself.
     """
-    found = goal_of(turn, names, actions, who)
+    found = goal_of(turn, names, actions, who, told)
     return [] if found is None else found.lines
 
 
-def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: Person = EXPERT) -> GoalWords | None:
+def goal_of(
+    turn: Turn,
+    names: Sequence[str],
+    actions: Sequence[str] = (),
+    who: Person = EXPERT,
+    told: Sequence[Statement] = (),
+) -> GoalWords | None:
     """The same, taken apart; None if the IRL algorithm does not say what its reward explains."""
     found = turn.explanation
     if found is None:
@@ -64,21 +77,23 @@ def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: 
     does = f"{who.name} {who.does('does', 'do')}"
     if free:
         return GoalWords(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
-    told = told_of(found)
+    if told:
+        return goal_as_told(said_wish(turn, names, actions, who, told), found, who)
+    rests_on = told_of(found)
     if any(one.claim.what == "features" for one in turn.wish.named):
         said = said_wish(turn, names, actions, who)
-        habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
+        habit = f"Wishes predict the {rests_on} {said.evidence:.0f} nats better than the best habit."
         return GoalWords(said.sentence, reasons=(habit,) if said.kind == "bold" else ())
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return GoalWords(
-            f"The {told} name no goal: of the {_number(found)} too little speaks for any reward of places, "
+            f"The {rests_on} name no goal: of the {_number(found)} too little speaks for any reward of places, "
             f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:
         wants = f"{who.name} {who.does('wants', 'want')}"
-        return GoalWords(f"The {told} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
+        return GoalWords(f"The {rests_on} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
     alternatives = turn.alternatives
     assert alternatives is not None
     if not found.about_places:
@@ -87,10 +102,16 @@ def goal_of(turn: Turn, names: Sequence[str], actions: Sequence[str] = (), who: 
     said = said_wish(turn, names, actions, who)
     if said.kind != "bold":
         return GoalWords(said.sentence)
-    habit = f"Wishes predict the {told} {said.evidence:.0f} nats better than the best habit."
+    habit = f"Wishes predict the {rests_on} {said.evidence:.0f} nats better than the best habit."
     about_places = any(one["what"] in ("wants", "avoids") for one in said.named)
     undetermined = _undetermined(found, alternatives, names, who) if about_places else ()
     return GoalWords(said.sentence, _count(found), (habit,), undetermined, _errors(found))
+
+
+def goal_as_told(wish: SaidWish, found: Explanation, who: Person) -> GoalWords:
+    """What somebody wants who was asked back, and said something of the wish itself."""
+    counted = f"What {who.name} said of the wish itself, when asked back, is counted with the {told_of(found)}."
+    return GoalWords(wish.sentence, reasons=(counted,))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from aceirl.envs import Layout
 from aceirl.experts.tasks import Task, drawing
 from aceirl.explain.support import Support, support_of
-from aceirl.explain.wish import SaidWish, said_wish
+from aceirl.explain.wish import SaidWish, Statement, said_wish
 from aceirl.learner.turns import Record, Turn
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import answer_importance
@@ -18,11 +18,16 @@ from aceirl.rewards import answer_importance
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A run with at least one finished iteration: its records, its last turn, and the task it was about."""
+    """A run with at least one finished iteration: its records, its last turn, and the task it was about.
+
+    `told` is what a person said of their wish itself, at the end of an interview.
+    """
 
     records: list[Record]
     turn: Turn
     task: Task
+    _: KW_ONLY
+    told: tuple[Statement, ...] = ()
 
     @property
     def title(self) -> str:
@@ -49,7 +54,7 @@ class Learned:
     @cached_property
     def wish(self) -> SaidWish:
         """What the answers tell of the expert's wish, from probabilities alone; `sentence` says it in words."""
-        return said_wish(self.turn, self.names, self.actions)
+        return said_wish(self.turn, self.names, self.actions, told=self.told)
 
     @cached_property
     def support(self) -> Support:

@@ -24,6 +24,15 @@ class Statement:
     claims: frozenset[tuple[str, int]]
     right: bool = True
 
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {"claims": sorted(self.claims), "right": self.right}
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> Statement:
+        """What `to_json` made plain values of."""
+        return cls(frozenset((str(what), int(where)) for what, where in values["claims"]), bool(values["right"]))
+
 
 @dataclass(frozen=True)
 class SaidWish:
@@ -33,7 +42,8 @@ class SaidWish:
     `what` ("wants", "avoids", "action", "step", "hurry" or "features"), `where` (the number of the state, action or
     step; of features the condition, as "stock from 5 to 8"; None for "hurry"), its `name` and its `probability`.
     `evidence` is by how many nats wishes predict the answers better than the best habit. `rivals` are the likeliest
-    places that may be wanted or avoided, whether or not they are named.
+    places that may be wanted or avoided, whether or not they are named. `quote` is what the person said of the wish, as
+    a sentence, if the answers do not show it.
     """
 
     kind: Kind
@@ -41,6 +51,7 @@ class SaidWish:
     evidence: float
     sentence: str
     rivals: list[dict[str, Any]] = field(default_factory=list)
+    quote: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -64,6 +75,10 @@ def said_wish(
     rivals = [words.listed(one) for one in wish.rivals]
     if wish.kind == "bold" and not told and not _is_paid(wish, turn):
         return SaidWish("open", [], wish.evidence, words.unpaid(wish), rivals)
+    affirmed = [one for statement in said if statement.right for one in sorted(statement.claims)]
+    if not {one.claim for one in wish.named}.issuperset(affirmed):
+        quote = words.quoted(affirmed)
+        return SaidWish("open", [], wish.evidence, f"{quote} {words.unshown}", rivals, quote)
     sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
     return SaidWish(wish.kind, [words.listed(one) for one in wish.named], wish.evidence, sentence, rivals)
 
@@ -189,7 +204,7 @@ class _Words:
             return (
                 f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
                 "can be compared about as well as any wish. More tries of other actions near "
-                f"{self.who.does('its', 'your')} way may tell."
+                f"{self._whose} way may tell."
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
@@ -197,6 +212,16 @@ class _Words:
                 f"{wish.answers:,} unexplained, whatever the dynamics may be."
             )
         return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."
+
+    def quoted(self, claims: Sequence[Claim]) -> str:
+        """What somebody says of the wish itself."""
+        wish = " and ".join(f"to {self._wish(claim)}" for claim in claims)
+        return f"{self._somebody} {self.who.does('says that the wish is', 'say that you want')} {wish}."
+
+    @property
+    def unshown(self) -> str:
+        """What is said beside a quote."""
+        return f"{self.who.does('The', 'Your')} {self._told} alone do not show that yet."
 
     def _wish(self, claim: Claim) -> str:
         match claim.what:
@@ -232,6 +257,10 @@ class _Words:
         if last == "or" and len(names) > 1:
             return f"{verb} {', '.join(names[:-1])} or {names[-1]}"
         return f"{verb} {listed(names)}"
+
+    @property
+    def _whose(self) -> str:
+        return "its" if self.who is EXPERT else self.who.does("their", "your")
 
     @property
     def _told(self) -> str:

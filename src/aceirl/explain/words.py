@@ -62,7 +62,7 @@ def sentences(found: Learned) -> tuple[str, ...]:
 
 def _of_recording(found: Learned) -> list[str]:
     """What a recording came to, what it leaves open, and what to record next."""
-    last, goal = found.records[-1], goal_of(found.turn, found.names, found.actions)
+    last, goal = found.records[-1], goal_of(found.turn, found.names, found.actions, told=found.told)
     wanted = _goal(found) if goal is None else replace(goal, undetermined=()).lines  # the support says more of that
     recorded = f"{last.samples:,} steps in {last.episodes:,} episodes, {last.answers:,} answers"
     horizon = found.turn.counts.shape[0]
@@ -79,7 +79,7 @@ def _of_recording(found: Learned) -> list[str]:
 def _goal(found: Learned) -> list[str]:
     """What the expert wants; of a reward that does not say, where it is largest on average over steps."""
     if found.turn.explanation is not None:
-        return goal_in_words(found.turn, found.names, found.actions)
+        return goal_in_words(found.turn, found.names, found.actions, told=found.told)
     by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
     by_state = np.where(found.turn.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.turn.settings.rmax)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from pathlib import Path
@@ -19,6 +19,7 @@ from aceirl.certificates.e_process import shows
 from aceirl.certificates.policy import WAIT_FOR
 from aceirl.errors import InputError
 from aceirl.experts.tasks import OfflineTask, Source, Task, World, open_source, read_task, write_task
+from aceirl.explain.wish import Statement
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Record, RunState, Turn
@@ -74,7 +75,7 @@ class Run:
 
     `environment.npz` keeps what people call states and actions, how observations are told apart, and the map: a folder
     can be moved, shown and loaded where the environment is not. `parts` name what the run is made of, if no source can
-    say it; `changes` say what was asked differently, and when.
+    say it; `changes` say what was asked differently, and when; `told` is what a person said of their wish itself.
 
     The state is replaced, atomically, after the first iteration, then as soon as the last time is a second ago, and
     when the run ends or is left, for whatever reason but a kill; the records it stands for come first. Whatever lies
@@ -87,6 +88,7 @@ class Run:
     source: Source | None = None
     parts: dict[str, str] = field(default_factory=dict)
     changes: list[dict[str, Any]] = field(default_factory=list)
+    told: tuple[Statement, ...] = ()
 
     @classmethod
     def create(
@@ -102,12 +104,21 @@ class Run:
         return run
 
     @classmethod
-    def written(cls, path: Path, settings: Settings, source: Source, turn: Turn, stopped: str) -> Run:
+    def written(
+        cls,
+        path: Path,
+        settings: Settings,
+        source: Source,
+        turn: Turn,
+        stopped: str,
+        told: Sequence[Statement] = (),
+    ) -> Run:
         """The last turn of an interview, left in its folder as a run that is over, which only its owner can read.
 
         There is one record, that of the turn. `stopped` says why it is the last if the settings do not.
         """
-        run = cls(path, settings, changed(source, expert=str(path)) if source.expert == HERE else source)
+        source = changed(source, expert=str(path)) if source.expert == HERE else source
+        run = cls(path, settings, source, told=tuple(told))
         assert run.source is not None
         with disk(path), open_source(run.source) as task:
             run._keep(task, turn, complete=True, private=True)
@@ -150,7 +161,8 @@ class Run:
             if source and source.expert == HERE:
                 source = changed(source, expert=str(path))
             settings = Settings(**configuration["settings"])
-            return cls(path, settings, source, configuration["parts"], configuration["changes"])
+            told = tuple(Statement.read(one) for one in configuration.get("told", ()))
+            return cls(path, settings, source, configuration["parts"], configuration["changes"], told)
         except FileNotFoundError:
             raise InputError(f"{path} is not a run: it has no {CONFIGURATION}") from None
         except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
@@ -264,6 +276,8 @@ class Run:
             "parts": self.parts,
             "changes": self.changes,
         }
+        if self.told:
+            configuration["told"] = [one.to_json() for one in self.told]
         return json.dumps(configuration, indent=2).encode()
 
     @property

@@ -439,4 +439,4 @@ def _opened(run: Run, task: Task, features: FloatArray | None = None) -> Result:
     if features is not None and isinstance(settings.reward, Unavailable):
         settings = settings.model_copy(update={"reward": FeatureReward(features)})
     turn = Engine(task.environment, answers_of(task.expert, settings), settings, state=state).last_turn
-    return Result(records, turn, replace(task, source=run.source), run.path)
+    return Result(records, turn, replace(task, source=run.source), run.path, told=run.told)

@@ -37,7 +37,8 @@ def generator(seed: int, *name: int) -> np.random.Generator:
 class Dialogue:
     """Questions and replies after a history. `learned` is what was inferred last; None if nothing was.
 
-    `question` is the engine's question that waits for the person, and `pair` the two episodes that they shall compare.
+    `question` is the engine's question that waits for the person, `needed` a state that they shall speak of because
+    others have, whether or not the agent is there, and `pair` the two episodes that they shall compare.
     `guessed` are the guesses in the episode under way, one for each state.
     """
 
@@ -45,6 +46,7 @@ class Dialogue:
         self.history, self.view, self.seed, self.learned = history, view, seed, learned
         self.access = Capabilities.of(view.environment)
         self.question: Question | None = None
+        self.needed: int | None = None
         self.pair: tuple[int, int] | None = None
         self.episode_mode: EpisodeMode = "asked"
         self.guessed: dict[int, Reviewed] = {}
@@ -71,7 +73,9 @@ class Dialogue:
                     return Question(again["step"], again["state"], (), np.random.default_rng(0))
         if history.to_review is not None:
             return history.to_review
-        return self.pair if history.mode == "compare" else self.question
+        if history.mode == "compare":
+            return self.pair
+        return self.question if self.needed is None else Question(0, self.needed, (), np.random.default_rng(0))
 
     # What the agent does without the person
 
@@ -149,6 +153,7 @@ class Dialogue:
         event: Event = {"event": "answer", "state": state, "step": question.step, "action": action}
         if not question.again and self.history.reopened is None:
             event["guess"] = guess(self.learned, state)
+        event |= self._because_needed
         if like is not None and also is not None:
             raise InputError("say either what is alike, or where also, not both")
         if also is not None:
@@ -176,7 +181,12 @@ class Dialogue:
 
     def skip(self, question: Question) -> Event:
         """The person does not know."""
-        return {"event": "skip", "state": question.state, "step": question.step} | self.named(question.state)
+        event: Event = {"event": "skip", "state": question.state, "step": question.step}
+        return event | self._because_needed | self.named(question.state)
+
+    @property
+    def _because_needed(self) -> Event:
+        return {} if self.needed is None or self.history.reopened is not None else {"needed": True}
 
     def review(self, walk: LoggedTrajectory, step: int | None, action: int | None) -> Event:
         """The episode did as well as the person would have, up to a step where they would do something else; to its

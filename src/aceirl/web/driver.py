@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -81,7 +81,8 @@ class Interview:
     in, so a write that fails changes nothing; `trouble` says why it failed until a write works again. `turn` counts
     what the person did, undoing included, and names the current question: whoever acts says which turn they saw, and is
     refused if it has passed, so of two answers to one question only the first counts. When it is over, the folder is
-    also a run, whose expert are the demonstrations beside it.
+    also a run, whose expert are the demonstrations beside it. `needs` are the states that the person shall speak of
+    because others have: every second question at most is about one of these.
     """
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
@@ -92,6 +93,8 @@ class Interview:
         self.log = LogFile(folder / ANSWERS)
         self.trouble: str | None = None
         self.ending: Ending | None = None
+        self.needs: Callable[[], Sequence[int]] = tuple
+        self._needs_seen = -1
         self.learned_version = (0, 0)
         self.kept_version: tuple[int, int] | None = None
         self._step: Question | Turn | None = None  # what the agent did last, until it is logged
@@ -258,8 +261,9 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        reopened, declares = self.history.reopened is not None, "scope" in event and not self.history.rules
-        if self.history.apply(self._keep(event | self._seconds())) or reopened or declares:
+        apart = self.history.reopened is not None or self.dialogue.needed is not None
+        declares = "scope" in event and not self.history.rules
+        if self.history.apply(self._keep(event | self._seconds())) or apart or declares:
             self._rebuild(self.learned)
             return False
         return True
@@ -288,6 +292,8 @@ class Interview:
             return "done"
         if self._step is not None:
             return "walking"
+        if self.dialogue.needed is not None:
+            return "asking"
         if history.mode == "compare":
             if not enough_episodes(history) or self.learned_version != self.version:
                 return "walking"
@@ -308,16 +314,37 @@ class Interview:
         """
         deadline = time.perf_counter() + seconds
         while self.phase == "walking" and not self.needs_inference and time.perf_counter() < deadline:
+            if self._step is None and self._between_episodes and self._ask_what_is_needed():
+                return
             if self._step is None:
                 self._step = self._next_step(deadline)
             self._keep_step()
             if one_episode and self.history.trajectory is not None and self.history.trajectory.over:
                 break
+        if self.phase == "done" and not (self.folder / RESULT).exists():  # else the person has seen the end
+            self._ask_what_is_needed()
+
+    @property
+    def _between_episodes(self) -> bool:
+        walk = self.history.trajectory
+        return (walk is None or walk.over) and not self.engine.under_way
+
+    def _ask_what_is_needed(self) -> bool:
+        """Whether there is a state that the person shall speak of because others have; then they are asked about it.
+
+        It is looked for once after each thing that the person did, before the next episode, and at the end.
+        """
+        history, over = self.history, self.phase == "done"
+        due = 2 * history.needed < history.answers and history.mode == "ask" and not history.finished
+        if not due or (self._needs_seen == self.turn and not over):
+            return False
+        self._needs_seen = self.turn
+        self.dialogue.needed = next((state for state in self.needs() if state not in history.votes), None)
+        return self.dialogue.needed is not None
 
     def _next_step(self, deadline: float) -> Question | Turn | None:
         """Walk until the person is needed, or the episode is over; None if the time is up before."""
-        walk = self.history.trajectory
-        if (walk is None or walk.over) and not self.engine.under_way:
+        if self._between_episodes:
             self.dialogue.begin_episode()
             self._use_settings()
         step = self.engine.ask()
@@ -586,7 +613,8 @@ class Interview:
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):
                 write(self.folder / DEMONSTRATIONS, lines.encode(), private=True)
-                Run.written(self.folder, self.settings, replace(self.source, expert=HERE), turn, "questions")
+                source = replace(self.source, expert=HERE)
+                Run.written(self.folder, self.settings, source, turn, "questions", self.history.told)
                 write(self.folder / RESULT, result, private=True)
             self.kept_version = version
 

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from aceirl.envs.description import Features
-from aceirl.explain.goal import GoalWords, explained_answers, goal_of
+from aceirl.explain.goal import GoalWords, explained_answers, goal_as_told, goal_of
 from aceirl.explain.listing import YOU, listed
 from aceirl.explain.wish import SaidWish, Statement, answers_needed, said_wish
 from aceirl.learner.turns import Turn
@@ -73,10 +73,15 @@ def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement]) -> Endi
         )
         wish = replace(wish, kind="open", named=[], sentence=sentence)
     needed = answers_needed(turn) if wish.kind == "open" else None
+    found = turn.explanation
+    if told and found is not None:
+        goal: GoalWords | None = goal_as_told(wish, found, YOU)
+    else:
+        goal = goal_of(turn, named.names, named.actions, YOU)
     return Ending(
         tuple(grouped(named.said, named)),
         wish,
-        goal_of(turn, named.names, named.actions, YOU),
+        goal,
         needed if needed is not None and needed <= MOST_NEEDED else None,
         explained_answers(turn),
     )

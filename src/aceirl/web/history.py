@@ -208,7 +208,8 @@ class History:
 
     `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
     `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
-    be taken back, and `reopened` what was taken back just now. `first_said` has by state the event that speaks of it
+    be taken back, and `reopened` what was taken back just now. `needed` counts questions that came because others had
+    answered them. `first_said` has by state the event that speaks of it
     first, or that put it right, and `given` by state and action the last event that says so.
     """
 
@@ -216,7 +217,7 @@ class History:
         self.votes: dict[int, Votes] = {}
         self._standing: dict[int, int] = {}
         self.answers = self.skips = self.repeats = self.contradictions = self.samples = 0
-        self.last_repeat = self.right_guesses = 0
+        self.last_repeat = self.right_guesses = self.needed = 0
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
         self.finished = False
@@ -376,6 +377,7 @@ class History:
         if kind in USER_ACTIONS:
             self.turn += 1
             self.reopened = None
+            self.needed += bool(event.get("needed"))
         match kind:
             case "answer":
                 changed = self._answer(event, *_numbers(event["state"], event["step"], event["action"]))

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -310,6 +311,20 @@ class Together:
             "states": self._states(me, [one["key"] for one in self._agreement[1]["disagreements"]]),
         }
 
+    def needed(self, me: Participant) -> list[int]:
+        """The states that somebody shall speak of: those of which others have, and fewer than the host asks for.
+
+        What only one more has to speak of comes first. What they have not met is left out.
+        """
+        spoken = Counter(key for other in self.people.everybody if other is not me for key in self._said(other))
+        few = {key: count for key, count in spoken.items() if count < self.people.decided.minimum}
+        if not few:
+            return []
+        view, terminal = me.interview.view, me.interview.engine.access.terminal
+        free = sorted(set(range(me.interview.environment.n_states)) - terminal - me.interview.history.votes.keys())
+        numbers = {situation(view, state): state for state in free}
+        return [numbers[key] for key in sorted(few, key=lambda key: -few[key]) if key in numbers]
+
     def _states(self, me: Participant, situations: list[str]) -> dict[str, int]:
         """The numbers that these situations have on the map of one person, who need not have met them all."""
         view = me.interview.view
@@ -372,11 +387,13 @@ class Together:
     async def _work_out(self, person: Participant, learned: Turn, background: Background, moment: object) -> None:
         names = [person.interview.view.name(state) for state in range(person.interview.environment.n_states)]
         actions = [action.name for action in person.interview.view.actions]
-        called = Person(person.name, "them", person.name)
+        called, told = Person(person.name, "them", person.name), person.interview.history.told
         loop = asyncio.get_running_loop()
-        goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called)
+        goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called, told)
         if self._goals[person.token][0] == moment:
-            self._goals[person.token] = moment, "" if goal is None else goal.wish
+            wish = "" if goal is None else goal.wish
+            short, colon, _ = wish.partition(": ")
+            self._goals[person.token] = moment, f"{short}." if colon and wish.startswith("The ") else wish
 
 
 def situation(view: EnvironmentView, state: int) -> str:

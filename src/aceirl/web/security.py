@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import h11
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -65,13 +65,23 @@ HEADERS = {
 
 NO_TOKEN = "the address lacks the right token; use the one that was printed when the interview was started"
 
+GONE_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>This address does not work</title></head>
+<body><main><h1>This address does not work</h1>
+<p>Its secret part is not, or no more, that of an interview. If you started the interview, use the address that was
+printed then. If you were invited, ask whoever sent you the link for another one.</p></main></body></html>
+"""
 
-def refusal() -> bytes:
-    """The whole response to a request without the token."""
-    content = JSONResponse({"error": NO_TOKEN}).body
-    headers = HEADERS | {"content-type": "application/json", "connection": "close", "content-length": str(len(content))}
+
+def refusal(*, to_a_reader: bool = False) -> bytes:
+    """The whole response to a request without the token; `to_a_reader` one to read."""
+    content, kind = bytes(JSONResponse({"error": NO_TOKEN}).body), "application/json"
+    if to_a_reader:
+        content, kind = GONE_PAGE.encode(), "text/html; charset=utf-8"
+    headers = HEADERS | {"content-type": kind, "connection": "close", "content-length": str(len(content))}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 403 Forbidden\r\n{head}\r\n".encode() + bytes(content)
+    return f"HTTP/1.1 403 Forbidden\r\n{head}\r\n".encode() + content
 
 
 def new_token() -> str:
@@ -261,7 +271,10 @@ class Guard:
             else:
                 receive = _replayed(body)
         if refusal is not None:
-            await JSONResponse({"error": refusal[1]}, status_code=refusal[0])(scope, receive, send)
+            reads = refusal[1] is NO_TOKEN and "text/html" in Headers(scope=scope).get("accept", "")
+            said: Response = HTMLResponse(GONE_PAGE) if reads else JSONResponse({"error": refusal[1]})
+            said.status_code = refusal[0]
+            await said(scope, receive, send)
             return
         token, slash, rest = scope["path"][1:].partition("/")
         if not slash:  # the page's own requests are relative to the address with it
@@ -328,12 +341,13 @@ def _with_headers(send: Send) -> Send:
 class Door(asyncio.Protocol):
     """Where a connection waits until its first request shows a token; then it is let in to the web server.
 
-    Who shows another one is given the `refusal`, and nobody spends time on understanding the request. Who shows none is
-    sent away after a while, and sooner if there are too many such.
+    Who shows another one is refused, by a page if the request asks for one, and nobody spends time on understanding it.
+    Who shows none is sent away after a while, and sooner if there are too many such.
     """
 
     tokens: ClassVar[Tokens]
-    refusal: ClassVar[bytes]
+    refused: ClassVar[bytes] = refusal()
+    refused_page: ClassVar[bytes] = refusal(to_a_reader=True)
     room: ClassVar[int]
     strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
     guests: ClassVar[dict[bytes, dict[Inside, None]]]
@@ -361,7 +375,7 @@ class Door(asyncio.Protocol):
             return
         self.leave()
         if self.tokens.opened(shown) is None:
-            self.transport.write(self.refusal)
+            self.transport.write(self.refused_page if b"text/html" in self.opening else self.refused)
             self.transport.close()
             return
         inside = Inside(self.guests.setdefault(shown, {}), **self.server)
@@ -429,11 +443,9 @@ class Inside(H11Protocol):
             self._end = None
 
 
-def door(tokens: Tokens, refusal: bytes) -> type[Door]:
+def door(tokens: Tokens) -> type[Door]:
     """The door of one server."""
-    return type(
-        "OwnDoor", (Door,), {"tokens": tokens, "refusal": refusal, "room": _room(), "strangers": {}, "guests": {}}
-    )
+    return type("OwnDoor", (Door,), {"tokens": tokens, "room": _room(), "strangers": {}, "guests": {}})
 
 
 def _room() -> int:

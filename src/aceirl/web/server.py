@@ -13,7 +13,7 @@ import sys
 import zipfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from aceirl.web.driver import Interview, StaleError
 from aceirl.web.early import BACKLOG
 from aceirl.web.history import Mode, Verdict
 from aceirl.web.people import Invitation, Participant, People, Together
-from aceirl.web.security import Allowance, Guard, Reach, Tokens, door, on_loop_error, refusal
+from aceirl.web.security import Allowance, Guard, Reach, Tokens, door, on_loop_error
 from aceirl.web.setup import FIELDS, FormError, SetUp
 from aceirl.web.view import about, answers, like, tag, view
 
@@ -117,6 +117,7 @@ class Site:
 
     def admit(self, person: Participant, together: Together) -> None:
         """Serve the interview of one person. Nothing is computed before they come."""
+        person.interview.needs = partial(together.needed, person)
         background = self.backgrounds[person.token] = Background(person.interview)
         pages = self.pages[person.token] = _Pages(self, person, background, together)
         self.tokens.add(person.token, pages.app)
@@ -421,7 +422,7 @@ def serve(app: Guard, listening: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     config = uvicorn.Config(
-        app, http=door(app.tokens, refusal()), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
+        app, http=door(app.tokens), ws="none", backlog=BACKLOG, access_log=False, log_level="error",
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=2,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])

@@ -109,8 +109,8 @@ def _last_said(interview: Interview) -> dict[str, str] | None:
             said = "I don’t know" if event.get("unknown") else sides[event["better"]]
             short, full = f"You said {said}", f"“{said}”"
         case _:
-            said = event["verdict"]
-            short, full = f"You said {said}", f"“{said}” to what you want"
+            said = event["verdict"] if event["chosen"] is None else _chosen_in_words(event)
+            short, full = f"You said {said}", f"“{said}” as what you want"
     return {"short": short, "full": full}
 
 
@@ -158,7 +158,8 @@ def _question(interview: Interview, asked: object) -> dict[str, Any]:
     them to say where they would do otherwise, or about two episodes."""
     history, walk, shown = interview.history, interview.history.trajectory, interview.view
     if isinstance(asked, Question):
-        name, now = shown.name(asked.state), None if history.reopened else walk
+        apart = history.reopened is not None or interview.dialogue.needed is not None
+        name, now = shown.name(asked.state), None if apart else walk
         features = {} if asked.again else shown.features(asked.state)
         return {
             "kind": "situation",
@@ -200,6 +201,8 @@ def _why(interview: Interview, question: Question) -> str:
     history, votes = interview.history, interview.history.votes.get(question.state)
     if history.reopened:
         return "You took back what you said here. The agent goes on from where it is."
+    if interview.dialogue.needed is not None:
+        return "Others have answered this one, and you are asked too. The agent goes on from where it is."
     if history.mode == "play":
         return f"You play: step {question.step + 1} of {interview.environment.horizon}."
     if votes is not None and votes.contradictory:
@@ -355,7 +358,7 @@ def _outcome(interview: Interview, learned: Turn, ending: Ending) -> dict[str, A
     unanswered = [interview.view.name(s) for s, votes in history.votes.items() if votes.standing is None]
     unsaid = [f"You did not say what you would do in {listed(unanswered)}."] if unanswered else []
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
-    found = ending.goal if ending.wish.kind == "bold" and not history.told else None
+    found = ending.goal if ending.wish.kind == "bold" else None
     lines = [] if found is None else [*found.reasons, *found.errors]
     lines.append(f"{worked}; the agent walked {episodes}, {steps} in all.")
     if not interview.certified and not history.contradictory():
@@ -384,11 +387,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
     headline, why = wish.sentence, ""
     if not history.answers and not history.told:
         headline = "You have answered nothing, so there is nothing to say about what you want."
-    elif wish.kind == "open" and verdict is not None and verdict["chosen"] is not None:
-        headline, why = (
-            f"You say that you want to {_chosen_in_words(verdict)}.",
-            "Your answers alone do not show that yet.",
-        )
+    elif wish.quote:
+        headline, why = wish.quote, wish.sentence.removeprefix(wish.quote).strip()
     elif wish.kind == "open":
         more = f"; about {counted(ending.needed, 'more answer')} would" if ending.needed else ""
         reason = re.sub(r"^The [a-z ]+ do not tell what you want: ", "", wish.sentence)

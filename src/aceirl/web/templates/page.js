@@ -8,7 +8,7 @@
   const painted = new Set();
   let refused = "";
   // A click that comes this soon after a new question was meant for the one before.
-  const SETTLING = 400;
+  const SETTLING = 400, RESTING = 600;
   let shownAt = -Infinity, settling = 0;
   // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
   const problems = new Map();
@@ -444,8 +444,19 @@
   function drawNow() {
     const question = now.question;
     $("caption").textContent = "";
+    if (question.episode === null && $("scene").querySelector(`.spot[data-state="${question.state}"]`)) return;
     if (question.picture) drawPicture($("scene"), question.picture, question.where);
     else drawScene($("scene"), places(question.path));
+    if (question.episode === null) drawWhere(question);
+  }
+
+  // A question about another place than where the agent is: on the environment's own picture.
+  async function drawWhere({ state }) {
+    const sent = await ask("panels"), found = sent && spot(sent.panels, state);
+    const still = now.question && now.question.episode === null && now.question.state === state;
+    if (!found || !still) return;
+    found.dataset.state = state;
+    $("scene").replaceChildren(found);
   }
 
   function showSide() {
@@ -529,6 +540,7 @@
     $("verdicts").hidden = open;
     saying = open ? "nearly" : "";
     $("choose").hidden = !open;
+    $("choose-hint").textContent = `${open ? "" : "What is it then? "}Choose, or press the place on the map.`;
     $("rivals").replaceChildren(...wish.rivals.map((rival) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -538,7 +550,14 @@
     }));
     const places = now.outcome.places.filter(({ reward }) => reward !== undefined);
     $("place-row").hidden = places.length > 80;
-    $("place").replaceChildren(new Option("…", ""), ...places.map(({ state, name }) => new Option(name, state)));
+    const group = (label, what) => {
+      const made = document.createElement("optgroup");
+      made.label = label;
+      made.append(...places.map(({ state, name }) => new Option(`${label} ${name}`, `${what} ${state}`)));
+      return made;
+    };
+    $("place").replaceChildren(new Option("…", ""), group("Get to", "wants"), group("Keep away from", "avoids"));
+    $("choose-place").disabled = true;
   }
 
   const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where });
@@ -737,17 +756,25 @@
     const pictures = sent.answers.length ? (await ask("panels"))?.panels || [] : [];
     $("answers-none").hidden = sent.answers.length > 0;
     $("answers-none").textContent = now.progress.answers ? "You compared episodes; the last comparison can be taken back with Undo." : "You have not answered anything yet.";
-    $("answers-table").hidden = !sent.answers.length;
-    $("answers-table").tBodies[0].replaceChildren(...sent.answers.map((row) => {
+    $("answers-table").hidden = $("answers-order").hidden = !sent.answers.length;
+    $("answers-table").tBodies[0].replaceChildren(...sent.answers.reverse().map((row) => {
       const line = document.createElement("tr"), name = document.createElement("th"), choice = document.createElement("td");
       name.scope = "row";
-      name.textContent = row.name;
-      if (row.how) name.append(note(row.how));
-      name.append(spot(pictures, row.state));
+      const words = document.createElement("span"), told = document.createElement("div");
+      words.textContent = row.name;
+      if (row.how) words.append(note(row.how));
+      told.className = "told";
+      told.append(spot(pictures, row.state), words);
+      name.append(told);
       const select = document.createElement("select");
       select.setAttribute("aria-label", `What you would do in ${row.name}`);
       select.append(...about.actions.map((action, number) => new Option(action.name, number, false, number === row.action)));
-      select.addEventListener("change", () => putRight(row.state, select));
+      // By keyboard a list runs through all values; only where it rests is meant.
+      let resting = 0;
+      select.addEventListener("change", () => {
+        clearTimeout(resting);
+        resting = setTimeout(() => putRight(row.state, select), RESTING);
+      });
       choice.append(select);
       line.append(name, choice);
       return line;
@@ -764,7 +791,7 @@
     select.value = row.action;
     const how = select.closest("tr").querySelector(".quiet");
     if (how) how.textContent = row.how;
-    else if (row.how) select.closest("tr").firstChild.append(note(row.how));
+    else if (row.how) select.closest("tr").querySelector(".told span").append(note(row.how));
   }
 
   // Whoever chose with the pointer answers by keys next: the arrows are to be theirs, not the choice's.
@@ -783,12 +810,18 @@
 
   async function setAim(event) {
     event.preventDefault();
-    const [epsilon, delta, horizon] = ["epsilon", "delta", "horizon"].map((name) => Number($(name).value));
-    await act("adjust", { epsilon: epsilon / 100, delta: delta / 100, horizon }, true);
-    $("aim-wrong").textContent = refused;
-    $("aim-wrong").hidden = !refused;
+    const inputs = ["epsilon", "delta", "horizon"].map($), bad = inputs.find((input) => !input.checkValidity());
+    for (const input of inputs) input.setAttribute("aria-invalid", String(input === bad));
+    if (!bad) {
+      const [epsilon, delta, horizon] = inputs.map((input) => Number(input.value));
+      await act("adjust", { epsilon: epsilon / 100, delta: delta / 100, horizon }, true);
+    }
+    const wrong = bad ? `${bad.labels[0].textContent}: ${bad === $("horizon") ? "a whole number" : "a number"} from ${bad.min} to ${bad.max}.` : refused;
+    $("aim-wrong").textContent = wrong;
+    $("aim-wrong").hidden = !wrong;
+    if (bad) bad.focus();
     if (refused) problems.delete("change");
-    else $("aim-dialog").close();
+    else if (!bad) $("aim-dialog").close();
     showTrouble();
   }
 
@@ -840,7 +873,12 @@
     $("show-rules").addEventListener("click", rules);
     for (const button of $("verdicts").children) button.addEventListener("click", () => say(button.dataset.verdict));
     $("something-else").addEventListener("click", () => act("verdict", { verdict: saying || "no" }));
-    $("place").addEventListener("change", () => { if ($("place").value) choose("wants", Number($("place").value)); });
+    // By keyboard a list runs through all values: nothing is chosen before it is said so.
+    $("place").addEventListener("change", () => { $("choose-place").disabled = !$("place").value; });
+    $("choose-place").addEventListener("click", () => {
+      const [what, state] = $("place").value.split(" ");
+      choose(what, Number(state));
+    });
     $("scene").addEventListener("pointerdown", (event) => { dragged = [event.clientX, event.clientY]; });
     $("scene").addEventListener("pointerup", swiped);
     for (const [number, side] of [...$("pair").children].entries()) side.querySelector(".scene").addEventListener("click", () => act("prefer", { better: number }));

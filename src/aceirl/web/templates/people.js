@@ -121,8 +121,9 @@
       const called = names.map((name) => (name === now.me ? `${name} (you)` : name)).join(", ");
       return element("span", { class: names.includes(now.me) ? "said mine" : "said" }, element("b", {}, action), called);
     });
-    const where = element("th", { scope: "row" }, capital(found.situation));
-    if (found.key in now.states) where.append(spot(panels || [], now.states[found.key]));
+    const told = element("div", { class: "told" }), where = element("th", { scope: "row" }, told);
+    if (found.key in now.states) told.append(spot(panels || [], now.states[found.key]));
+    told.append(element("span", {}, capital(found.situation)));
     return element("tr", {}, where, element("td", {}, ...said), element("td", {}, now.host ? choice(found, actions) : counts(found)));
   }
 

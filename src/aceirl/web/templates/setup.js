@@ -53,6 +53,7 @@
 
   async function start(event) {
     event.preventDefault();
+    if ($("start").disabled) return;
     $("start").disabled = true;
     $("state").textContent = "Starting …";
     const { content, error, field, gone } = await ask("start", sent());
