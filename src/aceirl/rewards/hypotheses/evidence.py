@@ -283,8 +283,7 @@ def _judge(
                     i = begin + j
                     worth, now = decay[i] ** h, early[i] if h < change[i] else late[i]
                     if h == horizon - 1 or decay[i] < 1 or h == change[i] - 1:
-                        for s in range(n_states):
-                            places[s, j] = worth * now[s]
+                        places[:, j] = worth * now
                     for s in terminal:
                         v_next[s, j] = places[s, j]
                 highest[:], lowest[:] = -np.inf, np.inf
