@@ -396,13 +396,9 @@ class Belief:
         return self.wish_told(())
 
     def wish_told(self, told: Sequence[Told]) -> Wish:
-        """The same with what the expert told of the wish itself.
-
-        Where the dynamics factor over fields that wishes are said in, what they predict counts as known.
-        """
-        if self.imagined is None:
-            return wish_of(self.estimate, fields=self.telling_fields, told=told)
-        return wish_of(self.imagined.estimate, fields=self.imagined.table, told=told, imagined_from=self.shape[1])
+        """The same with what the expert told of the wish itself. It rests on rows that were tried, never on others that
+        the dynamics of fields predict."""
+        return wish_of(self.estimate, fields=self.telling_fields, told=told)
 
     @property
     def telling_fields(self) -> FieldTable | None:

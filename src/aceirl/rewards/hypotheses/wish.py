@@ -15,7 +15,6 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.rewards.hypotheses.evidence import DrawnDynamics
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
 from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, claimed, met_states, paid
@@ -110,24 +109,12 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(
-    estimate: Estimate,
-    seed: int = 0,
-    fields: FieldTable | None = None,
-    told: Sequence[Told] = (),
-    *,
-    imagined_from: int | None = None,
-) -> Wish:
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, told: Sequence[Told] = ()) -> Wish:
     """What the answers of an estimate tell, with what the expert `told` of the wish itself.
 
-    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those. Where the
-    dynamics follow laws of fields, and states from the number `imagined_from` on are only predicted, the dynamics are
-    taken as they are estimated, and no place is named that was never met.
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    dynamics = None if imagined_from is None else DrawnDynamics.estimated(estimate.mdp)
-    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, dynamics, told)
-    if imagined_from is not None:
-        search.places = [place for place in search.places if place < imagined_from]
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, told=told)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
     guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
