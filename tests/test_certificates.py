@@ -389,8 +389,9 @@ def test_what_is_left_of_the_criterion_lies_behind_the_first_action_that_is_cert
     promise = last.certificate("criterion")
     assert promise.entry == (1, 1)
     assert promise.weight == pytest.approx(3.0)  # what is left of an episode after its first step
-    assert "step 1, the cellar (about 3)" in promise.in_words(("the hall", "the cellar"))
-    assert "step 1, state 1 (about 3)" in promise.in_words()
+    due = "The largest part of it, about 3, is due to step 2, {}."
+    assert due.format("the cellar") in promise.in_words(("the hall", "the cellar"))
+    assert due.format("state 1") in promise.in_words()
     assert promise.more_samples is None  # no number of samples will make the expert speak
     assert last.certificate("policy").entry is None
 
@@ -613,7 +614,7 @@ def test_a_reward_of_states_is_not_lost_where_the_episodes_part() -> None:
     for reward in ("state", "auto"):
         settings = Settings(reward=reward, max_samples=20)
         *_, last = learn(environment, expert, settings)
-        assumed[reward] = "a step pays by its state" in last.certificate("policy").in_words()
+        assumed[reward] = "a reward depends on the state alone" in last.certificate("policy").in_words()
         horizon = environment.horizon
         lost = last.belief.target.losses(horizon) * horizon
         np.testing.assert_allclose(
