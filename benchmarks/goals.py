@@ -44,24 +44,27 @@ ERRING = {"5 % wrong": 1000, "15 % wrong": 2000, "Boltzmann": 2000}
 
 @dataclass(frozen=True)
 class Known:
-    """An environment in which the wish is known: a word in the names of the places that are wanted, and whether the
-    expert is in a hurry; `told` is what the run is told."""
+    """An environment in which the wish is known: a word in the names of the places that are wanted, unless those are
+    the places that pay most, and whether the expert is in a hurry; `told` is what the run is told."""
 
-    wanted: str
+    wanted: str = ""
     hurry: bool = False
     told: Mapping[str, Any] = field(default_factory=dict)
 
-    def holds(self, claim: Mapping[str, Any]) -> bool:
+    def holds(self, claim: Mapping[str, Any], problem: Problem | None) -> bool:
         """Whether something that is named is true."""
         if claim["what"] == "hurry":
             return self.hurry
+        if problem is not None:
+            pays = problem.reward.mean(axis=(0, 2))
+            return claim["what"] == "wants" and bool(pays[claim["where"]] >= pays.max() - 1e-9)
         return claim["what"] == "wants" and self.wanted in claim["name"]
 
 
 SEVEN = {
-    "four-paths": Known("state d10"),
-    "double-chain": Known("state 30"),
-    "gridworld": Known("state 3,2"),
+    "four-paths": Known(),
+    "double-chain": Known(),
+    "gridworld": Known(),
     "FrozenLake-v1": Known("the flag", told={"stationary_expert": True, "expert": "optimal"}),
     "CliffWalking-v1": Known("the goal", hurry=True, told={"horizon": 30, "expert": "optimal"}),
     "MiniGrid-Empty-5x5-v0": Known("the goal", hurry=True, told={"horizon": 30, "expert": "optimal"}),
@@ -187,7 +190,8 @@ def _said(name: str, seed: int, known: Known) -> Said:
     with open_source(Source(name, {}, seed=seed, **known.told)) as task:
         turn = [*learn(task.environment, task.expert, Settings(seed=seed))][-1]
         wish = said_wish(turn, task.world.state_names(turn.names), [str(a) for a in range(turn.belief.shape[2])])
-    holds = [known.holds(claim) for claim in wish.named]
+    problem = make(name, seed) if name in ENVIRONMENTS else None
+    holds = [known.holds(claim, problem) for claim in wish.named]
     return Said(wish.kind, all(holds) if wish.kind == "bold" else any(holds), wish.sentence, turn.counts.samples)
 
 
