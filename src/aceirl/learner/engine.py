@@ -255,14 +255,10 @@ class Engine:
 
     @property
     def _pays_the_wish(self) -> bool:
-        """Whether the run ends with the reward of the wish: if it is for that, or if the wish is one of fields."""
-        settings, belief = self.settings, self.belief
-        if settings.irl is None or not (self._space is None or self._space.by_state):
-            return False
-        if not isinstance(settings.certify, Goal) and belief.telling_fields is None:
-            return False
-        wish = belief.wish
-        return wish.kind == "bold" and (isinstance(settings.certify, Goal) or bool(wish.best.features))
+        """Whether the run ends with the reward of the wish, because it was for that."""
+        by_state = self._space is None or self._space.by_state
+        is_for_it = isinstance(self.settings.certify, Goal) and self.settings.irl is not None
+        return is_for_it and by_state and self.belief.wish.kind == "bold"
 
     def _made_wagers(self, belief: Belief, plan: Plan, reference: IntArray | None) -> dict[str, Wager]:
         made = {name: kind.watch(belief, plan, reference) for name, kind in self.certificates.items()}
