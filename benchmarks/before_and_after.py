@@ -5,7 +5,7 @@
 SRC is the source folder of the earlier version. Both run with their own defaults and the same seeds, in turns. The docs
 compare with the version that took every new successor of a row for a new state:
 
-    git worktree add /tmp/before c643994
+    git worktree add ../before c643994
 """
 
 from __future__ import annotations
