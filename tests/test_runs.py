@@ -234,7 +234,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
         (CONFIGURATION, '{"format": 99}', r"format 99"),
         (
             CONFIGURATION,
-            '{"format": 6, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
+            '{"format": 7, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
             r"delta.*got 3",
         ),
         (STATE, "not an archive", r"state\.npz cannot be read"),

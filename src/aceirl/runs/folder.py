@@ -30,7 +30,7 @@ from aceirl.runs.files import LOCK, DiskError, alone, disk, replace
 from aceirl.runs.state import packed, unpacked
 from aceirl.version import version
 
-FORMAT = 6
+FORMAT = 7
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
 
