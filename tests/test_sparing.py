@@ -27,7 +27,7 @@ def members(*tables: list[int]) -> Prediction:
     """Members who each accept one action in each state, with equal weights."""
     accepted = np.array(tables)[:, :, None] == np.arange(3)
     weights = np.full(len(tables), 1 / len(tables))
-    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), 0.0)
+    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), len(weights))
 
 
 def test_the_question_that_tells_all_members_apart_settles_most() -> None:

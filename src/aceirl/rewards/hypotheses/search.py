@@ -177,10 +177,10 @@ class Judged:
 class Search:
     """The search for hypotheses that predict the comparable answers of an estimate.
 
-    The `beam` best are composed with more, `rounds` times.
+    The `beam` best are composed with more, `rounds` times; at least `least_kept` are judged in the end.
     """
 
-    beam, rounds = BEAM, ROUNDS
+    beam, rounds, least_kept = BEAM, ROUNDS, 8
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Search:
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._front(self._some(KEPT, 8))
+        kept = self._front(self._some(KEPT, self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
         return self._judged(kept, self._some(DRAWS, 12)).best(len(kept))
 
