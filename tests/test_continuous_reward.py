@@ -356,15 +356,15 @@ def test_least_slack_by_brute_force() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ((), "What was seen does not tell for sure what the expert wants."),
+        ((), "What was observed does not tell what the expert wants."),
         (
             (CoordinateClaim("pole angle", True, (("near 0", 1),)), CoordinateClaim(ENDS, True, (("the end", -1),))),
             "The expert keeps the pole angle near 0; avoids that the episode ends.",
         ),
         (
             (CoordinateClaim("entry 2", False, (("near 0.5", 1),)),),
-            "What was seen does not tell for sure what the expert wants. "
-            "Open: whether it keeps entry 2 near 0.5; rewards without that explain it as well.",
+            "What was observed does not tell what the expert wants. "
+            "Open: whether it keeps entry 2 near 0.5; rewards without that explain the expert as well.",
         ),
         (
             (CoordinateClaim(ENDS, True, (("the goal", 1), ("a crash", -1))), CoordinateClaim("speed", True, ())),

@@ -99,7 +99,9 @@ def test_a_promise_is_said_in_units_of_what_was_paid(name: str, promised: float)
     """It is in proportion to the largest difference of two rewards, so it needs no other run to be said in theirs."""
     result = worked(name)["result"]
     assert result.certificate.value == pytest.approx(promised / result.task.environment.pay_seen.spans[0])
-    said = next(line for line in result.sentences if line.startswith("The environment does not declare what it pays"))
+    said = next(
+        line for line in result.sentences if line.startswith("The environment does not declare a range of rewards")
+    )
     assert f"the promise is a loss of at most {promised:.3g}" in said
     assert ("which is more than these returns differ by" in said) == (name == "warehouse")
     assert said.endswith("set rmax=1 and max_return=1." if name == "warehouse" else "set rmax=5.5 and max_return=27.")

@@ -56,7 +56,7 @@ def test_who_answered_little_is_told_that_the_answers_do_not_tell(lake: Intervie
     wish = outcome["wish"]
     assert (wish["headline"], wish["why"]) == (
         "I cannot tell yet what you want.",
-        "Too many wishes predict them as well.",
+        "Too many simple rewards predict them equally well.",
     )
     assert wish["rivals"][0]["words"] == f"Get to {FLAG}"
     assert not any("expert" in line for line in outcome["lines"])

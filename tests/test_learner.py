@@ -395,7 +395,7 @@ def test_a_result_says_what_the_command_line_says_of_its_folder(
     )
     result.show()
     told = capsys.readouterr().out
-    assert "Asked again, the expert did not say the same" in told
+    assert "Asked again, the expert gave another answer" in told
     assert "It stopped because the budget is spent." in told
     aceirl.load(tmp_path / "run").show()
     assert capsys.readouterr().out == told

@@ -387,7 +387,7 @@ class Together:
     async def _work_out(self, person: Participant, learned: Turn, background: Background, moment: object) -> None:
         names = [person.interview.view.name(state) for state in range(person.interview.environment.n_states)]
         actions = [action.name for action in person.interview.view.actions]
-        called, told = Person(person.name, "them", person.name), person.interview.history.told
+        called, told = Person(person.name, "them"), person.interview.history.told
         loop = asyncio.get_running_loop()
         goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called, told)
         if self._goals[person.token][0] == moment:
