@@ -24,7 +24,7 @@ from aceirl.web.view import view
 
 Verdict = Literal["right", "quoted", "vague", "open", "wrong"]
 """A "quoted" sentence repeats what the person said when asked back, and says that the answers alone do not show it. A
-"vague" one is true and does not name the place: of somebody who wants the only end, that they want to end the episode soon."""
+"vague" one is true and does not name the place: of somebody who wants the only end, that they want to end soon."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97

@@ -1,8 +1,8 @@
-"""Every sentence that a user can read, in one place: `python tests/messages.py` prints them by room, with file and line.
+"""Every sentence that a user can read, in one place: `python tests/messages.py` prints them by room, with their lines.
 
-From Python: every text of two words or more that is no docstring – errors, warnings, output, sentences and their parts –
-and the docstrings of commands, which are their help. What is filled in is shown as {name}. From templates: the text
-between tags and in the attributes that are shown or read aloud. From scripts: every text of two words or more.
+From Python: every text of two words or more that is not a docstring (errors, warnings, output, sentences and their
+parts), and the docstrings of commands, which are their help. What is filled in is shown as {name}. From templates: the
+text between tags and in the attributes that are shown or read aloud. From scripts: every text of two words or more.
 """
 
 from __future__ import annotations
@@ -19,16 +19,6 @@ SHOWN_ATTRIBUTES = {"title", "aria-label", "alt", "placeholder", "data-words"}
 WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? +\W{0,2}[A-Za-z{]|[A-Za-z}]\W{0,2} +[A-Za-z]{2,}")
 SCRIPT_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
 SCRIPT_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
-PATTERNS = {
-    "compile",
-    "match",
-    "search",
-    "sub",
-    "fullmatch",
-    "findall",
-    "finditer",
-    "split",
-}  # of `re`: nobody reads them
 
 
 class Message(NamedTuple):
@@ -64,7 +54,7 @@ def _texts(node: ast.AST) -> Iterator[tuple[int, str]]:
     match node:
         case ast.Expr(value=ast.Constant(value=str())):
             return
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=name)) if name in PATTERNS:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"))):
             return
         case ast.Constant(value=str(text)):
             yield node.lineno, text

@@ -301,8 +301,8 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
 def test_who_is_not_explained_gets_no_goal() -> None:
     found = explanation({2: 1.0}, loss=9.0, expected=9.0)
     assert said(found, undetermined=(1, 2)) == [
-        "The answers tell little about what the expert wants: the recovered reward explains 7 of the 8 answers it rests on, hardly more than "
-        "chance would."
+        "The answers tell little about what the expert wants: the recovered reward explains 7 of the 8 answers it "
+        "rests on, hardly more than chance would."
     ]
 
 

@@ -112,8 +112,8 @@ def goal_of(
 def _beside_habits(said: SaidWish, rests_on: str) -> tuple[str, ...]:
     """How much better wishes predict the answers than habits do, which is what a bold sentence rests on."""
     return (
-        f"Simple rewards predict the {rests_on} {said.evidence:.0f} nats better than the best habit, which ignores what "
-        "actions lead to.",
+        f"Simple rewards predict the {rests_on} {said.evidence:.0f} nats better than the best habit, which ignores "
+        "what actions lead to.",
     )
 
 

@@ -100,8 +100,8 @@ def recording_summary(
     found = shown.contradicted(stationary=expert.stationary)
     if not expert.stationary:
         lines.append(
-            "In the same state the expert did different things at different steps, so its actions are assumed to depend "
-            "on the step."
+            "In the same state the expert did different things at different steps, so its actions are assumed to "
+            "depend on the step."
         )
     if not found:
         return lines

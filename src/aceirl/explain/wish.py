@@ -191,8 +191,8 @@ class _Words:
         """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
         said = self.bold(wish).removesuffix(".")
         return (
-            f"Nothing is sure: the {self._told} say that {self._lower(said)}, but that is not what the recovered reward "
-            "pays for."
+            f"Nothing is sure: the {self._told} say that {self._lower(said)}, but that is not what the recovered "
+            "reward pays for."
         )
 
     def open(self, wish: Wish) -> str:
