@@ -301,7 +301,7 @@ def test_someone_who_never_knew_leaves_a_run_without_answers(tmp_path: Path) -> 
 
 def test_an_interview_in_another_environment_is_no_expert_here(tmp_path: Path) -> None:
     paths = interviewed(tmp_path / "paths").folder
-    with pytest.raises(InputError, match="'c' is no state of this environment"):
+    with pytest.raises(InputError, match="'c' is not a state of this environment"):
         open_task(replace(GRIDWORLD, expert=str(paths)))
     with pytest.raises(InputError, match="'c' is not in Discrete"):
         open_task(replace(LAKE, expert=str(paths)))

@@ -355,7 +355,7 @@ def test_the_command_in_words_and_pictures(run: Path, tmp_path: Path) -> None:
         (["--start", "l9"], "unknown state of the target 'l9'"),
         (["--set", "arms=3"], "unknown parameter of four-paths 'arms'"),
         (["--to", "missing.npz"], "there is no model file missing.npz"),
-        (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for our own environments"),
+        (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for built-in environments"),
         (["--to", "m.npz", "--set", "a=1"], "a model file has no parameters"),
         (["--horizon", "9"], "--horizon is for Gymnasium environments; four-paths has its own"),
         (["--to", "CartPole-v1"], "needs its model: observations are continuous"),
