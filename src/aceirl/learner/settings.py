@@ -205,8 +205,7 @@ class Settings(BaseModel):
         if self.epsilon is not None and self.epsilon < LEAST_SHARE * most:
             raise InputError(
                 f"epsilon is {self.epsilon:g}, and two episodes can differ by {most:g}; it must be at least "
-                f"{LEAST_SHARE:g} of that, below which all is rounding; for a run that stops on no certificate, "
-                "certify=None"
+                f"{LEAST_SHARE:g} of that; for a run without a certificate, certify=None"
             )
         return replace(target, epsilon=self.epsilon or 0.1 * most)
 
