@@ -293,7 +293,7 @@ def test_a_model_file_that_is_wrong_says_so(tmp_path: Path, arrays: dict[str, An
 
 
 def test_without_names_the_numbers_must_do(arms: Learnt) -> None:
-    with pytest.raises(InputError, match="the target has 17 states and the run 13; give both names"):
+    with pytest.raises(InputError, match="the target has 17 states and the run 13; name the states of both"):
         arms.transfer(make("four-paths", 0, **(ARMS | {"arm_length": 4})))
     with pytest.raises(InputError, match="no state of the target was met"):
         arms.transfer("double-chain", names=KnownProcess.of(make("four-paths", 0, **ARMS)).names)
