@@ -197,7 +197,7 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
         assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
         interview.correct(interview.turn, 0, RIGHT)
         assert view(interview)["last"] == {
-            "short": "You put right: right",
+            "short": "You changed it to right",
             "full": "the change to right in the middle",
         }
         interview.undo(interview.turn)
