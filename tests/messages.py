@@ -8,6 +8,7 @@ text between tags and in the attributes that are shown or read aloud. From scrip
 from __future__ import annotations
 
 import ast
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -17,6 +18,9 @@ from typing import NamedTuple
 SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
 SHOWN_ATTRIBUTES = {"title", "aria-label", "alt", "placeholder", "data-words"}
 WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? +\W{0,2}[A-Za-z{]|[A-Za-z}]\W{0,2} +[A-Za-z]{2,}")
+BLOCK_OF_STYLE = re.compile(r"\{% block style %\}.*?\{% endblock %\}", re.DOTALL)
+STATEMENT = re.compile(r"\{[%#].*?[%#]\}", re.DOTALL)
+EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 SCRIPT_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
 SCRIPT_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
@@ -91,13 +95,15 @@ class _Template(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self.hidden:
-            self.found.append((self.getpos()[0], re.sub(r"\{%.*?%\}", " ", data, flags=re.DOTALL)))
+            self.found.append((self.getpos()[0], data))
 
 
 def in_template(source: str) -> Iterator[tuple[int, str]]:
     """The line and text of all that a template shows or that is read aloud; what it fills in stays {{ name }}."""
+    for unseen in (BLOCK_OF_STYLE, STATEMENT):
+        source = unseen.sub(lambda found: " " + "\n" * found.group().count("\n"), source)
     parser = _Template()
-    parser.feed(source)
+    parser.feed(EXPRESSION.sub(lambda found: html.escape(found.group()), source))
     parser.close()
     return iter(parser.found)
 

@@ -132,7 +132,7 @@ def test_cart_pole_is_continuous_and_needs_no_bins_which_have_a_price() -> None:
     assert not advice.missing
     assert [choice.setting for choice in advice.choices] == ["max_answers", "calibration_episodes"]
     assert advice.command == "aceirl run CartPole-v1 --expert package.module:function"
-    (second,) = (note for note in advice.notes if "Bins have a price" in note)
+    (second,) = (note for note in advice.notes if "Only bins in which the expert always does the same" in note)
     bins = second.partition("--discretise=")[2].partition(", or ")[0]
     cut = Bins.of(bins, gymnasium.make("CartPole-v1").observation_space)
     assert all(low < 0 < high for low, high in zip(cut.low, cut.high, strict=True))

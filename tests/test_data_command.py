@@ -184,7 +184,7 @@ def test_an_action_that_was_never_taken_claims_nothing() -> None:
         table, state="spot", action="went", individual="who", features=["likes=went==1"], discount=0.5,
         dynamics=np.full((3, 2, 3), 1 / 3), n_actions=2,
     )  # fmt: skip
-    assert "Nothing is claimed" in found.in_words()
+    assert "there is no estimate" in found.in_words()
 
 
 def test_what_is_not_identified_is_in_the_words() -> None:

@@ -445,7 +445,7 @@ def test_what_a_result_cannot_use_is_refused_in_words() -> None:
         with pytest.raises(InputError, match=r"is not an observation of this environment: it is not in Discrete\(16\)"):
             outside()
     assert result.predict(np.array([0, 15]))[0].shape == (2,), "a batch, and a state that was perhaps never met"
-    with pytest.raises(InputError, match=r"99 \(.*is no observation"):
+    with pytest.raises(InputError, match=r"99 \(.*is not an observation"):
         result.predict(np.array([0, 99]))
     with pytest.raises(InputError, match="no picture of learning: without the true reward"):
         result.plot("learning")

@@ -124,7 +124,7 @@ def test_a_state_that_was_never_met_is_worth_nothing_and_is_counted(arms: Learnt
     assert transfer(arms.turn, longer.valued_as(here), here.names).regret == pytest.approx(0, abs=1e-9)
     assert found.regret is not None
     assert found.regret > 0.1, "by its own truth the tip is the goal"
-    assert f"{len(found.unmet)} of the states there were never met" in found.in_words()
+    assert f"{len(found.unmet)} of the states there were never visited" in found.in_words()
     assert "does not explain" not in found.in_words()
     assert "does not explain them" in replace(found, explains=False).in_words()
 
