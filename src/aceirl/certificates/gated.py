@@ -141,7 +141,7 @@ class GatedCertificate:
         return (
             f"With {1 - self.delta:.0%} confidence, a policy that acts where it is sure and else asks loses at most "
             f"{self.loss:.3g} against {beside}, where the best and the worst episode differ by at most "
-            f"{self.possible:.3g}. On average it asks at most {100 * self.asks:.1f} % of an episode's steps, up to its "
+            f"{self.possible:.3g}; on average it asks at most {100 * self.asks:.1f} % of an episode's steps, up to its "
             f"first disagreement with the expert. {self.opening} demonstrations were used to choose where it asks, "
             f"{self.counting} to count its questions."
         )

@@ -32,7 +32,7 @@ def estimate(
     next_state: Annotated[list[str] | None, typer.Option(help="Column of the state that followed.")] = None,
     terminated: Annotated[str | None, typer.Option(help="Column that is 1 where the process ended.")] = None,
     truncated: Annotated[str | None, typer.Option(help="Column that is 1 where only the recording ended.")] = None,
-    done: Annotated[str | None, typer.Option(help="Column that is 1 where either is so; needs --horizon.")] = None,
+    done: Annotated[str | None, typer.Option(help="Column that is 1 in either case; needs --horizon.")] = None,
     horizon: Annotated[int | None, typer.Option(help="With --done: the time limit in steps.")] = None,
     states: Annotated[
         int | None, typer.Option(help="The number of states; by default, states go up to the largest in the table.")

@@ -36,7 +36,7 @@ def interview(
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; by default 8472, or any that is free.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; with any other, others can reach the page.")
+        str, typer.Option(help="Address to listen on; with any but this one, other machines reach the page.")
     ] = "127.0.0.1",
     url: Annotated[
         str | None,

@@ -183,7 +183,7 @@ class ContinuousResult:
         if self.policy.choices.rounding:
             lines.append(f"Actions are rounded to {len(self.policy.choices)}: {', '.join(self.policy.names)}.")
         _, right, steps = self._leaves
-        lines.append(f"The policy in a few rules (which agree with it at {right / steps:.0%} of {steps:,} steps):")
+        lines.append(f"What the expert does, in a few rules (which hold at {right / steps:.0%} of {steps:,} steps):")
         lines += [f"  {rule}" for rule in self.rules()]
         lines.append("Nothing is promised." if self.certificate is None else self.certificate.in_words())
         return "\n".join(lines)

@@ -61,7 +61,7 @@ class Planned:
             f"Planned with the recovered reward after {self.steps:,} steps in the simulator, whose dynamics were not "
             f"known; by that reward, the mean discounted return of test episodes is {self.value:.3g}."
         ]
-        lines.append("No test failed." if self.warning is None else f"Do not trust it: {self.warning}.")
+        lines.append("No check found a problem." if self.warning is None else f"Do not trust it: {self.warning}.")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def _without_bins(source: Source, facts: Facts) -> Advice:
             Choice(
                 "max_answers",
                 str(MAX_ANSWERS),
-                "enough for a reward of most controllers; a policy alone needs a tenth of it",
+                "enough to certify most controllers; the policy alone needs about a tenth of it",
             ),
             Choice(
                 "calibration_episodes",
