@@ -24,7 +24,7 @@ from aceirl.web.view import view
 
 Verdict = Literal["right", "quoted", "vague", "open", "wrong"]
 """A "quoted" sentence repeats what the person said when asked back, and says that the answers alone do not show it. A
-"vague" one is true and does not name the place: of somebody who wants the only end, that they want to be done soon."""
+"vague" one is true and does not name the place: of somebody who wants the only end, that they want to end soon."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97
@@ -137,7 +137,7 @@ def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
     best = max(person.pays, key=lambda word: abs(person.pays[word]))
     if best in wish["headline"] or (person.then is not None and person.then in wish["headline"]):
         return "quoted" if quoted else "right"
-    soon = "in a hurry" in wish["headline"] or "be done soon" in wish["headline"]
+    soon = "end the episode soon" in wish["headline"]
     return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
 
 

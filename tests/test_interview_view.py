@@ -56,7 +56,7 @@ def test_who_answered_little_is_told_that_the_answers_do_not_tell(lake: Intervie
     wish = outcome["wish"]
     assert (wish["headline"], wish["why"]) == (
         "I cannot tell yet what you want.",
-        "Too many wishes predict them as well.",
+        "Too many simple rewards predict them equally well.",
     )
     assert wish["rivals"][0]["words"] == f"Get to {FLAG}"
     assert not any("expert" in line for line in outcome["lines"])
@@ -197,7 +197,7 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
         assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
         interview.correct(interview.turn, 0, RIGHT)
         assert view(interview)["last"] == {
-            "short": "You put right: right",
+            "short": "You changed it to right",
             "full": "the change to right in the middle",
         }
         interview.undo(interview.turn)

@@ -186,7 +186,7 @@ def test_a_run_that_was_interrupted_says_when_its_regret_was_measured(tmp_path: 
     assert result.to_json()["regret"] == measured[3]
     said = "\n".join(result.sentences)
     assert f"loses {measured[3]:.1%}" in said
-    assert "(a check after 160 steps by the true reward" in said
+    assert "(checked after 160 steps with the true reward" in said
     figures = result.draw()
     assert any(path.stem == "learning" for path in figures)
 

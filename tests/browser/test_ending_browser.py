@@ -41,7 +41,7 @@ def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None
                     shown = reply(page, shown, to_the_flag)
                 # A dozen answers fit too many wishes for a sentence; the map shows the reward all the same.
                 expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
-                expect(page.locator("#wish-why")).to_have_text("Too many wishes predict them as well.")
+                expect(page.locator("#wish-why")).to_have_text("Too many simple rewards predict them equally well.")
                 expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
                 expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
                 expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")

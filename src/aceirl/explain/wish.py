@@ -163,11 +163,11 @@ class _Words:
         said = f"{self._somebody} {self.wants} {' and '.join(parts)}" if parts else ""
         soon = any(one.what == "hurry" for one in claims)
         if soon and not said:
-            said = f"{self._somebody} {self.who.does('is', 'seem to be')} in a hurry"
+            said = f"{self._somebody} {self.wants} to {self._wish(Claim('hurry'))}"
         elif soon:
             said += ", the sooner the better"
         if any(one.what == "step" for one in claims):
-            wish_words = self.who.does("its wish", "your wish")
+            wish_words = self.who.does("what it wants", "what you want")
             said = (
                 f"{said}; {wish_words} depends on the step"
                 if said
@@ -191,32 +191,34 @@ class _Words:
         """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
         said = self.bold(wish).removesuffix(".")
         return (
-            f"Nothing is sure: the {self._told} say that {self._lower(said)}, and the recovered reward pays something "
-            "else."
+            f"Nothing is sure: the {self._told} say that {self._lower(said)}, but that is not what the recovered "
+            "reward pays for."
         )
 
     def open(self, wish: Wish) -> str:
         """Why nothing is named, and what would tell."""
         wants = f"{self.who.name} {self.who.does('wants', 'want')}"
         if not wish.answers:
-            return f"The {self._told} do not tell what {wants}: nothing else was tried where {self.who.name} answered."
+            return (
+                f"The {self._told} do not tell what {wants}: no other action was tried where {self.who.name} answered."
+            )
         if wish.evidence < ENOUGH:
             return (
                 f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
-                "can be compared about as well as any wish. More tries of other actions near "
-                f"{self._whose} way may tell."
+                "can be compared about as well as any simple reward. Trying other actions near "
+                f"{self._whose} path may tell more."
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
-                f"No simple wish explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
-                f"{wish.answers:,} unexplained, whatever the dynamics may be."
+                f"No simple reward explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
+                f"{wish.answers:,} unexplained, under any plausible dynamics."
             )
-        return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."
+        return f"The {self._told} do not tell what {wants}: too many simple rewards predict them equally well."
 
     def quoted(self, claims: Sequence[Claim]) -> str:
         """What somebody says of the wish itself."""
         wish = " and ".join(f"to {self._wish(claim)}" for claim in claims)
-        return f"{self._somebody} {self.who.does('says that the wish is', 'say that you want')} {wish}."
+        return f"{self._somebody} {self.who.does('says that the goal is', 'say that you want')} {wish}."
 
     @property
     def unshown(self) -> str:
@@ -231,9 +233,9 @@ class _Words:
                 return f"avoid {self.name(claim)}"
             case "action":
                 paid = dict(self.wish.best.actions).get(claim.where, 1.0) > 0
-                return f"{'do' if paid else 'avoid'} “{self.name(claim)}” wherever it is"
+                return f"{'do' if paid else 'avoid'} “{self.name(claim)}” everywhere"
             case "hurry":
-                return "be done soon"
+                return "end the episode soon"
         return f"have something else from {self.name(claim)} on"
 
     @staticmethod

@@ -61,7 +61,7 @@ class Sparing:
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
-    summary: ClassVar = "look around without asking, then ask what settles most"
+    summary: ClassVar = "explore without asking, then ask where the answer tells most"
     predicts: ClassVar = True
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
@@ -70,7 +70,7 @@ class Sparing:
         if not (kind.deterministic and counts.stationary):
             raise InputError(
                 "the strategy sparing needs a deterministic expert, and dynamics that do not depend on the step; "
-                "choose guided"
+                "for others choose guided"
             )
         policy, news = self._looking(belief)
         rows = None if belief.imagined is None else belief.imagined_state

@@ -52,7 +52,7 @@ class ActiveIRL:
     def __init__(self, **settings: Any) -> None:
         for name, instead in ELSEWHERE.items():
             if name in settings:
-                raise InputError(f"{name} is no setting; {instead}")
+                raise InputError(f"{name} is not a setting; {instead}")
         self.settings = Settings(**settings)
 
     def __repr__(self) -> str:

@@ -155,7 +155,7 @@ class Dialogue:
             event["guess"] = guess(self.learned, state)
         event |= self._because_needed
         if like is not None and also is not None:
-            raise InputError("say either what is alike, or where also, not both")
+            raise InputError("give either like or also, not both")
         if also is not None:
             event["also"] = self._painted(also, state)
         if like is not None:
@@ -168,7 +168,7 @@ class Dialogue:
         """The states that somebody named, but for those they have spoken about before."""
         free = set(range(self.view.environment.n_states)) - self.access.terminal
         if not set(also) <= free:
-            raise InputError(f"also has {sorted(set(also) - free)}, which are no states to act in")
+            raise InputError(f"also has {sorted(set(also) - free)}, which are not states to act in")
         return sorted(set(also) - self.history.known().keys() - {here})
 
     def covered(self, scope: Scope, here: int, *, known: bool = False) -> list[int]:
@@ -196,7 +196,7 @@ class Dialogue:
         self._check_action(action)
         found = next((one for one in walk.guessed if one[0] == step), None)
         if found is None:
-            raise InputError(f"step {step} was no guess; the guesses were at {[one[0] for one in walk.guessed]}")
+            raise InputError(f"step {step} was not a guess; the guesses were at {[one[0] for one in walk.guessed]}")
         if found[2] == action:
             raise InputError(f"that is what the agent did at step {step}")
         return self.reviewed(walk, [one for one in walk.guessed if one[0] < step], (step, found[1], action))
@@ -221,7 +221,7 @@ class Dialogue:
         """What the person really would do in a state that has an answer."""
         self._check_action(action)
         if self.history.standing(state) is None:
-            raise InputError(f"state {state} was never answered, so there is nothing to put right")
+            raise InputError(f"state {state} was never answered, so there is nothing to change")
         return {"event": "correct", "state": state, "action": action} | self.named(state, action) | {"seconds": None}
 
     def named(self, state: int, action: int | None = None) -> Event:

@@ -68,9 +68,7 @@ def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement]) -> Endi
     """What a turn has come to, with what the person `told` of their wish."""
     wish = said_wish(turn, named.names, named.actions, YOU, told)
     if wish.kind == "bold" and not any(one.right for one in told) and not _is_reached(turn, wish):
-        sentence = (
-            f"{wish.sentence.removesuffix('.')}, but whoever does as you say does not get there: nothing is sure."
-        )
+        sentence = f"{wish.sentence.removesuffix('.')}, but your answers do not lead there: nothing is sure."
         wish = replace(wish, kind="open", named=[], sentence=sentence)
     needed = answers_needed(turn) if wish.kind == "open" else None
     found = turn.explanation

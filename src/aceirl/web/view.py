@@ -99,7 +99,10 @@ def _last_said(interview: Interview) -> dict[str, str] | None:
         case "skip":
             short, full = "You did not know", f"“I don’t know” in {where}"
         case "correct":
-            short, full = f"You put right: {event['action_name']}", f"the change to {event['action_name']} in {where}"
+            short, full = (
+                f"You changed it to {event['action_name']}",
+                f"the change to {event['action_name']} in {where}",
+            )
         case "review":
             said = event["names"][-1] if event["instead"] and event["names"] else None
             short = "You agreed" if said is None else f"You said {said['action_name']}"
@@ -134,7 +137,7 @@ def _how_said(event: Event) -> str:
         return f"the same: {Scope.read(event['scope']).words}"
     if event.get("also"):
         return f"the same in {counted(1 + len(event['also']), 'situation')}"
-    how = {"answer": "", "applied": "the same everywhere like it", "correct": "put right", "review": "you saw it"}
+    how = {"answer": "", "applied": "the same everywhere like it", "correct": "changed", "review": "you saw it"}
     return how[event["event"]]
 
 
@@ -142,7 +145,7 @@ def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
     """How many situations an answer to the current question would hold for, in words."""
     question = interview.asked
     if not isinstance(question, Question):
-        raise InputError("nobody is asked about a situation now")
+        raise InputError("no question is open now")
     scope, dialogue = Scope.like(interview.view.features(question.state), relations), interview.dialogue
     kept = len(dialogue.covered(scope, question.state, known=True))
     count = 1 + len(dialogue.covered(scope, question.state))
@@ -212,7 +215,7 @@ def _why(interview: Interview, question: Question) -> str:
     if votes is not None:
         return "You did not know before; perhaps you do now."
     walked = history.episodes_since_user_action
-    before = f"It walked {counted(walked, 'episode')} without you. " if walked > 1 else ""
+    before = f"It played {counted(walked, 'episode')} without you. " if walked > 1 else ""
     often = history.met[question.state]
     came = f"came up in {often} of {counted(history.episodes, 'episode')}" if often else "comes up for the first time"
     return f"{before}You have not spoken about this situation; it {came}."
@@ -267,7 +270,7 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     elif share >= 1 and over:
         words = "Nothing can be promised."
     elif share >= 1:
-        words = "Nothing can be promised yet. That changes once it has walked whole episodes on your answers alone."
+        words = "Nothing can be promised yet. That changes once it has played whole episodes on your answers alone."
     elif interview.certified:
         words = f"Promised, with {confidence} confidence: compared with you, {loses}."
     else:
@@ -282,7 +285,7 @@ def _answer_errors_in_words(interview: Interview) -> str:
     if not found.repeated and interview.phase == "done":
         return "No question came twice, so there is no telling how many of your answers may be errors."
     if not found.repeated:
-        return "Everybody errs now and then, so a few questions may come twice on purpose."
+        return "Everyone makes mistakes, so a few questions may come twice on purpose."
     one, differ = found.repeated == 1, found.contradicted
     asked = "One question came twice" if one else f"{found.repeated} questions came twice"
     said = "you said the same" if not differ else "you said something else" if one else f"{differ} got another answer"
@@ -360,7 +363,7 @@ def _outcome(interview: Interview, learned: Turn, ending: Ending) -> dict[str, A
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
     found = ending.goal if ending.wish.kind == "bold" else None
     lines = [] if found is None else [*found.reasons, *found.errors]
-    lines.append(f"{worked}; the agent walked {episodes}, {steps} in all.")
+    lines.append(f"{worked}; the agent played {episodes}, {steps} in all.")
     if not interview.certified and not history.contradictory():
         lines.append(_why_not_more(interview))
     return {

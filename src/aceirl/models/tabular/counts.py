@@ -66,7 +66,7 @@ class Counts:
         if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2), shape[1:2]):
             raise InputError(
                 f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)}, "
-                f"repeats {list(self.repeats.shape)} and met {list(self.met.shape)} do not belong to one problem"
+                f"repeats {list(self.repeats.shape)} and met {list(self.met.shape)} have shapes that do not fit"
             )
 
     def _check_moves(self) -> None:

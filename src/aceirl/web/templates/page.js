@@ -33,7 +33,7 @@
         problems.delete(kind);
         sent = content;
       } else if (response.status === 403) {
-        problems.set("server", "This address does not work any more: you were removed, or the interview was set up anew.");
+        problems.set("server", "This address does not work any more: you were removed, or the interview was set up again.");
       } else {
         problems.set(kind, content.error);
         refused = content.error;
@@ -324,12 +324,12 @@
   function waiting() {
     if (now.trouble) return "It cannot go on at present.";
     if (now.phase === "thinking") return now.mode === "compare" ? "Choosing what to compare …" : "Putting it all together …";
-    return now.progress.answers ? "The agent is walking on your answers …" : "The agent is looking around …";
+    return now.progress.answers ? "The agent is acting on your answers …" : "The agent is looking around …";
   }
 
   function whileWaiting() {
     if (now.trouble) return "";
-    return `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It comes back when it meets something it does not know."}`;
+    return `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It asks again when it meets something it does not know."}`;
   }
 
   function item(words) {
