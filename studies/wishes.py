@@ -137,7 +137,7 @@ def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
     best = max(person.pays, key=lambda word: abs(person.pays[word]))
     if best in wish["headline"] or (person.then is not None and person.then in wish["headline"]):
         return "quoted" if quoted else "right"
-    soon = "end the episode soon" in wish["headline"]
+    soon = "lose no time" in wish["headline"]
     return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
 
 

@@ -139,7 +139,7 @@ def test_an_end_is_reached_and_hurry_is_told() -> None:
     )
     assert said(hurried, wished("bold", *door))[0].startswith("The expert wants to reach door ("), "hurry is not sure"
     alone = said(explanation({6: 1.0}, ends=ENDS), wished("bold", HURRY), undetermined=(1, 2))
-    assert alone == ["The expert wants to end the episode soon (explains 7 of the 8 answers it rests on).", BETTER], (
+    assert alone == ["The expert wants to lose no time (explains 7 of the 8 answers it rests on).", BETTER], (
         "there is no goal to be beside"
     )
 
@@ -188,7 +188,7 @@ def test_one_of_a_few_wishes() -> None:
     best = Hypothesis(actions=((2, -1.0),))
     mixed = wished("set", *wants(2), *avoids(4), Claim("action", 2), HURRY, best=best)
     assert said(found, mixed) == [
-        "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” everywhere, or to end the episode soon: "
+        "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” everywhere, or to lose no time: "
         "the answers do not tell which."
     ]
     steps = wished("set", Claim("step", 3), *wants(1))
@@ -434,7 +434,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({6: 1.0}, ends=ENDS),
             wished("bold", HURRY),
             (),
-            ["You seem to want to end the episode soon (explains 7 of the 8 answers it rests on).", BETTER],
+            ["You seem to want to lose no time (explains 7 of the 8 answers it rests on).", BETTER],
         ),
         (
             explanation({2: 1.0}),

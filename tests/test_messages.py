@@ -11,7 +11,7 @@ LONGEST = 35
 """The most words of a sentence, or of a part of one between colons and semicolons."""
 
 INSTEAD = {
-    r"\bhurry": "a step cost; to end the episode soon",
+    r"\bhurry": "a step cost; to lose no time",
     r"\blikel(ier|iest)\b": "more probable; the MAP estimate",
     r"\bwish(es)?\b": "a goal; a simple reward",
     r"\b(pull|lag)s?\b": "feature expectation gap; standardised gap",

@@ -235,7 +235,7 @@ class _Words:
                 paid = dict(self.wish.best.actions).get(claim.where, 1.0) > 0
                 return f"{'do' if paid else 'avoid'} “{self.name(claim)}” everywhere"
             case "hurry":
-                return "end the episode soon"
+                return "lose no time"
         return f"have something else from {self.name(claim)} on"
 
     @staticmethod
