@@ -24,7 +24,7 @@ from aceirl.web.early import LEAST_SHARE, MOST_SHARE
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
 SAID = ("answer", "skip", "correct", "review", "prefer", "verdict")
-USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode")
+USER_ACTIONS = (*SAID, "undo", "finish", "go on", "more", "adjust", "start again", "mode")
 
 Mode = Literal["ask", "play", "compare"]
 """How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
@@ -209,7 +209,8 @@ class History:
     `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
     `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
     be taken back, and `reopened` what was taken back just now. `needed` counts questions that came because others had
-    answered them. `first_said` has by state the event that speaks of it
+    answered them, `wondered` are the states that the person asked to be asked about after the end, and `wondered_since`
+    is the number of the next episode then, None if one was under way. `first_said` has by state the event that speaks of it
     first, or that put it right, and `given` by state and action the last event that says so.
     """
 
@@ -221,6 +222,8 @@ class History:
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
         self.finished = False
+        self.wondered: list[int] = []
+        self.wondered_since: int | None = None
         self.adjusted: tuple[Accuracy, int] | None = None
         self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
         self.rules: list[SaidRule] = []
@@ -302,6 +305,11 @@ class History:
         return found
 
     @property
+    def pending(self) -> list[int]:
+        """The states that the person asked to be asked about, and has said nothing of."""
+        return [state for state in self.wondered if state not in self.votes]
+
+    @property
     def to_review(self) -> LoggedTrajectory | None:
         """The last episode, if the person is asked, shall see what was guessed in it and has not yet."""
         walk = self.trajectory
@@ -341,6 +349,12 @@ class History:
         return found
 
     @property
+    def chosen(self) -> list[list[Any]]:
+        """What the person chose last as what they want or avoid, with all besides: what, where, and its name."""
+        last = next((event for event in reversed(self.verdicts) if event["chosen"] is not None), None)
+        return [] if last is None else [*last.get("besides", ()), [*last["chosen"], last["state_name"]]]
+
+    @property
     def told(self) -> list[Statement]:
         """What the person said of their wish: all that they denied, and what they affirmed last."""
         denied: list[Statement] = []
@@ -348,8 +362,8 @@ class History:
         for event in self.verdicts:
             named = frozenset((str(what), int(where)) for what, where in event["named"])
             if event["chosen"] is not None:
-                what, where = event["chosen"]
-                affirmed = [Statement(frozenset({(str(what), int(where))}))]
+                claims = [event["chosen"], *(one[:2] for one in event.get("besides", ()))]
+                affirmed = [Statement(frozenset((str(what), int(where)) for what, where in claims))]
             elif event["verdict"] == "yes" and named:
                 affirmed = [Statement(named)]
             if event["verdict"] == "no" and named:
@@ -405,9 +419,13 @@ class History:
             case "mode":
                 if event["mode"] not in get_args(Mode):
                     raise ValueError(event)
-                self.mode = event["mode"]
+                self.mode, self.wondered = event["mode"], []
             case "finish" | "go on":
-                self.finished, self.episodes_since_user_action = kind == "finish", 0
+                self.finished, self.episodes_since_user_action, self.wondered = kind == "finish", 0, []
+            case "more":
+                at_rest = self.trajectory is None or self.trajectory.over
+                self.wondered = list(_numbers(*event["states"]))
+                self.wondered_since = len(self.trajectories) if at_rest else None
             case "adjust":
                 (horizon,) = _numbers(event["horizon"])
                 if self.trajectory is not None:
