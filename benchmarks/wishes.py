@@ -32,6 +32,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.Column("asked back"),
         frame.number("answers, with more"),
         frame.Column("then"),
+        frame.number("other places that agree"),
         page="interview.md",
     )
     kept = Kept(options.keep)
@@ -41,7 +42,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
             kept.add({"family": person.name, "seed": options.seed} | asdict(interviewed(person, options.seed)))
         found = kept.runs[key]
         first, asked_back, then = found["verdicts"]
-        table.add(person.name, person.environment, found["answers"][0], first, asked_back, found["answers"][2], then)
+        answers, others = found["answers"], found["as_well"]
+        table.add(person.name, person.environment, answers[0], first, asked_back, answers[2], then, others)
         print(*(f"    {sentence}" for sentence in dict.fromkeys(found["sentences"])), sep="\n", flush=True)
     for when, column in (("at first", 3), ("asked back", 4), ("with more questions", 6)):
         print(when, dict(Counter(row[column] for row in table.rows)))

@@ -18,6 +18,7 @@ from aceirl.experts.tasks import Source, gym_env
 from aceirl.models.tabular.encoder import PADDING_STATE
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Question
+from aceirl.rewards.hypotheses import Claim
 from aceirl.web.driver import Interview
 from aceirl.web.history import Accuracy, LoggedTrajectory
 from aceirl.web.view import view
@@ -26,9 +27,9 @@ Verdict = Literal["right", "agrees", "quoted", "contradicted", "rule", "vague", 
 """What the last sentence is worth, by what the person wants.
 
 It is "right" if it names that, alone or as one of at most four. It "agrees" if it says that the person wants what they
-said, and that their answers agree; it is "quoted" if it says that they do not show it, and "contradicted" if it says that
-they speak against it. A "rule" is what somebody does who wants no place, and is told in what the agent does. A "vague"
-sentence is true and does not name the place: of somebody who wants the only end, that they want to be done soon."""
+said, and that their answers agree; it is "quoted" if it says that they do not show it, and "contradicted" if it says
+that they speak against it. A "rule" is what somebody does who wants no place, and is told in what the agent does. A
+"vague" sentence is true and does not name the place: of somebody who wants the only end, that they are in a hurry."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97
@@ -109,11 +110,13 @@ were exchanged when the others had been seen: for a seventh environment, and for
 class Ended:
     """How an interview ended: the number of answers, the last sentence and what it is worth, three times: at first;
     when the person, asked back, has said what they want; and after up to `MORE_TIMES` times some questions more, if
-    that is not yet right and there are any."""
+    that is not yet right and there are any. The answers would agree with `as_well` other places that somebody might say
+    they want; None if nothing was said."""
 
     answers: tuple[int, int, int]
     sentences: tuple[str, str, str]
     verdicts: tuple[Verdict, Verdict, Verdict]
+    as_well: int | None
 
 
 def interviewed(person: Somebody, seed: int = 0, most: int = 60) -> Ended:
@@ -130,14 +133,16 @@ def interviewed(person: Somebody, seed: int = 0, most: int = 60) -> Ended:
                 break
             _reply(interview, act)
         moments = [_moment(interview, person)]
-        if moments[0][2] == "right":
+        assert interview.ending is not None
+        told = moments[0][2] == "right" and interview.ending.wish.kind == "bold"
+        if told:
             interview.verdict(interview.turn, "yes")
-        for number, claim in enumerate(() if moments[0][2] == "right" else _wanted(interview, person)):
+        for number, claim in enumerate(() if told else _wanted(interview, person)):
             interview.verdict(interview.turn, "nearly", *claim, besides=number > 0)
             _moment(interview, person)
         moments.append(_moment(interview, person))
         for _ in range(MORE_TIMES):
-            if _moment(interview, person)[2] in GOOD or interview.ending is None or not interview.ending.telling:
+            if _moment(interview, person)[2] in GOOD or not interview.ending.telling:
                 break
             interview.more(interview.turn)
             interview.walk_on(np.inf)
@@ -146,7 +151,15 @@ def interviewed(person: Somebody, seed: int = 0, most: int = 60) -> Ended:
                 interview.walk_on(np.inf)
         moments.append(_moment(interview, person))
         answers, sentences, verdicts = zip(*moments, strict=True)
-        return Ended(answers, sentences, verdicts)
+        return Ended(answers, sentences, verdicts, _as_well(interview))
+
+
+def _as_well(interview: Interview) -> int | None:
+    """With how many other places the answers would agree, if somebody said that they want to be there."""
+    affirmed = [Claim(*one) for said in interview.history.told if said.right for one in said.claims]
+    assert interview.learned is not None
+    found = interview.learned.agreement(affirmed)
+    return None if found is None else len(found.others)
 
 
 def _moment(interview: Interview, person: Somebody) -> tuple[int, str, Verdict]:
@@ -189,8 +202,9 @@ def _wanted(interview: Interview, person: Somebody) -> list[tuple[str, int]]:
     """What the person chooses on the last screen: the first place that they want, and all that they keep away from, if
     these are no more than they have patience for."""
     names = [(state, interview.view.name(state)) for state in range(interview.environment.n_states)]
-    wants = [("wants", state) for word, pay in person.pays.items() if pay > 0 for state, name in names if word in name]
-    avoids = [("avoids", state) for word, pay in person.pays.items() if pay < 0 for state, name in names if word in name]
+    paid = [(state, pay) for word, pay in person.pays.items() for state, name in names if word in name]
+    wants = [("wants", state) for state, pay in paid if pay > 0]
+    avoids = [("avoids", state) for state, pay in paid if pay < 0]
     return wants[:1] + (avoids if len(avoids) <= MOST_AVOIDED else [])
 
 

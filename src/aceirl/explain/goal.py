@@ -78,7 +78,7 @@ def goal_of(
     if free:
         return GoalWords(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
     if told:
-        return goal_as_told(said_wish(turn, names, actions, who, told), found, who)
+        return goal_as_told(said_wish(turn, names, actions, who, told), found, who, told)
     rests_on = told_of(found)
     if any(one.claim.what == "features" for one in turn.wish.named):
         said = said_wish(turn, names, actions, who)
@@ -108,10 +108,10 @@ def goal_of(
     return GoalWords(said.sentence, _count(found), (habit,), undetermined, _errors(found))
 
 
-def goal_as_told(wish: SaidWish, found: Explanation, who: Person) -> GoalWords:
-    """What somebody wants who was asked back, and said something of the wish itself."""
-    counted = f"What {who.name} said of the wish itself, when asked back, is counted with the {told_of(found)}."
-    return GoalWords(wish.sentence, reasons=(counted,))
+def goal_as_told(wish: SaidWish, found: Explanation, who: Person, told: Sequence[Statement]) -> GoalWords:
+    """What somebody wants who was asked back, and `told` something of the wish itself."""
+    counted = f"What {who.name} denied of the wish, when asked back, is counted with the {told_of(found)}."
+    return GoalWords(wish.sentence, reasons=() if all(one.right for one in told) else (counted,))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:

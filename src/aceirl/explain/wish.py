@@ -16,7 +16,6 @@ from aceirl.rewards import Explanation
 from aceirl.rewards.hypotheses import Agreement, Claim, Denied, Named, Wish
 from aceirl.rewards.hypotheses.wish import ENOUGH, UNEXPLAINED, Kind
 
-
 FEW = 3
 """So many other places that would do as well are named; of more it is said how many there are."""
 

@@ -396,8 +396,8 @@ class Belief:
         return self.wish_after(())
 
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
-        """The same with what the expert denied of the wish itself. It rests on rows that were tried, never on others that
-        the dynamics of fields predict."""
+        """The same with what the expert denied of the wish itself. It rests on rows that were tried, never on others
+        that the dynamics of fields predict."""
         return wish_of(self.estimate, fields=self.telling_fields, denied=denied)
 
     @property

@@ -208,6 +208,8 @@ class Interview:
         chosen = None if what is None else [what, where]
         said: Event = {} if where is None else self.dialogue.named(where)
         event: Event = {"event": "verdict", "verdict": verdict, "named": named, "chosen": chosen}
+        if ending.wish.kind == "set":
+            event["one_of"] = True
         if besides and chosen is not None:
             event["besides"] = [one for one in self.history.chosen if one[:2] != chosen]
         self._decide(turn, event | {"sentence": ending.wish.sentence} | said | {"seconds": None})

@@ -70,9 +70,7 @@ class NamedStates:
     features: Mapping[int, Features]
 
 
-def ending_of(
-    turn: Turn, named: NamedStates, told: Sequence[Statement] = (), askable: Sequence[int] = ()
-) -> Ending:
+def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement] = (), askable: Sequence[int] = ()) -> Ending:
     """What a turn has come to, with what the person `told` of their wish; they may be asked about `askable` states."""
     wish = said_wish(turn, named.names, named.actions, YOU, told)
     if wish.kind == "bold" and not any(one.right for one in told) and not _is_reached(turn, wish):
@@ -83,7 +81,7 @@ def ending_of(
     needed = answers_needed(turn) if wish.kind == "open" else None
     found = turn.explanation
     if told and found is not None:
-        goal: GoalWords | None = goal_as_told(wish, found, YOU)
+        goal: GoalWords | None = goal_as_told(wish, found, YOU, told)
     else:
         goal = goal_of(turn, named.names, named.actions, YOU)
     return Ending(

@@ -210,8 +210,8 @@ class History:
     `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
     be taken back, and `reopened` what was taken back just now. `needed` counts questions that came because others had
     answered them, `wondered` are the states that the person asked to be asked about after the end, and `wondered_since`
-    is the number of the next episode then, None if one was under way. `first_said` has by state the event that speaks of it
-    first, or that put it right, and `given` by state and action the last event that says so.
+    is the number of the next episode then, None if one was under way. `first_said` has by state the event that speaks
+    of it first, or that put it right, and `given` by state and action the last event that says so.
     """
 
     def __init__(self) -> None:
@@ -356,18 +356,21 @@ class History:
 
     @property
     def told(self) -> list[Statement]:
-        """What the person said of their wish: all that they denied, and what they affirmed last."""
+        """What the person said of their wish: all that they denied, and what they affirmed last. To say no to one of
+        several wishes is to deny each; to say yes affirms none."""
         denied: list[Statement] = []
         affirmed: list[Statement] = []
         for event in self.verdicts:
             named = frozenset((str(what), int(where)) for what, where in event["named"])
+            one_of = bool(event.get("one_of"))
             if event["chosen"] is not None:
                 claims = [event["chosen"], *(one[:2] for one in event.get("besides", ()))]
                 affirmed = [Statement(frozenset((str(what), int(where)) for what, where in claims))]
-            elif event["verdict"] == "yes" and named:
+            elif event["verdict"] == "yes" and named and not one_of:
                 affirmed = [Statement(named)]
             if event["verdict"] == "no" and named:
-                denied.append(Statement(named, right=False))
+                parts = [frozenset({one}) for one in sorted(named)] if one_of else [named]
+                denied += [Statement(part, right=False) for part in parts]
         return [one for one in denied if all(one.claims != other.claims for other in affirmed)] + affirmed
 
     def fits(self, shape: tuple[int, int, int]) -> bool:

@@ -70,8 +70,8 @@ def agreement(estimate: Estimate, claims: Collection[Claim], seed: int = 0) -> A
 
 def _predicted(search: Search, wishes: list[frozenset[Claim]]) -> dict[frozenset[Claim], tuple[float, float]]:
     """`(log_likelihood, unexplained)` of the answers under each wish that pays for just that: of something wanted also
-    if in a hurry, and of an end also if other ends are avoided; what is avoided beside it may matter less. Each of these
-    ways is as likely."""
+    if in a hurry, and of an end also if other ends are avoided; what is avoided beside it may matter less. Each of
+    these ways is as likely."""
     ways = {one: _ways(search, one) for one in wishes}
     judged = search.judged([way for some in ways.values() for way in some])
     found, first = {}, 0

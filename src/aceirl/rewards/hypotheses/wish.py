@@ -18,7 +18,17 @@ from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
-from aceirl.rewards.hypotheses.search import HONEST, Claim, Denied, Hypothesis, Judged, Search, claimed, met_states, paid
+from aceirl.rewards.hypotheses.search import (
+    HONEST,
+    Claim,
+    Denied,
+    Hypothesis,
+    Judged,
+    Search,
+    claimed,
+    met_states,
+    paid,
+)
 
 Kind = Literal["bold", "set", "open"]
 
