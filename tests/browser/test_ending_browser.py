@@ -106,7 +106,9 @@ def test_more_questions_can_be_asked_for_at_the_end(tmp_path: Path) -> None:
                 expect(page.locator("#more")).to_have_text(f"Ask me {more} questions more")
                 changed(page, page.locator("#more").click)
                 shown = next_question(page)
-                expect(page.locator("#why")).to_contain_text("You may want several things that differ in what to do here")
+                expect(page.locator("#why")).to_contain_text(
+                    "You may want several things that differ in what to do here"
+                )
                 for _ in range(more):
                     shown = reply(page, shown, to_the_flag)
                 assert (shown["phase"], shown["progress"]["answers"]) == ("done", 3 + more)

@@ -90,7 +90,7 @@ class Interview:
         self.view = open_view(source)
         self.environment = self.view.environment
         self._begun_horizon, self.most_steps = self.environment.horizon, _most_steps(self.environment)
-        self.log = LogFile(folder / ANSWERS)
+        self.log, self.history = LogFile(folder / ANSWERS), History()
         self.trouble: str | None = None
         self.ending: Ending | None = None
         self.needs: Callable[[], Sequence[int]] = tuple
@@ -496,9 +496,10 @@ class Interview:
 
         `also` are events to be tried, as if they were the last of the log.
         """
-        events = [*self.log, *also]
+        earlier = self.history.earlier
+        events = [*self.log.after(earlier.lines), *also]
         try:
-            self.history = history = History.of(events)
+            self.history = history = History.of(events, earlier)
         except InputError as error:
             raise InputError(f"{self.log.path}, {error}") from error.__cause__
         self._note_spent()

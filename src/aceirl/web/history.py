@@ -200,6 +200,17 @@ class SaidRule:
     action: int
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What a log came to before the person last started again: how many lines, what the person did, how often they had
+    started again, and what was spent of the error rate. All else is forgotten, and need not be read again."""
+
+    lines: int = 0
+    turns: int = 0
+    times_begun: int = 0
+    spent: int = 0
+
+
 class History:
     """Votes and episodes, kept up to date event by event.
 
@@ -211,7 +222,8 @@ class History:
     be taken back, and `reopened` what was taken back just now. `needed` counts questions that came because others had
     answered them, `wondered` are the states that the person asked to be asked about after the end, and `wondered_since`
     is the number of the next episode then, None if one was under way. `first_said` has by state the event that speaks
-    of it first, or that put it right, and `given` by state and action the last event that says so.
+    of it first, or that put it right, and `given` by state and action the last event that says so. `earlier` is what
+    was before the person last started again.
     """
 
     def __init__(self) -> None:
@@ -236,7 +248,8 @@ class History:
         self._last_met: deque[set[int]] = deque()
         self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
-        self.turn = self.times_begun = 0
+        self.turn = self.times_begun = self.times_wondered = 0
+        self.earlier = Earlier()
         self.said: list[Event] = []
         self.reopened: Event | None = None
         self.last_event: Event | None = None
@@ -244,24 +257,29 @@ class History:
         self.first_said: dict[int, Event] = {}
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> History:
-        """The history that a log tells; what was undone is left out, and the episodes stay.
+    def of(cls, events: Iterable[Event], earlier: Earlier | None = None) -> History:
+        """The history that a log tells, or the part of it after what is `earlier`; what was undone is left out, and the
+        episodes stay.
 
         Who starts again forgets all but what was spent of the error rate: the folder promises once.
         """
-        events, first, spent = list(events), 0, 0
+        earlier = earlier or Earlier()
+        events, first, spent = list(events), 0, earlier.spent
         begins = [number for number, event in enumerate(events) if event.get("event") == "start again"]
         for last in (*begins, len(events)):
             history = cls()
             history.restarts = history.spent = spent
-            for number, event in enumerate(effective(events[first:last]), start=first + 1):
+            for number, event in enumerate(effective(events[first:last]), start=earlier.lines + first + 1):
                 try:
                     history.apply(event)
                 except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
                     raise _misfit(number) from error
-            first, spent = last + 1, history.spent + 1
-        history.turn = sum(event["event"] in USER_ACTIONS for event in events)
-        history.times_begun = len(begins)
+            if last < len(events):
+                first, spent = last + 1, history.spent + 1
+        did = [event["event"] in USER_ACTIONS for event in events]
+        history.turn, history.times_begun = earlier.turns + sum(did), earlier.times_begun + len(begins)
+        turns = earlier.turns + sum(did[:first])
+        history.earlier = Earlier(earlier.lines + first, turns, history.times_begun, spent)
         return history
 
     @property
@@ -429,6 +447,7 @@ class History:
                 at_rest = self.trajectory is None or self.trajectory.over
                 self.wondered = list(_numbers(*event["states"]))
                 self.wondered_since = len(self.trajectories) if at_rest else None
+                self.times_wondered += 1
             case "adjust":
                 (horizon,) = _numbers(event["horizon"])
                 if self.trajectory is not None:
