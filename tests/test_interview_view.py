@@ -216,6 +216,10 @@ def test_more_questions_come_when_they_are_asked_for_and_say_more_of_the_wish(tm
         assert not interview.history.needed, "nobody else has asked for them"
         again = Interview.open(tmp_path, LAKE, Accuracy())
         assert (again.phase, again.history.known()) == (interview.phase, interview.history.known())
+        mine, theirs = interview.engine.belief, again.engine.belief
+        np.testing.assert_array_equal(mine.estimate.counts.answers, theirs.estimate.counts.answers)
+        for name, array in mine.evidence["policy"].items():
+            np.testing.assert_array_equal(array, theirs.evidence["policy"][name])
         again.close()
         for _ in range(2):
             finish(interview, to_the_hole(interview))

@@ -186,8 +186,13 @@ class Dialogue:
         return event | self._because_needed | self.named(question.state)
 
     @property
+    def wondered(self) -> bool:
+        """Whether the question came because the person asked for more."""
+        return bool(self.history.pending) and self.history.reopened is None
+
+    @property
     def _because_needed(self) -> Event:
-        others = self.needed is not None and not self.history.pending
+        others = self.needed is not None and not self.wondered
         return {"needed": True} if others and self.history.reopened is None else {}
 
     def review(self, walk: LoggedTrajectory, step: int | None, action: int | None) -> Event:

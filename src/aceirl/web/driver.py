@@ -140,11 +140,17 @@ class Interview:
         in all that are like it; or in those states that they name, `also`."""
         question = self._asked(turn, Question)
         event = self.dialogue.answer(question, action, like, also)
+        wondered = self.dialogue.wondered
         if self._say(event):
-            self.engine.tell(Guess(action) if question.again else action)
-            if also := event.get("also"):
-                self.engine.add_answers([(question.step, state, action) for state in also])
-            self.dialogue.question = None
+            added = [(question.step, state, action) for state in event.get("also", ())]
+            if wondered:
+                added.insert(0, (question.step, question.state, action))
+                self.dialogue.needed = next(iter(self.history.pending), None)
+            else:
+                self.engine.tell(Guess(action) if question.again else action)
+                self.dialogue.question = None
+            if added:
+                self.engine.add_answers(added)
 
     def skip(self, turn: int) -> None:
         """The person does not know; the agent does something, and goes on."""
@@ -276,7 +282,8 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        apart = self.history.reopened is not None or self.dialogue.needed is not None
+        wondered = self.dialogue.wondered and event["event"] == "answer"
+        apart = not wondered and (self.history.reopened is not None or self.dialogue.needed is not None)
         declares = "scope" in event and not self.history.rules
         if self.history.apply(self._keep(event | self._seconds())) or apart or declares:
             self._rebuild(self.learned)
