@@ -118,7 +118,8 @@ def test_show_goes_by_what_the_person_said_at_the_ending(tmp_path: Path) -> None
         told = begun.history.told
         code, out, error = on_the_command_line("show", begun.folder)
         assert (code, error) == (0, "")
-        assert out.startswith(f"{said}, and the answers agree. ")
+        assert out.splitlines()[0] == f"{said}, and the answers agree."
+        assert "are among the best for it, far more than by chance." in out.splitlines()[1]
         assert list(Run.open(begun.folder).told) == told
         begun.undo(begun.turn)
         finish_off(begun)

@@ -111,7 +111,9 @@ def goal_of(
 def goal_as_told(wish: SaidWish, found: Explanation, who: Person, told: Sequence[Statement]) -> GoalWords:
     """What somebody wants who was asked back, and `told` something of the wish itself."""
     counted = f"What {who.name} denied of the wish, when asked back, is counted with the {told_of(found)}."
-    return GoalWords(wish.sentence, reasons=() if all(one.right for one in told) else (counted,))
+    why = wish.sentence.removeprefix(wish.quote).strip() if wish.quote else ""
+    denied = counted if any(not one.right for one in told) else ""
+    return GoalWords(wish.quote or wish.sentence, reasons=tuple(filter(None, (why, denied))))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:

@@ -29,7 +29,7 @@ from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.model import TablePolicy
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Agreement, Claim, Denied, Wish, agreement
+from aceirl.rewards.hypotheses import Agreement, Claim, Denied, Wish, agreement, contested
 from aceirl.rewards.in_fields import FieldReward
 
 
@@ -241,6 +241,11 @@ class Turn:
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
         """The same with what the expert denied of the wish itself, which the turn does not keep."""
         return self.belief.wish_after(denied) if denied else self.wish
+
+    @property
+    def contested(self) -> FloatArray:
+        """`[S]`: how much the likeliest wishes differ in what they would do in each state."""
+        return contested(self.belief.estimate, self.wish, self.belief.telling_fields)
 
     def agreement(self, claims: Collection[Claim]) -> Agreement | None:
         """How the answers bear on a wish that the expert states; None if it is not about places."""

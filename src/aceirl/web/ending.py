@@ -16,7 +16,6 @@ from aceirl.explain.wish import SaidWish, Statement, answers_needed, said_wish
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.mdp import BoolArray, IntArray
-from aceirl.rewards.hypotheses import contested
 from aceirl.web.history import Relation, Scope
 
 # A place that the agent is at less often than this in an episode is not named as what the person wants.
@@ -97,11 +96,10 @@ def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement] = (), as
 def _telling(turn: Turn, askable: Sequence[int]) -> tuple[int, ...]:
     """The askable states in which the likeliest wishes differ most in what they would do, if more than one thing was
     tried there; `MORE` at most."""
-    estimate = turn.belief.estimate
-    tried = (np.asarray(estimate.counts.visits).any(axis=0)).sum(axis=1)
+    tried = np.asarray(turn.counts.visits).any(axis=0).sum(axis=1)
     states = [state for state in askable if state < len(tried) and tried[state] > 1]
     if len(states) > MORE:
-        apart = contested(estimate, turn.wish, turn.belief.telling_fields)
+        apart = turn.contested
         states.sort(key=lambda state: (-round(float(apart[state]), 9), state))
     return tuple(states[:MORE])
 

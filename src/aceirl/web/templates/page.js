@@ -492,6 +492,7 @@
 
   function showEnd(before) {
     const { wish, lines, does, open, certified, explained } = now.outcome;
+    $("wish-title").textContent = wish.kind === "stated" ? "What you want" : "What you seem to want";
     $("wish").textContent = wish.headline;
     $("wish").classList.toggle("long", wish.headline.length > 90);
     $("wish-why").textContent = wish.why;
