@@ -109,21 +109,17 @@ def test_show_says_what_the_answers_tell_wherever_the_folder_lies(
 def test_show_goes_by_what_the_person_said_at_the_ending(tmp_path: Path) -> None:
     lake, paths = interviewed(tmp_path / "lake"), interviewed(tmp_path / "paths")
     for begun, name, said in (
-        (lake, "the flag in row 4, column 4", "The expert wants to reach the flag in row 4, column 4."),
-        (
-            paths,
-            "the upper corridor, cell 10",
-            "The expert says that the goal is to be in state u10. The answers alone do not show that yet.",
-        ),
+        (lake, "the flag in row 4, column 4", "The expert says that the goal is to reach the flag in row 4, column 4"),
+        (paths, "the upper corridor, cell 10", "The expert says that the goal is to be in state u10"),
     ):
         place = next(s for s in range(begun.environment.n_states) if begun.view.name(s) == name)
         begun.verdict(begun.turn, "nearly", "wants", place)
         finish_off(begun)
-        counted = "What the expert said about the goal itself, when asked, is counted with the answers."
         told = begun.history.told
         code, out, error = on_the_command_line("show", begun.folder)
         assert (code, error) == (0, "")
-        assert out.splitlines()[:2] == [said, counted]
+        assert out.splitlines()[0] == f"{said}, and the answers agree."
+        assert "are among the best for it, far more than by chance." in out.splitlines()[1]
         assert list(Run.open(begun.folder).told) == told
         begun.undo(begun.turn)
         finish_off(begun)

@@ -78,7 +78,7 @@ def goal_of(
     if free:
         return GoalWords(f"A reward of the space any repeats what {does}, and names no goal.")
     if told:
-        return goal_as_told(said_wish(turn, names, actions, who, told), found, who)
+        return goal_as_told(said_wish(turn, names, actions, who, told), found, who, told)
     rests_on = told_of(found)
     if any(one.claim.what == "features" for one in turn.wish.named):
         said = said_wish(turn, names, actions, who)
@@ -117,10 +117,12 @@ def _beside_habits(said: SaidWish, rests_on: str) -> tuple[str, ...]:
     )
 
 
-def goal_as_told(wish: SaidWish, found: Explanation, who: Person) -> GoalWords:
-    """What somebody wants who was asked back, and said something of the wish itself."""
-    counted = f"What {who.name} said about the goal itself, when asked, is counted with the {told_of(found)}."
-    return GoalWords(wish.sentence, reasons=(counted,))
+def goal_as_told(wish: SaidWish, found: Explanation, who: Person, told: Sequence[Statement]) -> GoalWords:
+    """What somebody wants who was asked back, and `told` something of the wish itself."""
+    counted = f"What {who.name} denied about the goal, when asked, is counted with the {told_of(found)}."
+    why = wish.sentence.removeprefix(wish.quote).strip() if wish.quote else ""
+    denied = counted if any(not one.right for one in told) else ""
+    return GoalWords(wish.quote or wish.sentence, reasons=tuple(filter(None, (why, denied))))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:

@@ -38,7 +38,8 @@ class Dialogue:
     """Questions and replies after a history. `learned` is what was inferred last; None if nothing was.
 
     `question` is the engine's question that waits for the person, `needed` a state that they shall speak of because
-    others have, whether or not the agent is there, and `pair` the two episodes that they shall compare.
+    others have, or because they asked for more questions, whether or not the agent is there, and `pair` the two
+    episodes that they shall compare.
     `guessed` are the guesses in the episode under way, one for each state.
     """
 
@@ -46,7 +47,7 @@ class Dialogue:
         self.history, self.view, self.seed, self.learned = history, view, seed, learned
         self.access = Capabilities.of(view.environment)
         self.question: Question | None = None
-        self.needed: int | None = None
+        self.needed: int | None = next(iter(history.pending), None)
         self.pair: tuple[int, int] | None = None
         self.episode_mode: EpisodeMode = "asked"
         self.guessed: dict[int, Reviewed] = {}
@@ -185,8 +186,14 @@ class Dialogue:
         return event | self._because_needed | self.named(question.state)
 
     @property
+    def wondered(self) -> bool:
+        """Whether the question came because the person asked for more."""
+        return bool(self.history.pending) and self.history.reopened is None
+
+    @property
     def _because_needed(self) -> Event:
-        return {} if self.needed is None or self.history.reopened is not None else {"needed": True}
+        others = self.needed is not None and not self.wondered
+        return {"needed": True} if others and self.history.reopened is None else {}
 
     def review(self, walk: LoggedTrajectory, step: int | None, action: int | None) -> Event:
         """The episode did as well as the person would have, up to a step where they would do something else; to its

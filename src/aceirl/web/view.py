@@ -204,6 +204,10 @@ def _why(interview: Interview, question: Question) -> str:
     history, votes = interview.history, interview.history.votes.get(question.state)
     if history.reopened:
         return "You took back what you said here. The agent goes on from where it is."
+    if history.pending:
+        left = len(history.pending)
+        last = "the last of these" if left == 1 else f"{left} of these are left"
+        return f"You may want several things that differ in what to do here; {last}."
     if interview.dialogue.needed is not None:
         return "Others have answered this one, and you are asked too. The agent goes on from where it is."
     if history.mode == "play":
@@ -401,6 +405,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
         "headline": headline,
         "why": why,
         "rivals": [one | {"words": _rival_in_words(one)} for one in _likely(wish.rivals)],
+        "more": len(ending.telling),
+        "chosen": bool(history.chosen),
         "verdict": None if verdict is None else _verdict_in_words(verdict),
     }
 
@@ -422,7 +428,10 @@ def _verdict_in_words(event: Event) -> str:
 
 
 def _chosen_in_words(event: Event) -> str:
-    return f"{'get to' if event['chosen'][0] == 'wants' else 'keep away from'} {event['state_name']}"
+    chosen = [*event.get("besides", ()), [*event["chosen"], event["state_name"]]]
+    ways = (("wants", "get to"), ("avoids", "keep away from"))
+    said = [(words, [name for what, _, name in chosen if what == way]) for way, words in ways]
+    return " and ".join(f"{words} {listed(names)}" for words, names in said if names)
 
 
 def _explained(interview: Interview, verdicts: Mapping[int, bool]) -> dict[str, Any]:
