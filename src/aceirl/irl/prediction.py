@@ -48,7 +48,7 @@ class Prediction:
     """What members predict: `accepted [M, S, A]` are the actions that each accepts, `weights [M]` sum to one.
 
     `preferred [S, A]` breaks ties among actions that are accepted alike. The first `n_wishes` are plans, the others
-    trees.
+    trees of equal weight.
     """
 
     accepted: BoolArray
@@ -107,7 +107,7 @@ class Prediction:
         """`[S]`: how much an answer tells of the wish, or that trees predict it better than any wish."""
         answers, weights, n = self._answers, self.weights, self.n_wishes
         if n < len(weights):
-            trees = np.tensordot(weights[n:], answers[n:], 1)[None] / max(1e-300, self.by_rules)
+            trees = answers[n:].mean(axis=0, keepdims=True)
             answers, weights = np.concatenate((answers[:n], trees)), np.append(weights[:n], self.by_rules)
         return _information(answers, weights)
 

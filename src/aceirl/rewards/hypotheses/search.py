@@ -189,6 +189,7 @@ class Search:
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
         self.places, self.denied = _candidates(estimate, self._some(MOST_PLACES, 30)), tuple(denied)
+        self.n_places = int(met_states(estimate.counts).sum())
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
@@ -255,7 +256,7 @@ class Search:
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
-        sizes = len(self.places), self.shape[2]
+        sizes = self.n_places, self.shape[2]
         # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
         prior = np.array([one.log_prior(*sizes) + self._of_denials(one) for one in hypotheses])
         return Judged(tuple(hypotheses), prior, likelihood, unexplained)
