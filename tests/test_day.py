@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import runpy
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -303,6 +303,12 @@ def test_sampling_ends_where_states_do_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert steps <= 2 * 5_000 + search.MOST_TRIALS
 
 
+@dataclass(frozen=True)
+class Map:
+    walls: frozenset[tuple[int, int]]
+    visitors: list[int] | None = None
+
+
 class Stamped(Corridor):
     """One that keeps what changes in a list, and what does not in a tuple."""
 
@@ -316,6 +322,9 @@ class Stamped(Corridor):
 
 
 def test_a_copy_shares_what_cannot_change_and_nothing_else() -> None:
+    walls = frozenset({(0, 1), (2, 3)})
+    assert search._is_fixed(Map(walls))
+    assert not search._is_fixed(Map(walls, [0]))
     env = Stamped()
     env.reset(seed=0)
     other = search.copied(env)

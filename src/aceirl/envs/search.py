@@ -12,6 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from types import NoneType
 from typing import Any
@@ -235,7 +236,10 @@ def _never_changes(kind: type) -> bool:
 
 
 def _is_fixed(value: Any) -> bool:
-    """The same of a value, which may be a tuple of such."""
+    """The same of a value, which may be a tuple, a frozen set or a frozen dataclass of such."""
+    frozen = getattr(type(value), "__dataclass_params__", None)
+    if frozen is not None and frozen.frozen:
+        return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
     if isinstance(value, tuple | frozenset):
         return all(_never_changes(type(part)) or _is_fixed(part) for part in value)
     return _never_changes(type(value))
