@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cache
 from types import NoneType
 from typing import Any
 
@@ -46,7 +45,7 @@ MOST_TRIALS = 200
 """So often an action is tried in a state at most."""
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
-FIXED = (int, float, str, bytes, NoneType, np.generic, EnvSpec)
+UNCHANGING = (*SHARED, int, float, str, bytes, NoneType, np.generic, EnvSpec)
 NONE: Counter[int] = Counter()
 SAY_EVERY = 2.0  # seconds
 
@@ -218,7 +217,7 @@ def copied(env: Any) -> Any:
     """
     made, arrays = copy.copy(env), dict[int, Any]()
     for name, value in vars(env).items():
-        if _never_changes(type(value)):
+        if isinstance(value, UNCHANGING):
             continue
         if isinstance(value, np.ndarray) and value.dtype.kind != "O":
             setattr(made, name, arrays.setdefault(id(value), value.copy()))
@@ -229,20 +228,14 @@ def copied(env: Any) -> Any:
     return made
 
 
-@cache
-def _never_changes(kind: type) -> bool:
-    """Whether nothing in a value of that type can change, or it is shared."""
-    return issubclass(kind, (*SHARED, *FIXED))
-
-
 def _is_fixed(value: Any) -> bool:
-    """The same of a value, which may be a tuple, a frozen set or a frozen dataclass of such."""
+    """Whether nothing in a value can change, or it is shared; it may be a tuple, a frozen set or a frozen dataclass of such."""
     frozen = getattr(type(value), "__dataclass_params__", None)
     if frozen is not None and frozen.frozen:
         return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
     if isinstance(value, tuple | frozenset):
-        return all(_never_changes(type(part)) or _is_fixed(part) for part in value)
-    return _never_changes(type(value))
+        return all(isinstance(part, UNCHANGING) or _is_fixed(part) for part in value)
+    return isinstance(value, UNCHANGING)
 
 
 def _shared(env: Any) -> dict[int, Any]:
