@@ -45,7 +45,7 @@ MOST_TRIALS = 200
 """So often an action is tried in a state at most."""
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
-UNCHANGING = (*SHARED, int, float, str, bytes, NoneType, np.generic, EnvSpec)
+UNCHANGING = (int, float, str, bytes, NoneType, np.generic, EnvSpec, *SHARED)
 NONE: Counter[int] = Counter()
 SAY_EVERY = 2.0  # seconds
 
@@ -229,7 +229,7 @@ def copied(env: Any) -> Any:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nothing in a value can change, or it is shared; it may be a tuple, a frozen set or a frozen dataclass of such."""
+    """Whether nothing in a value can change, or it is shared; a tuple, a frozen set or a frozen dataclass may be so."""
     frozen = getattr(type(value), "__dataclass_params__", None)
     if frozen is not None and frozen.frozen:
         return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
