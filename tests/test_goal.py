@@ -95,7 +95,8 @@ def turn_of(
     ends = np.zeros(0, dtype=np.int64) if found is None else np.flatnonzero(found.ends)
     belief = SimpleNamespace(estimate=estimate or SimpleNamespace(terminal_states=ends))
     alternatives = SimpleNamespace(undetermined=list(undetermined))
-    return SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space, wish=wish)
+    parts = {"explanation": found, "alternatives": alternatives, "belief": belief, "space": space}
+    return SimpleNamespace(**parts, wish=wish, wish_after=lambda denied: wish)
 
 
 def said(
