@@ -151,7 +151,7 @@ def check_joining(page: Page, link: str) -> None:
     assert_accessible_and_fits(page)
     page.keyboard.type("olga")
     page.keyboard.press("Enter")
-    expect(page.locator("#name-wrong")).to_have_text("Somebody called olga is here already; choose another name.")
+    expect(page.locator("#name-wrong")).to_have_text("Someone called olga is here already; choose another name.")
     expect(page.locator("#name")).to_have_value("olga")
     page.locator("#name").fill("Anna")
     page.keyboard.press("Enter")
