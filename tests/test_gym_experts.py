@@ -452,7 +452,8 @@ def test_a_run_of_another_version_is_refused_in_one_line(
     code, _, error = on_the_command_line(command, "old")
     assert code == 2
     assert error.strip() == (
-        "aceirl: old was written by another version, with other certificates (format 1; this one reads 7); run it again"
+        "aceirl: old was written by another version, with other certificates (format 1; this one reads 7); run it "
+        "again, in another folder"
     )
 
 

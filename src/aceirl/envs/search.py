@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import lru_cache
 from types import NoneType
 from typing import Any
 
@@ -233,9 +234,17 @@ def _is_fixed(value: Any) -> bool:
     frozen = getattr(type(value), "__dataclass_params__", None)
     if frozen is not None and frozen.frozen:
         return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
-    if isinstance(value, tuple | frozenset):
+    if isinstance(value, frozenset):
+        return _are_fixed(value)
+    if isinstance(value, tuple):
         return all(isinstance(part, UNCHANGING) or _is_fixed(part) for part in value)
     return isinstance(value, UNCHANGING)
+
+
+@lru_cache(maxsize=64)
+def _are_fixed(values: frozenset[Any]) -> bool:
+    """Whether all of a set are, which copies share, so it is looked at once."""
+    return all(_is_fixed(one) for one in values)
 
 
 def _shared(env: Any) -> dict[int, Any]:

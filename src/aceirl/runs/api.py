@@ -238,7 +238,7 @@ OF_RESULT = {
     "reward": "result.reward(observation, action, next_observation)",
     "save": "result.save(folder)",
     "load": "result = aceirl.load(folder)",
-    "score": "result.regret",
+    "score": "result.score()",
     "train": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
     "learn": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
     "get_params": "result.turn.settings; before, the settings are in .settings",

@@ -155,7 +155,7 @@ class Run:
             if configuration["format"] != FORMAT:
                 raise InputError(
                     f"{path} was written by another version, with other certificates (format "
-                    f"{configuration['format']}; this one reads {FORMAT}); run it again"
+                    f"{configuration['format']}; this one reads {FORMAT}); run it again, in another folder"
                 )
             source = configuration["source"] and Source(**configuration["source"])
             if source and source.expert == HERE:
