@@ -9,7 +9,7 @@ what a promise rests on is what the expert said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,6 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import ERRORS as ERRORS_OF_ANSWERS
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers
 from aceirl.rewards.hypotheses.search import Hypothesis, Judged, Search
 
@@ -223,10 +222,6 @@ class _QuickSearch(Search):
         return replace(
             given, state=given.state[order], action=given.action[order], times=given.times[order], first=first
         )
-
-    def _screened_first(self, hypotheses: Sequence[Hypothesis]) -> Judged:
-        """By one error rate."""
-        return self._judged(hypotheses, 1, errors=ERRORS_OF_ANSWERS[1:2])
 
     def _changing(self) -> Iterator[Hypothesis]:
         """It does not look at the step."""

@@ -37,11 +37,11 @@ class Agreement:
     habit: str | None
 
 
-def agreement(estimate: Estimate, claims: Collection[Claim], seed: int = 0) -> Agreement | None:
-    """Of a wish for places, or to keep away from some; None of any other. The `seed` is that of `wish_of`."""
+def agreement(estimate: Estimate, claims: Collection[Claim]) -> Agreement | None:
+    """Of a wish for places, or to keep away from some; None of any other."""
     if not claims or any(one.what not in ("wants", "avoids") for one in claims):
         return None
-    search = Search(estimate, np.random.default_rng([seed, 0x77]))
+    search = Search(estimate, np.random.default_rng([0, 0x77]))
     of_preferences = guessed(estimate.preferences)
     customs = {name: found + of_preferences for name, found in habits(search.answers).items()}
     answers = search.answers.number + len(estimate.preferences)

@@ -228,20 +228,17 @@ class Search:
         return sorted(self._screened, key=self._screened.__getitem__, reverse=True)[:n]
 
     def _screen(self, hypotheses: Iterable[Hypothesis]) -> None:
-        """Judge those that are new by a few draws, and the better ones by more."""
+        """Judge those that are new by a few draws and one error rate, and the better ones by more."""
         new = [one for one in dict.fromkeys(hypotheses) if one not in self._screened]
         if not new:
             return
-        first = self._screened_first(new).best(self._some(max(40, len(new) // 6), 12))
+        first = self._judged(new, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
+        first = first.best(self._some(max(40, len(new) // 6), 12))
         better = self._judged(first.hypotheses, self._some(MORE_DRAWS, 4))
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
         for i in np.flatnonzero(kept):
             self._screened[better.hypotheses[i]] = float(better.score[i])
-
-    def _screened_first(self, hypotheses: Sequence[Hypothesis]) -> Judged:
-        """By a few draws, and one error rate."""
-        return self._judged(hypotheses, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
 
     def _judged(
         self,
