@@ -72,7 +72,7 @@ def transfer(
         target = target.valued_as(own)
     if (home.expert is None and home.recordings) or (home.expert is not None and Path(home.expert).is_dir()):
         target = replace(target, reward=None)  # what an environment pays is not what a person wants
-    result = opened(run).transfer(target, discount=discount)
+    result = opened(run).transfer(target, discount=discount, progress=True)
     if as_json:
         print(json.dumps(result.to_json()))
         return

@@ -42,6 +42,7 @@ class GymAdapter(ABC):
         self.action_space = action_space
         self.actions = actions_of(action_space)
         self.n_actions = len(self.actions)
+        self._numbers = {one: number for number, one in enumerate(self.actions) if isinstance(one, int)}
         self.states = StateIndex(observation_space, discretise)
         self.pay_seen = PaySeen()
         self._step: int | None = None
@@ -105,13 +106,17 @@ class GymAdapter(ABC):
 
     def action_number(self, action: Any) -> int | None:
         """The number of one of the environment's own actions; None if it is not one."""
+        if type(action) is int:
+            return self._numbers.get(action)
         array = np.asarray(action)
         if array.dtype.kind == "f" and (array == np.round(array)).all():  # as networks and tables of floats have them
             array = array.astype(np.int64)
         if array.dtype.kind not in "biu":
             return None
-        found = [number for number, known in enumerate(self.actions) if np.array_equal(known, np.squeeze(array))]
-        return found[0] if found else None
+        alone = np.squeeze(array)
+        if alone.ndim == 0:
+            return self._numbers.get(int(alone))
+        return next((number for number, known in enumerate(self.actions) if np.array_equal(known, alone)), None)
 
     def _count_step(self) -> None:
         if self._step is None or self._step >= self.horizon:

@@ -12,6 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import NoneType
 from typing import Any
 
@@ -28,7 +29,7 @@ Outcome = tuple[float, Any, float, bool]
 Row = tuple[Any, int, list[Outcome]]
 
 # How many states a search may find before it is given up.
-SEARCH_LIMIT = 20_000
+SEARCH_LIMIT = 200_000
 
 # How often the start is looked at, and how often each action is tried in each state, always with other random numbers,
 # to see whether it always does the same. The first ones are tried more often: where there are few, each has to show
@@ -45,15 +46,29 @@ MOST_TRIALS = 200
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
 FIXED = (int, float, str, bytes, NoneType, np.generic, EnvSpec)
+NONE: Counter[int] = Counter()
 SAY_EVERY = 2.0  # seconds
 
 Say = Callable[[str], None]
 log = logging.getLogger("aceirl").info
 
 
-def searched(env: gymnasium.Env[Any, Any]) -> tuple[list[Row], Any]:
+class _Now:
+    """Says how far something is, now and then."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._last = say, time.monotonic()
+
+    def now(self, text: Callable[[], str]) -> None:
+        """Say it, if nothing was said for a while."""
+        if time.monotonic() - self._last > SAY_EVERY:
+            self._last = time.monotonic()
+            self._say(text())
+
+
+def searched(env: gymnasium.Env[Any, Any], say: Say = log) -> tuple[list[Row], Any]:
     """Every row of a deterministic environment and its start, found by trying each action in a copy of it."""
-    states = StateIndex(env.observation_space)
+    states, told = StateIndex(env.observation_space), _Now(say)
     rows: list[Row] = []
     starts = [env.reset(seed=seed)[0] for seed in range(STARTS)]
     start = starts[-1]
@@ -75,8 +90,9 @@ def searched(env: gymnasium.Env[Any, Any]) -> tuple[list[Row], Any]:
             met = len(states)
             if not outcome[3] and states.number(outcome[1]) == met:
                 waiting.append((outcome[1], there))
+        told.now(lambda: f"searching the environment: {len(rows):,} actions tried, {len(states):,} states")
         if len(states) > SEARCH_LIMIT:
-            raise InputError(f"more than {SEARCH_LIMIT} states were found; the search for an exact model is given up")
+            raise InputError(f"more than {SEARCH_LIMIT:,} states were found; the search for an exact model is given up")
     return rows, start
 
 
@@ -105,9 +121,9 @@ class Sampled:
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], states: StateIndex, say: Say) -> None:
-        self.env, self.states, self.say = env, states, say
+        self.env, self.states, self._told = env, states, _Now(say)
         self.actions = actions_of(env.action_space)
-        self.steps, self._said = 0, time.monotonic()
+        self.steps = 0
         self._begun: Counter[int] = Counter()
         # By state and action: how often which state followed, and what was paid in all.
         self._led: dict[tuple[int, int], Counter[int]] = {}
@@ -167,9 +183,7 @@ class Sampled:
         self._led.setdefault((state, action), Counter())[successor] += 1
         self._paid[state, action] += float(reward)  # type: ignore[assignment]
         self.steps += 1
-        if time.monotonic() - self._said > SAY_EVERY:
-            self._said = time.monotonic()
-            self.say(f"sampling the target: {self.steps:,} steps, {len(self.states):,} states")
+        self._told.now(lambda: f"sampling the target: {self.steps:,} steps, {len(self.states):,} states")
         return successor, bool(terminated or (cut and truncated))
 
     @property
@@ -187,8 +201,8 @@ class Sampled:
         for state in range(len(self.states)):
             if state in self.states.terminal:
                 continue
-            known = [self._led.get((state, action), Counter()) for action in numbers]
-            pooled = sum(known, Counter()) or Counter({state: 1})
+            known = [self._led.get((state, action), NONE) for action in numbers]
+            pooled = NONE if all(known) else sum(known, Counter()) or Counter({state: 1})
             for action in numbers:
                 led = known[action] or pooled
                 paid = self._paid[state, action] / max(1, known[action].total())
@@ -203,13 +217,28 @@ def copied(env: Any) -> Any:
     """
     made, arrays = copy.copy(env), dict[int, Any]()
     for name, value in vars(env).items():
+        if _never_changes(type(value)):
+            continue
         if isinstance(value, np.ndarray) and value.dtype.kind != "O":
             setattr(made, name, arrays.setdefault(id(value), value.copy()))
         elif name == "env" and isinstance(env, gymnasium.Wrapper):
             made.env = copied(value)
-        elif not isinstance(value, (*SHARED, *FIXED)):
+        elif not _is_fixed(value):
             return copy.deepcopy(env, _shared(env))
     return made
+
+
+@cache
+def _never_changes(kind: type) -> bool:
+    """Whether nothing in a value of that type can change, or it is shared."""
+    return issubclass(kind, (*SHARED, *FIXED))
+
+
+def _is_fixed(value: Any) -> bool:
+    """The same of a value, which may be a tuple of such."""
+    if isinstance(value, tuple | frozenset):
+        return all(_never_changes(type(part)) or _is_fixed(part) for part in value)
+    return _never_changes(type(value))
 
 
 def _shared(env: Any) -> dict[int, Any]:

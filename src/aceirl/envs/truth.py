@@ -127,10 +127,11 @@ def _discounted(mdp: MDP, reward: FloatArray, discount: float) -> FloatArray:
     return np.asarray(q)
 
 
-def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> ExactModel:
+def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int, say: Say = log) -> ExactModel:
     """The exact model: from the table `P` of a toy-text environment, from Blackjack's rules, or by exhaustive search.
 
-    The search copies the environment and tries every action in every state, so it needs one that is deterministic.
+    The search copies the environment and tries every action in every state, so it needs one that is deterministic;
+    `say` is told how far it is.
     """
     inner: Any = env.unwrapped
     if getattr(inner, "fickle_passenger", False):
@@ -145,7 +146,7 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int) -> E
     if hasattr(inner, "P") and hasattr(inner, "initial_state_distrib"):
         _require_unchanged(env)
         return model_of(_table_rows(inner.P), list(enumerate(inner.initial_state_distrib)), env, horizon, n_actions)
-    rows, start = searched(env)
+    rows, start = searched(env, say)
     model = model_of(rows, [(start, 1.0)], env, horizon, n_actions)
     return _paid_by_speed(model, inner.max_steps) if minigrid else model
 

@@ -13,11 +13,14 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import DesignMatrix
 
-N_SAMPLES = 64
-"""How many rewards are sampled."""
+N_SAMPLES, FEWEST_SAMPLES = 64, 16
+"""How many rewards are sampled, and how many at least in a large world."""
 
 THINNING = 32
-"""How many moves lie between two samples."""
+"""How many moves lie between two samples, or fewer in a large world."""
+
+MOST_WORK, FEWEST_MOVES = 400_000_000, 128
+"""So many successors, over all steps, are looked at to judge the moves of all samples; but so many moves are made."""
 
 TOLERATED = 2.0
 """A value of a parameter is possible if it makes the answers at most this many nats less likely."""
@@ -43,6 +46,7 @@ class Alternatives:
     def __init__(self, estimate: Estimate, design: DesignMatrix, explanation: Explanation, seed: int = 0) -> None:
         self.design, self.theta, self._explanation, self._seed = design, explanation.map_estimate, explanation, seed
         self._fit = SparseFit(Likelihood(estimate), design, PENALTY)
+        self._work = estimate.mdp.horizon * len(estimate.mdp.transitions.successors)
         self._places = np.ones(design.shape[1], dtype=np.bool_)
         self._places[estimate.terminal_states] = explanation.ends[
             estimate.terminal_states
@@ -50,19 +54,25 @@ class Alternatives:
 
     @cached_property
     def samples(self) -> FloatArray:
-        """`[N_SAMPLES, n]`: parameters, by a Metropolis walk that begins at the ones that were found."""
-        rng = np.random.default_rng(self._seed)
+        """`[N, n]`: parameters, by a Metropolis walk that begins at the ones that were found.
+
+        `N` is `N_SAMPLES`, or fewer in a large world.
+        """
+        rng, n_moves = np.random.default_rng(self._seed), N_SAMPLES * THINNING
+        n_moves = min(n_moves, max(FEWEST_MOVES, MOST_WORK // max(1, self._work)))
+        n_samples = max(min(N_SAMPLES, FEWEST_SAMPLES), n_moves // THINNING)
+        thinning = n_moves // n_samples
         theta, cost = self.theta, self._fit.cost(self.theta)
         candidates = np.array(self._fit.candidates(FEW))
-        found = np.empty((N_SAMPLES, len(theta)))
-        for n in range(N_SAMPLES * THINNING):
+        found = np.empty((n_samples, len(theta)))
+        for n in range(n_samples * thinning):
             moved = _moved(theta, candidates, rng)
             luck = rng.exponential()
             if moved is not None:
                 there = self._fit.cost(moved, cost + luck)
                 if there - cost <= luck:
                     theta, cost = moved, there
-            found[n // THINNING] = theta
+            found[n // thinning] = theta
         return found
 
     @cached_property

@@ -296,8 +296,8 @@ class Result(Learned):
 
         `target` is a process, a problem, a Gymnasium environment (without a limit of its own, its episodes are as long
         as the run's), the name of an environment (with the run's seed), or a model file. Where an environment has no
-        exact model, one is estimated by sampling; with `progress` a line says how far that is. Episodes start there as
-        they do, with `start` in that state (its name or observation), or with "uniform" anywhere. Returns are
+        exact model, one is estimated by sampling; with `progress` lines say how far it is. Episodes start there as they
+        do, with `start` in that state (its name or observation), or with "uniform" anywhere. Returns are
         discounted there as the run's are, or by another `discount`. `names` are those of the run's own states, where
         its environment neither has names for them nor numbers them as it meets them; without names, states of the same
         number are the same.
@@ -320,7 +320,7 @@ class Result(Learned):
         layout = self.task.world.layout
         own = layout.state_names if layout is not None and not self.turn.names else ()
         factor = self.turn.settings.discount if discount is None else discount
-        return transfer(self.turn, target.starting(start).discounted(factor), names or own)
+        return transfer(self.turn, target.starting(start).discounted(factor), names or own, say)
 
     def score(self) -> Comparison:
         """How well the reward predicts answers that it was not shown, beside copying and a habit.

@@ -10,7 +10,9 @@ and a rule for choosing would look as if it did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,9 +24,9 @@ from aceirl.certificates.transfer import transfer_certificate
 from aceirl.errors import InputError
 from aceirl.learner.transfer.targets import KnownProcess
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.dynamic_programming import best_policy, evaluate, optimal_values, returns
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
-from aceirl.models.tabular.metrics import Truth
+from aceirl.models.tabular.metrics import regret
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
 from aceirl.rewards.hypotheses.search import met_states, paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix, described_by
@@ -37,6 +39,12 @@ MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
 
 TIES = 1e-9
 """Action values that differ by less than this share of the largest are equal."""
+
+SAY_EVERY = 2.0
+"""Seconds between two words on how far it is."""
+
+Say = Callable[[str], None]
+log = logging.getLogger("aceirl").info
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +132,11 @@ class Transfer:
         return f"Planned with the recovered reward, the last step leads to {named}; the plan earns {self.value:.3g}."
 
 
-def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Transfer:
+def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = (), say: Say = log) -> Transfer:
     """Plan in the target with the reward that a turn ended with.
 
     `names` are those of the run's states, where its environment did not number them itself. If the run or the target
-    has no names, states of the same number are the same.
+    has no names, states of the same number are the same. `say` is told how far it is, if it takes long.
     """
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
     met = (met_states(turn.counts) | (turn.counts.starts > 0))[numbers] & (numbers >= 0)
@@ -137,21 +145,18 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     unmet = np.flatnonzero(target.reachable & ~met & ~described)
     reward = carried_reward(recovered, target, numbers, features)
     policy, value = best_actions(target.mdp, reward)
-    sampled = list(_samples(turn, target, numbers, features))
-    wished = list(_wishes(turn, target, numbers))
-    tables = (*sampled, *(table for table, _ in wished))
-    losses = np.array([Truth(target.mdp, table).regret(policy) for table in tables])
-    weights = (
-        np.array([1 / len(sampled)] * len(sampled) + [weight for _, weight in wished]) / 2 if sampled else losses[:0]
-    )
+    sampled = _losses(target.mdp, policy, _samples(turn, target, numbers, features), say)
+    wished = _losses(target.mdp, policy, _wishes(turn, target, numbers), say)
+    losses, weights = np.array([*sampled, *wished]).reshape(-1, 2).T
+    weights[: len(sampled)] /= max(1, len(sampled))
     return Transfer(
         target=target,
         reward=reward,
         policy=policy,
         value=value,
-        regret=None if target.reward is None else Truth(target.mdp, target.reward).regret(policy),
+        regret=None if target.reward is None else regret(target.mdp, target.reward, policy),
         loses_more_than={
-            f"{loss:g}": round(float(1 - weights @ (losses <= loss + TIES)), 6) for loss in LOSSES if len(weights)
+            f"{loss:g}": round(float(1 - weights @ (losses <= loss + TIES) / 2), 6) for loss in LOSSES if sampled
         },
         samples=len(sampled),
         certificate=None if target.sampled else _certificate(turn, target.mdp, policy, numbers),
@@ -160,12 +165,23 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = ()) -> Tra
     )
 
 
+def _losses(
+    mdp: MDP, policy: FloatArray, rewards: Iterator[tuple[FloatArray, float]], say: Say
+) -> list[tuple[float, float]]:
+    """What a plan loses by each of some rewards, and their weights; one table is there at a time."""
+    found, said = [], time.monotonic()
+    for table, weight in rewards:
+        found.append((regret(mdp, table, policy), weight))
+        if time.monotonic() - said > SAY_EVERY:
+            said = time.monotonic()
+            say(f"planning in the target: by {len(found):,} rewards that explain the answers as well")
+    return found
+
+
 def best_actions(mdp: MDP, reward: FloatArray) -> tuple[FloatArray, float]:
     """`(policy [H, S, A], value)`: the best actions for a reward `[H, S, A]`, each of several as likely as another."""
-    q, v = optimal_values(mdp, reward)
-    best = q >= v[:, :, None] - TIES * float(np.abs(q).max())
-    policy = best / best.sum(axis=2, keepdims=True)
-    return policy, float(mdp.initial @ evaluate(mdp, reward, policy)[1][0])
+    policy = best_policy(mdp, reward, TIES)
+    return policy, returns(mdp, reward, policy)[2]
 
 
 def same_states(names: Sequence[str], n_states: int, target: KnownProcess) -> IntArray:
@@ -203,7 +219,7 @@ def carried_reward(
     found = recovered.explanation
     if found is not None and not found.repeats_answers:
         design, parameters = _laid(found, recovered.reward.shape[1:], target, numbers, features)
-        return design.table(_carried(found.theta, parameters))
+        return np.broadcast_to(design.steps(_carried(found.theta, parameters)), design.shape)
     horizon, _, n_actions = recovered.reward.shape
     _require_same_actions(n_actions, target, AnyReward.name)
     # What the table has no entry for is worth what a step of unknown consequence is.
@@ -215,15 +231,15 @@ def carried_reward(
 
 def _samples(
     turn: Turn, target: KnownProcess, numbers: IntArray, features: FeatureReward | None
-) -> Iterator[FloatArray]:
-    """The tables, in the target, of sampled rewards that explain the answers about as well."""
+) -> Iterator[tuple[FloatArray, float]]:
+    """The tables, in the target, of sampled rewards that explain the answers about as well, each with the weight 1."""
     found, alternatives = turn.explanation, turn.alternatives
     if found is None or alternatives is None:
         return
     design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
     most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
     for theta in alternatives.samples[:most]:
-        yield design.table(_carried(theta, parameters))
+        yield np.broadcast_to(design.steps(_carried(theta, parameters)), design.shape), 1.0
 
 
 def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tuple[FloatArray, float]]:
@@ -251,11 +267,11 @@ def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tup
 
 def _for_the_action(table: FloatArray, places: Sequence[tuple[int, float]], said: BoolArray) -> FloatArray:
     """`table [H, S, A]` with what a wanted place pays only for the one action that was `said [S, A]` there."""
-    only = table.copy()
+    only = (table[:1] if table.strides[0] == 0 else table).copy()
     for place, worth in places:
         if worth > 0 and said[place].sum() == 1:
             only[:, place, ~said[place]] -= worth
-    return only
+    return np.broadcast_to(only, table.shape)
 
 
 def _require_same_actions(n_actions: int, target: KnownProcess, space: str) -> None:

@@ -101,9 +101,9 @@ class KnownProcess:
             return replace(self, reward=None)
         steps, reward = min(self.mdp.horizon, other.mdp.horizon), np.zeros(self.mdp.shape)
         number_of = {name: number for number, name in enumerate(other.names)}
-        for number, name in enumerate(self.names):
-            if name in number_of:
-                reward[:steps, number] = other.reward[:steps, number_of[name]]
+        theirs = np.array([number_of.get(name, -1) for name in self.names], dtype=np.int64)
+        shared = np.flatnonzero(theirs >= 0)
+        reward[:steps, shared] = other.reward[:steps, theirs[shared]]
         return replace(self, reward=reward)
 
     def _number(self, start: Any) -> int:
@@ -173,7 +173,7 @@ def process_of_env(env: Any, horizon: int | None, discretise: Discretise | None 
     try:
         if discretise is not None:
             raise InputError("bins have no exact model")
-        model = exact_model(env, environment.horizon, environment.n_actions)
+        model = exact_model(env, environment.horizon, environment.n_actions, say)
     except InputError as error:
         say(f"{str(error).partition('; ')[0]}; it is estimated by sampling")
         model, steps = sampled_model(env, environment.horizon, discretise, say)

@@ -8,8 +8,10 @@ from aceirl.models.tabular.backends import Backend, uses_gpu
 from aceirl.models.tabular.kernels import (
     argmax_with_ties,
     backward,
+    best_mixture,
     evaluate_backward,
     follow_backward,
+    returns_backward,
     soft_backward,
     worst_backward,
 )
@@ -67,6 +69,27 @@ def follow(mdp: MDP, reward: FloatArray, actions: IntArray) -> FloatArray:
     v = np.zeros((mdp.horizon + 1, mdp.n_states))
     follow_backward(*mdp.backup.rows, reward, actions, v)
     return v[:-1]
+
+
+def best_policy(mdp: MDP, reward: FloatArray, ties: float) -> FloatArray:
+    """`[H, S, A]`: the best actions for `reward [H, S, A]`, each of several that tie as likely as another.
+
+    Action values that differ by at most the share `ties` of the largest are equal.
+    """
+    policy = np.empty(mdp.shape)
+    best_mixture(*mdp.backup.rows, _by_step(reward), ties, policy)
+    return policy
+
+
+def returns(mdp: MDP, reward: FloatArray, policy: FloatArray) -> tuple[float, float, float]:
+    """What the best policy is worth for `reward [H, S, A]`, the worst one, and `policy [H, S, A]`."""
+    best, worst, own = returns_backward(*mdp.backup.rows, _by_step(reward), policy) @ mdp.initial
+    return float(best), float(worst), float(own)
+
+
+def _by_step(reward: FloatArray) -> FloatArray:
+    """`[1, S, A]` of a reward that is a view of one step, else `[H, S, A]`: one that never changes is read once."""
+    return np.ascontiguousarray(reward[:1] if reward.strides[0] == 0 else reward)
 
 
 def worst_values(

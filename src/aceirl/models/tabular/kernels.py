@@ -371,3 +371,66 @@ def look_ahead(
             v[s] = q[s].max()
         v, after = after, v
     return q, after
+
+
+@compiled
+def best_mixture(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray, share: float,
+    policy: FloatArray,
+) -> None:  # fmt: skip
+    """Fill `policy [H, S, A]` with the best actions for `reward`, `[H, S, A]` or `[1, S, A]`, each as likely as another.
+
+    Actions are equally good that differ by at most this share of the largest value. There is a sweep to find that, and
+    one to plan; no other table of all steps is made.
+    """
+    horizon, n_states, n_actions = policy.shape
+    q, largest = np.empty(n_actions), 0.0
+    for planning in range(2):
+        v, later = np.zeros(n_states), np.zeros(n_states)
+        for h in range(horizon - 1, -1, -1):
+            paid = reward[h if len(reward) > 1 else 0]
+            for s in range(n_states):
+                best, ties = -np.inf, 0
+                for a in range(n_actions):
+                    row, total = h * stride + s * n_actions + a, 0.0
+                    for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                        total += probabilities[k] * later[np.uint32(successors[k])]
+                    q[a] = total + paid[s, a]
+                    best = max(best, q[a])
+                    largest = max(largest, abs(q[a]))
+                v[s] = best
+                if planning:
+                    for a in range(n_actions):
+                        ties += q[a] >= best - share * largest
+                    for a in range(n_actions):
+                        policy[h, s, a] = 1.0 / ties if q[a] >= best - share * largest else 0.0
+            v, later = later, v
+
+
+@compiled
+def returns_backward(
+    indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray,
+    policy: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """`[3, S]`: the best return from each state, the worst, and that of `policy [H, S, A]`, in one sweep.
+
+    The `reward` is `[H, S, A]`, or `[1, S, A]` if it is the same at every step.
+    """
+    horizon, n_states, n_actions = policy.shape
+    v, later = np.zeros((n_states, 3)), np.zeros((n_states, 3))
+    for h in range(horizon - 1, -1, -1):
+        paid = reward[h if len(reward) > 1 else 0]
+        for s in range(n_states):
+            best, worst, own = -np.inf, np.inf, 0.0
+            for a in range(n_actions):
+                row, high, low, followed = h * stride + s * n_actions + a, 0.0, 0.0, 0.0
+                for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+                    chance, there = probabilities[k], np.uint32(successors[k])
+                    high += chance * later[there, 0]
+                    low += chance * later[there, 1]
+                    followed += chance * later[there, 2]
+                best, worst = max(best, high + paid[s, a]), min(worst, low + paid[s, a])
+                own += policy[h, s, a] * (followed + paid[s, a])
+            v[s, 0], v[s, 1], v[s, 2] = best, worst, own
+        v, later = later, v
+    return later.T.copy()

@@ -301,7 +301,7 @@ class MDP:
         """`(q [H, S, A], v [H, S])` of a compiled backward sweep; `unknown [H]` is what follows an unknown row."""
         q, v = np.empty(self.shape), np.zeros((self.horizon + 1, self.n_states))
         after = np.zeros(self.horizon) if unknown is None else np.asarray(unknown, dtype=np.float64)
-        kernel(*self.backup.rows, reward, after, *parameters, q, v)
+        kernel(*self.backup.rows, np.ascontiguousarray(reward), after, *parameters, q, v)
         return q, v[:-1]
 
     @classmethod

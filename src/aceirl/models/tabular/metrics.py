@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.models.tabular.dynamic_programming import evaluate, follow, optimal_values
+from aceirl.models.tabular.dynamic_programming import evaluate, follow, optimal_values, returns
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, check_policy, check_reward
 
 
@@ -46,12 +46,21 @@ class Truth:
 
     def regret_of(self, value: float) -> float:
         """The same of a policy whose expected return is known."""
-        span = self.best - self.worst
-        return 0.0 if span <= 0 else min(1.0, max(0.0, (self.best - value) / span))
+        return _share(self.best, self.worst, value)
 
     def visits(self, policy: FloatArray | IntArray) -> FloatArray:
         """`[H, S, A]`: where a policy goes in the true process."""
         return self.mdp.transitions.push(self.mdp.initial, check_policy(policy, self.mdp.shape))
+
+
+def regret(mdp: MDP, reward: FloatArray, policy: FloatArray) -> float:
+    """The regret of one `policy [H, S, A]` for `reward [H, S, A]`, in one sweep and without a table of all steps."""
+    return _share(*returns(mdp, reward, policy))
+
+
+def _share(best: float, worst: float, value: float) -> float:
+    span = best - worst
+    return 0.0 if span <= 0 else min(1.0, max(0.0, (best - value) / span))
 
 
 @dataclass(frozen=True)

@@ -407,13 +407,14 @@ def _rewards(
 def paid(hypothesis: Hypothesis, mdp: MDP, terminal: IntArray, grammar: Grammar | None = None) -> FloatArray:
     """`[H, S, A]`: what a hypothesis pays in a process; for an end, what is expected of arriving there.
 
-    One that speaks of fields needs their `grammar`.
+    One that speaks of fields needs their `grammar`. Of what is the same at every step it is a view.
     """
     one = _rewards([hypothesis], mdp.shape, terminal, grammar)
-    steps = np.arange(mdp.horizon)[:, None]
+    same = mdp.stationary and hypothesis.change is None and hypothesis.decay == 1
+    steps = np.arange(1 if same else mdp.horizon)[:, None]
     places = np.where(steps < one.change, one.early, one.late) * one.decay**steps
     ends = np.zeros_like(places)
     ends[:, terminal], places[:, terminal] = places[:, terminal], 0.0
     reward = places[:, :, None] + one.action[0] - one.step_cost + mdp.transitions.expect(ends)
     reward[:, terminal] = 0.0
-    return np.asarray(reward)
+    return np.broadcast_to(reward, mdp.shape)
