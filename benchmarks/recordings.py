@@ -282,7 +282,7 @@ def own_entropy(problems: list[dict[str, np.ndarray]], python: Path) -> list[np.
         for walk in walks:
             for step, (state, later) in enumerate(pairwise(walk)):
                 answers[step, state, int(transitions[state, :, later].argmax())] += 1
-        counts = Counts(
+        counts = Counts.of_arrays(
             True, np.full(shape, 10**9), answers, np.zeros(n_states, np.int64), rows * n_states + after, times
         )
         kind = ExpertKind(deterministic=False)

@@ -250,7 +250,7 @@ def test_what_is_new_is_told_by_episodes_and_not_by_visits() -> None:
     assert found.sum() == pytest.approx(1)
     assert law(counts, 11)[-1] == pytest.approx(1), "unless there is no other"
     # Had the episodes met one another's states, all would be known but what single moves leave open.
-    mixed = replace(counts, met=np.full(11, 2), counted=None)
+    mixed = replace(counts, met=np.full(11, 2))
     assert law(mixed, np.inf)[-1] == pytest.approx(1 - unmet)
 
 

@@ -31,7 +31,7 @@ def seen_everywhere(times: int, *, stationary: bool = True, shape: tuple[int, in
     keys = np.arange(n_rows) * n_states
     none = np.zeros(0, dtype=np.int64)
     moved = (keys, np.full(n_rows, per_row)) if times else (none, none)
-    return Counts(stationary, visits, np.zeros_like(visits), visits[0, :, 0] * 0, *moved)
+    return Counts.of_arrays(stationary, visits, np.zeros_like(visits), visits[0, :, 0] * 0, *moved)
 
 
 def estimated(some: Counts, initial: FloatArray | None = None, **kind: Any) -> Estimate:

@@ -262,7 +262,7 @@ def test_an_action_never_tried_rules_nothing_out() -> None:
     keys = [(s * 3 + a) * 4 + leads[s, a] for s in range(4) for a in range(3) if counts[s, a]]
     answers = np.zeros_like(visits)
     answers[:, 0, 0] = 1
-    seen = Counts(
+    seen = Counts.of_arrays(
         visits=visits,
         answers=answers,
         starts=np.array([1, 0, 0, 0]),

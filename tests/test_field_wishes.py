@@ -101,7 +101,8 @@ def told(mdp: MDP, wanted: tuple[int, int], visits: int) -> Estimate:
         for successor in np.flatnonzero(rows[s, a]):
             keys.append(row * mdp.n_states + successor)
             counts.append(max(1, round(visits * rows[s, a, successor])))
-    made = Counts(True, tried, answers, np.zeros(mdp.n_states, dtype=np.int64), np.array(keys), np.array(counts))
+    starts = np.zeros(mdp.n_states, dtype=np.int64)
+    made = Counts.of_arrays(True, tried, answers, starts, np.array(keys), np.array(counts))
     return Estimate.of(made, kind=ExpertKind(), delta=0.1, initial=mdp.initial)
 
 

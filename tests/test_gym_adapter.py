@@ -299,7 +299,7 @@ def relabelled(counts: Counts, order: list[int]) -> Counts:
     step = np.zeros_like(state)
     moves = Moves(step, number[state], action, number[successor], counts.move_counts, counts.starts[order])
     moved = Counts.of_moves(moves, counts.shape)
-    return Counts(
+    return Counts.of_arrays(
         True,
         counts.visits[:, order],
         counts.answers[:, order],

@@ -124,7 +124,7 @@ def known_estimate(problem: Problem, answers: IntArray) -> Estimate:
     row = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
     times: FloatArray = np.rint(rows.probabilities * CERTAIN)
     seen = times > 0
-    counts = Counts(
+    counts = Counts.of_arrays(
         stationary=mdp.stationary,
         visits=np.full(mdp.shape, CERTAIN),
         answers=answers,

@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache
 from types import NoneType
 from typing import Any
@@ -229,9 +229,9 @@ def copied(env: Any) -> Any:
 
 
 @cache
-def _never_changes(kind: type) -> bool:
-    """Whether nothing in a value of that type can change, or it is shared."""
-    return issubclass(kind, (*SHARED, *FIXED))
+def _never_changes(kind: Hashable) -> bool:
+    """Whether nothing in a value of a type can change, or it is shared."""
+    return isinstance(kind, type) and issubclass(kind, (*SHARED, *FIXED))
 
 
 def _is_fixed(value: Any) -> bool:

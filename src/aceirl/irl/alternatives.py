@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from aceirl.irl.likelihood import Likelihood
-from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit, changed, pieces
+from aceirl.irl.sparse_likelihood import MOST, PENALTY, SIZES, SparseFit, changed, pieces
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
@@ -63,7 +63,7 @@ class Alternatives:
         n_samples = max(min(N_SAMPLES, FEWEST_SAMPLES), n_moves // THINNING)
         thinning = n_moves // n_samples
         theta, cost = self.theta, self._fit.cost(self.theta)
-        candidates = np.array(self._fit.candidates(FEW))
+        candidates = np.array(self._fit.candidates(self._fit.few))
         found = np.empty((n_samples, len(theta)))
         for n in range(n_samples * thinning):
             moved = _moved(theta, candidates, rng)

@@ -106,7 +106,7 @@ def predicted(estimate: Estimate, fields: FieldTable | None, seed: int = 0) -> P
     if fields is None:
         weights = np.exp(evidence - np.logaddexp.reduce(evidence))
         return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), 0.0)
-    said = counts.answers.sum(axis=0)
+    said = counts.given.pooled
     states = np.flatnonzero(said.any(axis=1))
     trees = committee(fields, states, said[states].argmax(axis=1), n_actions, np.random.default_rng([seed, 0x46]))
     votes = trees.votes[:, :, None] == np.arange(n_actions)

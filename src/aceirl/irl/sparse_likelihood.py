@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,9 @@ LEAST_GAIN = 1e-9
 FEW = 128
 """Up to so many parameters, each is tried with either sign; of more, those with the largest feature expectation gap
 and with its sign."""
+
+LARGE, FEWEST = 1_000, 24
+"""With more states than the first, fewer parameters are tried; the second at least."""
 
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with a step cost."""
@@ -91,6 +95,7 @@ class SparseFit:
         self._incremental = IncrementalLikelihood(likelihood)
         self.ends = np.isin(design.states, likelihood.estimate.terminal_states)
         self.evaluations = 0
+        self.few = max(FEWEST, round(FEW * min(1.0, LARGE / design.shape[1])))
         self._commons: dict[bytes, Common] = {}
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
@@ -163,7 +168,7 @@ class SparseFit:
     def _first(self, fit: Fit) -> Fit:
         """The single parameter that fits best, of either sign, or with a step cost; or the fit if better."""
         n, step_cost = self.design.n_parameters, self.design.n_parameters - 1
-        candidates, nothing = np.array(self.candidates(FEW)), np.zeros(n)
+        candidates, nothing = np.array(self.candidates(self.few)), np.zeros(n)
         if n <= FEW:
             singles = changed(nothing, np.repeat(candidates, 2), np.tile([1.0, -1.0], len(candidates)))
         else:
@@ -171,7 +176,7 @@ class SparseFit:
         best = self._best(fit, [singles, *self._with_avoided_terminals(nothing, SIZES[:1])])
         if not self.design.has_step_cost:
             return best
-        goals = sorted({*self.candidates(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {step_cost})
+        goals = sorted({*self.candidates(LEADING), *np.flatnonzero(self.ends).tolist()[: self.few]} - {step_cost})
         paired = changed(nothing, np.repeat(goals, len(STEP_COSTS)), 1.0)
         paired[:, step_cost] = np.tile(STEP_COSTS, len(goals))
         return self._best(best, [paired])
@@ -259,8 +264,11 @@ class SparseFit:
     @cached_property
     def _order(self) -> list[int]:
         """The parameters that anything was ever paid by, those with the largest gap first; all, if nothing was."""
-        visits = self.likelihood.estimate.counts.visits.astype(np.float64)
-        rows = visits if self.design.matrix.shape[0] == visits.size else visits.sum(axis=0)
+        counts, by_step = (
+            self.likelihood.estimate.counts,
+            self.design.matrix.shape[0] > math.prod(self.design.shape[1:]),
+        )
+        rows = np.asarray(counts.visits if by_step else counts.visited.pooled, dtype=np.float64)
         paid = (abs(self.design.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
         return [int(k) for k in np.argsort(-np.abs(self._feature_gap), kind="stable") if paid[k] or not paid.any()]
 
@@ -275,7 +283,7 @@ class SparseFit:
         With either sign; so `theta` itself is there once more for each of its parameters. Those that are less likely by
         more than `UNLIKELY` nats are left out.
         """
-        candidates, blocks = np.array(self.candidates(FEW)), [theta[None]]
+        candidates, blocks = np.array(self.candidates(self.few)), [theta[None]]
         for k in np.flatnonzero(theta):
             rest = changed(theta, [k], 0.0)[0]
             free = candidates[rest[candidates] == 0]
@@ -376,7 +384,7 @@ class SparseLikelihood:
             if space is not None or explanation.explains:
                 return _recovered(estimate, design, explanation, fit.evaluations).in_units(rmax)
             unexplained = unexplained or _recovered(estimate, design, explanation, fit.evaluations)
-        if unexplained is None or not estimate.preferences or estimate.counts.answers.any():
+        if unexplained is None or not estimate.preferences or estimate.counts.questions:
             return _repeating(estimate, likelihood).in_units(rmax)
         return unexplained.in_units(rmax)
 

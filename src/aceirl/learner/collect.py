@@ -204,7 +204,7 @@ def _batched(
 ) -> Collected:
     assert access.batched is not None
     assert answers.table is not None
-    policy = uniform_policy(so_far.shape) if plan.policy is None else plan.policy
+    policy = uniform_policy(so_far.shape) if plan.policy is None else np.ascontiguousarray(plan.policy)
     if plan.follow is not None:
         follow = np.asarray(plan.follow)[..., None]
         policy = follow * answers.table + (1 - follow) * policy

@@ -133,7 +133,7 @@ def _entropy(turn: Turn, shown: Estimate) -> FloatArray:
 
 def _copying(turn: Turn, shown: Estimate) -> FloatArray:
     """What the expert said in the same state at other steps; elsewhere copying knows nothing."""
-    said = shown.counts.answers.sum(axis=0).astype(np.float64)
+    said = shown.counts.given.pooled.astype(np.float64)
     return np.broadcast_to(said, shown.mdp.shape)
 
 

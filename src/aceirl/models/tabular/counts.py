@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,86 +20,148 @@ from aceirl.protocols import Moves
 
 
 @dataclass(frozen=True, eq=False)
+class StepCounts:
+    """How often something was counted at each step, in each state, for each action: only where it was.
+
+    The key of `(h, s, a)` is `(s·A + a)·H + h`, so that those of states that are met later come last. `keys [n]` rise,
+    and `times [n]` are at least 1. Additive.
+    """
+
+    shape: tuple[int, int, int]
+    keys: IntArray
+    times: IntArray
+
+    @classmethod
+    def of(cls, array: IntArray) -> StepCounts:
+        """Those of a table `[H, S, A]`."""
+        by_state = array.transpose(1, 2, 0).ravel()
+        keys = np.flatnonzero(by_state)
+        return cls(array.shape, keys, by_state[keys])
+
+    @classmethod
+    def at(cls, shape: tuple[int, int, int], steps: IntArray, states: IntArray, actions: IntArray) -> StepCounts:
+        """One at each of these."""
+        keys = (states * shape[2] + actions) * shape[0] + steps
+        return cls(shape, *_merge(keys, np.ones(len(keys), dtype=np.int64)))
+
+    @cached_property
+    def table(self) -> IntArray:
+        """`[H, S, A]`, read-only."""
+        horizon, n_states, n_actions = self.shape
+        rows, steps = np.divmod(self.keys, horizon)
+        table = np.zeros((horizon, n_states * n_actions), dtype=np.int64)
+        table[steps, rows] = self.times
+        table.flags.writeable = False
+        return table.reshape(self.shape)
+
+    @cached_property
+    def pooled(self) -> IntArray:
+        """`[S, A]`: over all steps, read-only."""
+        horizon, n_states, n_actions = self.shape
+        pooled = np.zeros(n_states * n_actions, dtype=np.int64)
+        _add_pooled(self.keys, self.times, horizon, pooled)
+        pooled.flags.writeable = False
+        return pooled.reshape(n_states, n_actions)
+
+    @cached_property
+    def total(self) -> int:
+        """How often in all."""
+        return int(self.times.sum())
+
+    def in_state(self, state: int, step: int | None = None) -> IntArray:
+        """`[A]`: those of one state, at a step or over all."""
+        horizon, _, n_actions = self.shape
+        first, last = np.searchsorted(self.keys, (state * n_actions * horizon, (state + 1) * n_actions * horizon))
+        found = np.zeros(n_actions, dtype=np.int64)
+        for key, times in zip(self.keys[first:last].tolist(), self.times[first:last].tolist(), strict=True):
+            if step is None or key % horizon == step:
+                found[key // horizon % n_actions] += times
+        return found
+
+    def grown(self, n_states: int) -> StepCounts:
+        """The same of a problem in which more states are known."""
+        return replace(self, shape=(self.shape[0], n_states, self.shape[2]))
+
+    def __add__(self, other: StepCounts) -> StepCounts:
+        return StepCounts(self.shape, *_merge_sorted(self.keys, self.times, other.keys, other.times))
+
+
+@dataclass(frozen=True, eq=False)
 class Counts:
     """Everything observed so far. Additive: `counts + counts`.
 
-    `visits [H, S, A]`, `answers [H, S, A]` and `starts [S]` are dense. Transitions are sparse: `move_counts[i]` times
-    the successor `move_keys[i] mod S` followed row `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are
-    taken as stationary, and `(h, s, a)` if not. Keys are sorted and distinct. `repeats [S, 2]` is how often the expert,
-    asked again about a state, said the same, and how often it did not; they do not change what it said first. `met [S]`
-    is in how many episodes each state was met; where that was not counted, how often.
+    What was `visited` and the answers that were `given` are kept by step, state and action, where there are any;
+    `visits [H, S, A]` and `answers [H, S, A]` are the tables of them, made when they are asked for. `starts [S]` is
+    dense. Transitions are sparse: `move_counts[i]` times the successor `move_keys[i] mod S` followed row
+    `move_keys[i] div S`, where rows are `(s, a)` if the dynamics are taken as stationary, and `(h, s, a)` if not. Keys
+    are sorted and distinct. `repeats [S, 2]` is how often the expert, asked again about a state, said the same, and how
+    often it did not; they do not change what it said first. `met [S]` is in how many episodes each state was met; where
+    that was not counted, how often.
     """
 
     stationary: bool
-    visits: IntArray
-    answers: IntArray
+    visited: StepCounts
+    given: StepCounts
     starts: IntArray
     move_keys: IntArray
     move_counts: IntArray
-    repeats: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    met: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    counted: InitVar[Totals | None] = None
-    """The totals of new arrays that are made of counts in a way that leaves them counts: then nothing is checked."""
+    repeats: IntArray
+    met: IntArray
 
-    def __post_init__(self, counted: Totals | None) -> None:
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        if counted is not None:
-            object.__setattr__(self, "totals", counted)
-            for array in arrays.values():
-                array.flags.writeable = False
-            return
-        if not len(self.repeats):
-            arrays["repeats"] = np.zeros((len(self.starts), 2), dtype=np.int64)
-        counted_met = len(self.met) > 0
-        if not counted_met:
-            arrays["met"] = np.zeros(len(self.starts), dtype=np.int64)
-        for name, array in arrays.items():
-            object.__setattr__(self, name, _checked(name, array))
-        self._check_shapes()
-        self._check_moves()
-        if not counted_met:
-            object.__setattr__(self, "met", arrivals(self.starts, self.move_keys, self.move_counts))
+    def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            getattr(self, name).flags.writeable = False
 
-    def _check_shapes(self) -> None:
-        shape = self.visits.shape
-        of_states = self.starts.shape, self.repeats.shape, self.met.shape
-        if len(shape) != 3 or self.answers.shape != shape or of_states != (shape[1:2], (shape[1], 2), shape[1:2]):
+    @classmethod
+    def of_arrays(
+        cls,
+        stationary: bool,
+        visits: Any,
+        answers: Any,
+        starts: Any,
+        move_keys: Any,
+        move_counts: Any,
+        repeats: Any = None,
+        met: Any = None,
+    ) -> Counts:
+        """From tables `visits [H, S, A]` and `answers [H, S, A]` and the other arrays, which are checked."""
+        visits, answers, starts = (
+            _checked(name, array) for name, array in (("visits", visits), ("answers", answers), ("starts", starts))
+        )
+        keys, times = _checked("move_keys", move_keys), _checked("move_counts", move_counts)
+        again = np.zeros((len(starts), 2), dtype=np.int64) if repeats is None else repeats
+        found = np.zeros(len(starts), dtype=np.int64) if met is None else met
+        again, found = _checked("repeats", again), _checked("met", found)
+        shape, of_states = visits.shape, (starts.shape, again.shape, found.shape)
+        if len(shape) != 3 or answers.shape != shape or of_states != (shape[1:2], (shape[1], 2), shape[1:2]):
             raise InputError(
-                f"visits {list(shape)}, answers {list(self.answers.shape)}, starts {list(self.starts.shape)}, "
-                f"repeats {list(self.repeats.shape)} and met {list(self.met.shape)} do not belong to one problem"
+                f"visits {list(shape)}, answers {list(answers.shape)}, starts {list(starts.shape)}, "
+                f"repeats {list(again.shape)} and met {list(found.shape)} do not belong to one problem"
             )
+        _check_moves(keys, times, shape, stationary)
+        if met is None:
+            found = arrivals(starts, keys, times)
+        return cls(bool(stationary), StepCounts.of(visits), StepCounts.of(answers), starts, keys, times, again, found)
 
-    def _check_moves(self) -> None:
-        keys, (horizon, n_states, n_actions) = self.move_keys, self.shape
-        if keys.ndim != 1 or keys.shape != self.move_counts.shape:
-            raise InputError(
-                f"move_keys and move_counts must be lists of one length, got shapes {list(keys.shape)} "
-                f"and {list(self.move_counts.shape)}"
-            )
-        limit = n_states * n_actions * n_states * (1 if self.stationary else horizon)
-        wrong = (np.diff(keys, prepend=-1) <= 0) | (keys >= limit) | (self.move_counts == 0)
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise InputError(
-                f"move_keys[{k}] is {keys[k]} and move_counts[{k}] is {self.move_counts[k]}; "
-                f"keys must rise and stay below {limit}, counts be at least 1"
-            )
+    def arrays(self) -> dict[str, Any]:
+        """What `of_arrays` makes them of again."""
+        return {name: getattr(self, name) for name in ("stationary", "visits", "answers", *_ARRAYS)}
 
     @classmethod
     def empty(cls, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
         """No observation at all of a problem with `shape = (H, S, A)`."""
-        none = np.zeros(0, dtype=np.int64)
-        dense = np.zeros(shape, dtype=np.int64)
-        return cls(stationary, dense, dense, dense[0, :, 0], none, none)
+        none, of_states = np.zeros(0, dtype=np.int64), np.zeros(shape[1], dtype=np.int64)
+        nothing = StepCounts(shape, none, none)
+        return cls(stationary, nothing, nothing, of_states, none, none, _none((shape[1], 2)), of_states)
 
     @classmethod
     def of_moves(cls, moves: Moves, shape: tuple[int, int, int], *, stationary: bool = True) -> Counts:
         """The counts of observed transitions; no answers."""
         columns = [_whole(getattr(moves, name)) for name in MOVE]
         times, starts = _checked("count", moves.count), _checked("starts", moves.starts)
-        made = cls._tallied(columns, times, starts, shape, stationary)
-        made._check_shapes()
-        return made
+        if starts.shape != shape[1:2]:
+            raise InputError(f"starts {list(starts.shape)} do not belong to a problem of {shape[1]} states")
+        return cls._tallied(columns, times, starts, shape, stationary)
 
     @classmethod
     def _tallied(
@@ -112,14 +174,15 @@ class Counts:
         met: IntArray | None = None,
     ) -> Counts:
         """Of the columns of moves, each of which happened so many times; `met [S]` as in the counts."""
-        visits, keys = np.zeros(shape, dtype=np.int64), np.empty(len(times), dtype=np.int64)
+        visits, keys = np.empty(len(times), dtype=np.int64), np.empty(len(times), dtype=np.int64)
         steps, states, actions, successors = columns
-        if not _tally(steps, states, actions, successors, times, stationary, visits, keys):
+        if not _tally(steps, states, actions, successors, stationary, shape, visits, keys):
             raise _wrong_move(columns, shape)
-        totals, moved = Totals(int(times.sum()), int(starts.sum())), _merge(keys, times)
+        none, moved = np.zeros(0, dtype=np.int64), _merge(keys, times)
         if met is None:
             met = arrivals(starts, *moved)
-        return cls(stationary, visits, _none(shape), starts, *moved, _none((shape[1], 2)), met, totals)
+        visited, given = StepCounts(shape, *_merge(visits, times)), StepCounts(shape, none, none)
+        return cls(stationary, visited, given, starts, *moved, _none((shape[1], 2)), met)
 
     @classmethod
     def of_walks(
@@ -146,21 +209,30 @@ class Counts:
         given = data.all_answers
         if not given and not data.repeats:
             return counts
-        answers, repeats = np.zeros(shape, dtype=np.int64), np.zeros((shape[1], 2), dtype=np.int64)
-        np.add.at(answers, tuple(np.array(given, dtype=np.int64).reshape(-1, 3).T), 1)
+        repeats = np.zeros((shape[1], 2), dtype=np.int64)
         np.add.at(repeats, tuple(np.array(data.repeats, dtype=np.int64).reshape(-1, 2).T), 1)
-        return counts.with_answers(answers, repeats)
+        answers = StepCounts.at(shape, *np.array(given, dtype=np.int64).reshape(-1, 3).T)
+        return replace(counts, given=answers, repeats=repeats)
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """`(H, S, A)`."""
-        horizon, n_states, n_actions = self.visits.shape
-        return horizon, n_states, n_actions
+        return self.visited.shape
+
+    @property
+    def visits(self) -> IntArray:
+        """`[H, S, A]`: how often each action was taken, read-only."""
+        return self.visited.table
+
+    @property
+    def answers(self) -> IntArray:
+        """`[H, S, A]`: how often each action was the expert's answer, read-only."""
+        return self.given.table
 
     @cached_property
     def totals(self) -> Totals:
         """How much was observed and answered."""
-        return Totals(*(int(array.sum()) for array in (self.visits, self.starts, self.answers, self.repeats)))
+        return Totals(self.visited.total, int(self.starts.sum()), self.given.total, int(self.repeats.sum()))
 
     @property
     def samples(self) -> int:
@@ -192,14 +264,13 @@ class Counts:
         row = row + row // (before * n_actions) * ((n_states - before) * n_actions)
         return Counts(
             self.stationary,
-            with_states(self.visits, n_states),
-            with_states(self.answers, n_states),
+            self.visited.grown(n_states),
+            self.given.grown(n_states),
             with_states(self.starts[None], n_states)[0],
             row * n_states + successor,
             self.move_counts,
             with_states(self.repeats[None], n_states)[0],
             with_states(self.met[None], n_states)[0],
-            self.totals,
         )
 
     @property
@@ -210,24 +281,24 @@ class Counts:
     def with_answers(self, answers: IntArray, repeats: IntArray | None = None) -> Counts:
         """The same counts with these answers `[H, S, A]` and repeats `[S, 2]`."""
         given, again = _checked("answers", answers), _checked("repeats", self.repeats if repeats is None else repeats)
-        totals = Totals(self.samples, self.episodes, int(given.sum()), int(again.sum()))
-        moves = self.move_keys, self.move_counts
-        made = Counts(self.stationary, self.visits, given, self.starts, *moves, again, self.met, totals)
-        made._check_shapes()
-        return made
+        if given.shape != self.shape or again.shape != self.repeats.shape:
+            raise InputError(
+                f"answers {list(given.shape)} and repeats {list(again.shape)} do not belong to a problem of shape "
+                f"{list(self.shape)}"
+            )
+        return replace(self, given=StepCounts.of(given), repeats=again)
 
     def __add__(self, other: Counts) -> Counts:
         if self.shape != other.shape or self.stationary != other.stationary:
             raise InputError(f"counts of shape {list(self.shape)} and {list(other.shape)} cannot be added")
         return Counts(
             self.stationary,
-            self.visits + other.visits,
-            self.answers + other.answers if other.questions else self.answers,
+            self.visited + other.visited,
+            self.given + other.given if other.questions else self.given,
             self.starts + other.starts,
             *self._moves_with(other.move_keys, other.move_counts),
             self.repeats + other.repeats if other.repeated else self.repeats,
             self.met + other.met,
-            self.totals + other.totals,
         )
 
     def _moves_with(self, keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
@@ -253,7 +324,24 @@ def _wrong_move(columns: Iterable[IntArray], shape: tuple[int, int, int]) -> Inp
     raise AssertionError("all moves are of that problem")
 
 
-_ARRAYS = ("visits", "answers", "starts", "move_keys", "move_counts", "repeats", "met")
+_ARRAYS = ("starts", "move_keys", "move_counts", "repeats", "met")
+
+
+def _check_moves(keys: IntArray, times: IntArray, shape: tuple[int, ...], stationary: bool) -> None:
+    horizon, n_states, n_actions = shape
+    if keys.ndim != 1 or keys.shape != times.shape:
+        raise InputError(
+            f"move_keys and move_counts must be lists of one length, got shapes {list(keys.shape)} "
+            f"and {list(times.shape)}"
+        )
+    limit = n_states * n_actions * n_states * (1 if stationary else horizon)
+    wrong = (np.diff(keys, prepend=-1) <= 0) | (keys >= limit) | (times == 0)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InputError(
+            f"move_keys[{k}] is {keys[k]} and move_counts[{k}] is {times[k]}; "
+            f"keys must rise and stay below {limit}, counts be at least 1"
+        )
 
 
 def arrivals(starts: IntArray, move_keys: IntArray, move_counts: IntArray) -> IntArray:
@@ -302,22 +390,29 @@ def _tally(
     states: IntArray,
     actions: IntArray,
     successors: IntArray,
-    times: IntArray,
     stationary: bool,
+    shape: tuple[int, int, int],
     visits: IntArray,
     keys: IntArray,
 ) -> bool:
-    """Add moves to `visits [H, S, A]` and write their keys; false if one of them is not of that problem."""
-    horizon, n_states, n_actions = visits.shape
+    """Write the keys of moves, and those of their visits; false if one of them is not of a problem of that shape."""
+    horizon, n_states, n_actions = shape
     for i in range(steps.size):
         step, state, action, successor = steps[i], states[i], actions[i], successors[i]
         met = 0 <= state < n_states and 0 <= successor < n_states
         if not (met and 0 <= step < horizon and 0 <= action < n_actions):
             return False
-        visits[step, state, action] += times[i]
-        row = state * n_actions + action + (0 if stationary else step * n_states * n_actions)
-        keys[i] = row * n_states + successor
+        row = state * n_actions + action
+        visits[i] = row * horizon + step
+        keys[i] = (row + (0 if stationary else step * n_states * n_actions)) * n_states + successor
     return True
+
+
+@compiled
+def _add_pooled(keys: IntArray, times: IntArray, horizon: int, pooled: IntArray) -> None:
+    """Add `times [n]` to the rows `[S·A]` of the keys of `StepCounts`."""
+    for i in range(keys.size):
+        pooled[keys[i] // horizon] += times[i]
 
 
 @compiled
@@ -480,13 +575,14 @@ class ExpertKind:
         """`[H, S, A]`: the answers that count at each step; all of them, if the expert is stationary."""
         return np.broadcast_to(answers.sum(axis=0), answers.shape) if self.stationary else answers
 
-    def known_actions(self, answers: IntArray) -> IntArray | None:
-        """`[H, S]`: what a deterministic expert is known to do, -1 where it is not; None if it is stochastic."""
+    def known_actions(self, given: StepCounts) -> IntArray | None:
+        """`[H, S]`: what a deterministic expert is known to do by its answers, -1 where it is not; None if it is
+        stochastic."""
         if not self.deterministic:
             return None
-        given = answers.sum(axis=0, keepdims=True) if self.stationary else answers
-        known = np.where(given.any(axis=2), given.argmax(axis=2), -1)
-        return np.repeat(known, len(answers), axis=0) if self.stationary else known
+        answers = given.pooled[None] if self.stationary else given.table
+        known = np.where(answers.any(axis=2), answers.argmax(axis=2), -1)
+        return np.repeat(known, given.shape[0], axis=0) if self.stationary else known
 
 
 @compiled
@@ -511,16 +607,21 @@ CERTAIN = 2**60
 
 @dataclass(frozen=True, eq=False)
 class AnswerTables:
-    """What `answers [H, S, A]` say of the expert, under what is assumed of it; worked out when first asked for.
+    """What the answers that were `given` say of the expert, under what is assumed of it; worked out when asked for.
 
     The fields are those of `Estimate`, which has these tables too, as long as no answer is new the same ones.
     """
 
-    answers: IntArray
+    given: StepCounts
     kind: ExpertKind
     delta: float
     terminal: frozenset[int]
     possible_states: float
+
+    @property
+    def answers(self) -> IntArray:
+        """`[H, S, A]`: how often each action was the answer."""
+        return self.given.table
 
     @cached_property
     def answered(self) -> BoolArray:
@@ -561,7 +662,7 @@ class AnswerTables:
     @cached_property
     def known_actions(self) -> IntArray | None:
         """`[H, S]`: what the expert is known to do, -1 where it is not; None if it is stochastic."""
-        return self.kind.known_actions(self.answers)
+        return self.kind.known_actions(self.given)
 
     @cached_property
     def imputed_actions(self) -> IntArray:
@@ -574,7 +675,7 @@ class AnswerTables:
     def common_answers(self) -> IntArray:
         """`[S+1]`: the commonest answer in each state over all steps; where there is none, and in states never met (the
         last entry), the commonest of all. -1 before any answer."""
-        by_state = np.vstack((self.answers.sum(axis=0), np.zeros((1, self.answers.shape[2]), dtype=np.int64)))
+        by_state = np.vstack((self.given.pooled, np.zeros((1, self.given.shape[2]), dtype=np.int64)))
         overall = by_state.sum(axis=0)
         commonest = np.where(by_state.any(axis=1), by_state.argmax(axis=1), overall.argmax())
         return commonest if overall.any() else np.full(len(by_state), -1)
@@ -719,7 +820,7 @@ class Estimate:
 
     def __post_init__(self, before: Estimate | None) -> None:
         counts = self.counts
-        said = AnswerTables(counts.answers, self.kind, self.delta, self.terminal, self.possible_states)
+        said = AnswerTables(counts.given, self.kind, self.delta, self.terminal, self.possible_states)
         rows = _Rows(counts.move_keys, counts.shape, counts.stationary, self.terminal)
         if before is not None:
             said = before.said if _same(said, before.said) else said
@@ -764,7 +865,9 @@ class Estimate:
         """`[H, S, A]`: observations that stand behind the row of `(h, s, a)`."""
         if not self.counts.stationary:
             return self.step_visits
-        return np.broadcast_to(self.step_visits.sum(axis=0), self.counts.shape)
+        pooled, horizon = self.counts.visited.pooled.copy(), self.counts.shape[0]
+        pooled[self.terminal_states] += CERTAIN // horizon * horizon
+        return np.broadcast_to(pooled, self.counts.shape)
 
     @property
     def answered(self) -> BoolArray:

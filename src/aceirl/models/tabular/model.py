@@ -108,8 +108,7 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
         """What a deterministic expert has said in a state; None if it has not."""
         if state >= self.counts.shape[1]:
             return None
-        answers = self.counts.answers
-        given = answers[:, state].sum(axis=0) if self.estimate.kind.stationary else answers[step, state]
+        given = self.counts.given.in_state(state, None if self.estimate.kind.stationary else step)
         action = int(given.argmax())
         return action if given[action] else None
 

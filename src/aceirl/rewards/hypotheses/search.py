@@ -374,7 +374,7 @@ def _candidates(estimate: Estimate, most: int) -> list[int]:
 def met_states(counts: Counts) -> BoolArray:
     """`[S]`: the places that were met."""
     n_states = counts.shape[1]
-    met = np.asarray(counts.visits.any(axis=(0, 2)))
+    met = np.asarray(counts.visited.pooled.any(axis=1))
     met[counts.move_keys % n_states] = True
     return met
 
