@@ -21,17 +21,15 @@ MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 HORIZON = 60
 
-SIZES = {1_024: (8, 4), 10_240: (16, 10), 101_376: (24, 44), 301_056: (28, 96)}
+SIZES = {1_024: (8, 8), 10_240: (16, 20), 102_400: (16, 200), 301_056: (16, 588)}
 """By the number of states: the width of the floor, and how many steps a battery lasts."""
-
-GOODS = 3
 
 
 class Warehouse(gymnasium.Env[Any, Any]):
-    """Fetch one of three goods from the upper right, and wait with it at the bays along the left wall.
+    """Fetch a box from the upper right corner, and wait with it at the dock in the lower left one.
 
-    Whoever comes to a shelf takes its goods on board. The battery loses a unit a step, and an empty one is changed for
-    a full one. Each step at the bays with goods on board pays 1. Episodes start anywhere, without goods, or at the
+    Whoever comes to the corner takes a box on board. The battery loses a unit a step, and an empty one is changed for a
+    full one. Each step at the dock with a box on board pays 1. Episodes start anywhere, without a box, or at the
     `start` (column, row).
     """
 
@@ -39,7 +37,7 @@ class Warehouse(gymnasium.Env[Any, Any]):
 
     def __init__(self, width: int = 8, charges: int = 4, start: tuple[int, int] | None = None) -> None:
         self.width, self.charges, self.start = width, charges, start
-        self.observation_space = spaces.MultiDiscrete([width, width, GOODS + 1, charges])
+        self.observation_space = spaces.MultiDiscrete([width, width, 2, charges])
         self.action_space = spaces.Discrete(4)
         self.column = self.row = self.carrying = self.battery = 0
 
@@ -61,10 +59,10 @@ class Warehouse(gymnasium.Env[Any, Any]):
         across, up = MOVES[action]
         self.column = min(max(self.column + across, 0), self.width - 1)
         self.row = min(max(self.row + up, 0), self.width - 1)
-        if self.column == self.width - 1 and self.row >= self.width - GOODS:
-            self.carrying = self.width - self.row
+        if self.column == self.row == self.width - 1:
+            self.carrying = 1
         self.battery = (self.battery - 1) % self.charges
-        return self._seen, float(self.column == 0 and self.carrying > 0), False, False, {}
+        return self._seen, float(self.column == self.row == 0 and self.carrying), False, False, {}
 
     @property
     def _seen(self) -> tuple[int, ...]:
@@ -72,11 +70,13 @@ class Warehouse(gymnasium.Env[Any, Any]):
 
 
 def driver(width: int) -> Callable[[Any], int]:
-    """Whoever goes right and then up for goods, and left with them: there is no quicker way."""
+    """Whoever goes right and then up for a box, and left and then down with it: there is no quicker way."""
 
     def drive(seen: Any) -> int:
         column, _, carrying, _ = seen
-        return 2 if carrying else 0 if column < width - 1 else 1
+        if carrying:
+            return 2 if column > 0 else 3
+        return 0 if column < width - 1 else 1
 
     return drive
 
@@ -111,7 +111,7 @@ def killed_sweep(some: Sequence[Work], store: Store, workers: int, kills: Sequen
     quiet: dict[str, Any] = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     compile_once(some)
     left, finished, failed = list(kills), 0, 0
-    with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:  # type: ignore[no-untyped-call]
+    with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:
         victim = cluster.workers[0]
         for progress in sweep(some, store, Cluster(cluster.scheduler_address)):
             finished, failed = progress.finished, progress.failed

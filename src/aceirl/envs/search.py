@@ -11,8 +11,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any
 
@@ -228,10 +227,14 @@ def copied(env: Any) -> Any:
     return made
 
 
-@cache
-def _never_changes(kind: Hashable) -> bool:
+def _never_changes(kind: type) -> bool:
     """Whether nothing in a value of a type can change, or it is shared."""
-    return isinstance(kind, type) and issubclass(kind, (*SHARED, *FIXED))
+    if kind not in _UNCHANGING:
+        _UNCHANGING[kind] = issubclass(kind, (*SHARED, *FIXED))
+    return _UNCHANGING[kind]
+
+
+_UNCHANGING: dict[type, bool] = {}
 
 
 def _is_fixed(value: Any) -> bool:

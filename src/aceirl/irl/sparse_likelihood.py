@@ -44,8 +44,8 @@ FEW = 128
 """Up to so many parameters, each is tried with either sign; of more, those with the largest feature expectation gap
 and with its sign."""
 
-LARGE, FEWEST = 1_000, 24
-"""With more states than the first, fewer parameters are tried; the second at least."""
+LARGE = 1_000
+"""With more states than this, fewer parameters are tried, and fewer may be other than zero."""
 
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with a step cost."""
@@ -95,7 +95,9 @@ class SparseFit:
         self._incremental = IncrementalLikelihood(likelihood)
         self.ends = np.isin(design.states, likelihood.estimate.terminal_states)
         self.evaluations = 0
-        self.few = max(FEWEST, round(FEW * min(1.0, LARGE / design.shape[1])))
+        effort = min(1.0, LARGE / design.shape[1])
+        self.few, self.leading = max(12, round(FEW * effort)), max(4, round(LEADING * effort))
+        self.most = max(6, round(MOST * effort))
         self._commons: dict[bytes, Common] = {}
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
@@ -161,9 +163,23 @@ class SparseFit:
     def solve(self, start: FloatArray | None = None) -> FloatArray:
         """`θ [n]`: from the best single parameter, or from an earlier answer if that is better."""
         begin = (np.zeros(self.design.n_parameters), np.inf)
-        if start is not None and len(start) == self.design.n_parameters and start.any():
+        start = None if start is None else self._grown(start)
+        if start is not None and start.any():
             begin = (start, self.cost(start))
         return self._improved(self._first(begin))[0]
+
+    def _grown(self, start: FloatArray) -> FloatArray | None:
+        """An earlier answer with nothing for the states that were met since; None if it is of no use.
+
+        In a small world the search begins anew when a state is met: it takes no longer, and hangs on nothing before.
+        """
+        more = self.design.n_parameters - len(start)
+        if more == 0:
+            return start
+        if more < 0 or self.design.shape[1] <= LARGE or (self.design.states < 0).all():
+            return None
+        last = len(start) - self.design.has_step_cost  # those of new states come last, but before the step cost
+        return np.concatenate((start[:last], np.zeros(more), start[last:]))
 
     def _first(self, fit: Fit) -> Fit:
         """The single parameter that fits best, of either sign, or with a step cost; or the fit if better."""
@@ -176,7 +192,7 @@ class SparseFit:
         best = self._best(fit, [singles, *self._with_avoided_terminals(nothing, SIZES[:1])])
         if not self.design.has_step_cost:
             return best
-        goals = sorted({*self.candidates(LEADING), *np.flatnonzero(self.ends).tolist()[: self.few]} - {step_cost})
+        goals = sorted({*self.candidates(self.leading), *np.flatnonzero(self.ends).tolist()[: self.few]} - {step_cost})
         paired = changed(nothing, np.repeat(goals, len(STEP_COSTS)), 1.0)
         paired[:, step_cost] = np.tile(STEP_COSTS, len(goals))
         return self._best(best, [paired])
@@ -196,9 +212,9 @@ class SparseFit:
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
         """One parameter more, less, or in the place of another; in blocks `[N, n]`."""
-        support, candidates = np.flatnonzero(theta), np.array(self.candidates(LEADING))
+        support, candidates = np.flatnonzero(theta), np.array(self.candidates(self.leading))
         others = candidates[theta[candidates] == 0]
-        if len(support) < MOST:
+        if len(support) < self.most:
             yield from self._with_avoided_terminals(theta, NEW_SIZES)
             sizes = [sign * size for size in NEW_SIZES for sign in (1.0, -1.0)]
             yield changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
@@ -214,7 +230,7 @@ class SparseFit:
         Who fears two holes alike calls two episodes equal that end in either: to avoid one alone would deny that.
         """
         avoided = self.ends & (self.comparisons.feature_gap < 0) & (theta == 0)
-        if 1 < np.count_nonzero(avoided) <= MOST - np.count_nonzero(theta):
+        if 1 < np.count_nonzero(avoided) <= self.most - np.count_nonzero(theta):
             yield np.array([np.where(avoided, -size, theta) for size in sizes])
 
     def _resized(self, fit: Fit) -> Fit:

@@ -34,7 +34,7 @@ from aceirl.protocols import Capabilities, Environment, Model, Question, offers,
 from aceirl.rewards import FeatureReward, Recovered, RewardSpace
 from aceirl.rewards.spaces import described_by, pays_by_state
 
-LARGE, DOUBLING = 1_000, 10_000
+LARGE, DOUBLING = 1_000, 3_000
 """In a world of more states than the first a reward is inferred less often; of so many as the second, when the samples
 have doubled."""
 
