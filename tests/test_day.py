@@ -301,6 +301,27 @@ def test_sampling_ends_where_states_do_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert steps <= 2 * 5_000 + search.MOST_TRIALS
 
 
+class Stamped(Corridor):
+    """One that keeps what changes in a list, and what does not in a tuple."""
+
+    def __init__(self) -> None:
+        super().__init__(rooms=5)
+        self.visited, self.names = [0], ("hall", ("left", 3))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.visited.append(action)
+        return super().step(action)
+
+
+def test_a_copy_shares_what_cannot_change_and_nothing_else() -> None:
+    env = Stamped()
+    env.reset(seed=0)
+    other = search.copied(env)
+    assert other.names is env.names
+    other.step(1)
+    assert env.visited == [0]
+
+
 def test_random_starts_are_no_reason_to_refuse() -> None:
     result = aceirl.ActiveIRL(max_samples=200, certify=None).fit(Conveyor(rooms=6), lambda room: 1, horizon=8)
     anywhere = result.transfer(Conveyor(rooms=6))

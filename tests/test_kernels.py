@@ -57,6 +57,22 @@ def test_evaluate_is_policy_evaluation(data: st.DataObject, mdp: MDP) -> None:
     np.testing.assert_allclose(v, expected_v, **CLOSE)
 
 
+@given(st.data(), mdps(), st.booleans())
+def test_returns_and_the_best_policy_are_those_of_the_sweeps_with_tables(
+    data: st.DataObject, mdp: MDP, same_at_every_step: bool
+) -> None:
+    reward, policy = np.round(data.draw(rewards(mdp.shape)), 1), data.draw(policies(mdp.shape))
+    if same_at_every_step:
+        reward = np.broadcast_to(reward[:1], mdp.shape)  # a view of one step is read as that
+    table = np.ascontiguousarray(reward)
+    q, v = dp.optimal_values(mdp, table)
+    worst, own = -dp.optimal_values(mdp, -table)[1][0], dp.evaluate(mdp, table, policy)[1][0]
+    expected = [float(mdp.initial @ values) for values in (v[0], worst, own)]
+    np.testing.assert_allclose(dp.returns(mdp, reward, policy), expected, **CLOSE)
+    ties = q >= v[:, :, None] - 1e-9 * np.abs(q).max()
+    np.testing.assert_allclose(dp.best_policy(mdp, reward, 1e-9), ties / ties.sum(axis=2, keepdims=True), **CLOSE)
+
+
 @given(st.data(), mdps())
 def test_following_actions_is_evaluating_the_policy_that_takes_them(data: st.DataObject, mdp: MDP) -> None:
     reward = data.draw(rewards(mdp.shape))
