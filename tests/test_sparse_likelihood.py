@@ -77,6 +77,19 @@ def test_a_warm_start_never_ends_worse_than_it_began_nor_where_the_expert_has_a_
             before = warm
 
 
+def test_in_a_large_world_states_that_were_met_since_are_worth_nothing_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fit = fit_of(next(growing(0, 1)))
+    assert fit._grown(np.array([1.0, 0.0])) is None, "a small one is searched anew"
+    monkeypatch.setattr("aceirl.irl.sparse_likelihood.LARGE", 3)
+    np.testing.assert_array_equal(fit._grown(np.array([0.5, 1.0])), [0.5, 1.0, 0.0, 0.0])
+    assert fit._grown(np.ones(5)) is None
+    start = fit._grown(np.array([0.0, 1.0]))
+    assert start is not None
+    assert fit.cost(fit.solve(np.array([0.0, 1.0]))) <= fit.cost(start) + 1e-9
+
+
 def test_smaller_sizes_never_undo_what_a_change_has_gained(monkeypatch: pytest.MonkeyPatch) -> None:
     """To go back to where one came from, because it costs hardly more, would never end."""
     fit = fit_of(next(growing(0, 2)))

@@ -205,7 +205,7 @@ class Search:
         self._screen(self._simple())
         self._screen(self._changing())
         for _ in range(self.rounds if self.effort == 1 else 2):
-            best = self._front(self._some(self.beam, 3))
+            best = self._front(self._some(self.beam, 1))
             before = self._screened[best[0]]
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
