@@ -75,5 +75,5 @@ def batch_of(new: Collected, access: Capabilities, so_far: Counts) -> Batch:
 
 def watched_actions(kind: ExpertKind, so_far: Counts, first_action: int | None = None) -> IntArray | None:
     """`[H, S]`: what the expert is known to do, an imposed first action included; None if it is stochastic."""
-    known = kind.known_actions(so_far.answers)
+    known = kind.known_actions(so_far.given)
     return known if known is None or first_action is None else with_first(known, first_action)

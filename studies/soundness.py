@@ -338,7 +338,7 @@ def as_met(counts: Counts, order: IntArray, terminal: frozenset[int]) -> Counts:
     kept = np.flatnonzero(open_states[state])
     kept = kept[np.argsort(keys[kept])]
     visits, answers = (array * open_states[:, None] for array in (counts.visits, counts.answers))
-    return Counts(
+    return Counts.of_arrays(
         counts.stationary,
         visits[:, order],
         answers[:, order],
