@@ -163,7 +163,7 @@ def killed(runs: int, report: frame.Report) -> None:
         *_, last = sweep(some, Store(serial), Here())
         table.add("one after the other", runs, last.finished, last.failed, len(files(serial)), None, since(began))
         began = time.perf_counter()
-        finished, failed = killed_sweep(some, Store(cluster), 4, (runs // 4, runs // 2))
+        finished, failed = killed_sweep(some, Store(cluster), 4)
         same = "all" if files(cluster) == files(serial) else "no"
         name = "four workers, one killed twice"
         table.add(name, runs, finished, failed, len(files(cluster)), same, since(began))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,23 +102,26 @@ def cells(runs: int, max_samples: int = 240) -> list[Work]:
     return [scenario.cell("guided", seed) for seed in range(runs)]
 
 
-def killed_sweep(some: Sequence[Work], store: Store, workers: int, kills: Sequence[int]) -> tuple[int, int]:
-    """`(finished, failed)` of a sweep on a local Dask cluster; one worker is killed when so many runs are done.
+def killed_sweep(some: Sequence[Work], store: Store, workers: int) -> tuple[int, int]:
+    """`(finished, failed)` of a sweep on a local Dask cluster, of which one worker is killed twice at work.
 
-    Dask starts another process in its place.
+    There are two waves of runs, and it is killed when a quarter of each is done. Dask starts another process in its
+    place, which the second wave waits for.
     """
     import distributed
 
     quiet: dict[str, Any] = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     compile_once(some)
-    left, finished, failed = list(kills), 0, 0
+    finished, failed, killed = 0, 0, [0]
     with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:
         victim = cluster.workers[0]
-        for progress in sweep(some, store, Cluster(cluster.scheduler_address)):
-            finished, failed = progress.finished, progress.failed
-            if left and finished >= left[0] and victim.pid:
-                left.pop(0)
-                os.kill(victim.pid, signal.SIGKILL)
-    if left:
-        raise RuntimeError(f"the worker should have been killed after {left} runs more, of {len(some)}")
+        for wave in (some[: len(some) // 2], some[len(some) // 2 :]):
+            while victim.pid in (None, *killed):
+                time.sleep(0.1)
+            alive = victim.pid
+            for progress in sweep(wave, store, Cluster(cluster.scheduler_address)):
+                if alive not in killed and progress.finished >= len(wave) // 4:
+                    os.kill(alive, signal.SIGKILL)
+                    killed.append(alive)
+            finished, failed = finished + progress.finished, failed + progress.failed
     return finished, failed
