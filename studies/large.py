@@ -22,6 +22,9 @@ MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 HORIZON = 60
 
+PATIENCE = 120.0
+"""Seconds that a killed worker may take to come back."""
+
 SIZES = {1_024: (8, 8), 10_240: (16, 20), 102_400: (16, 200), 301_056: (16, 588)}
 """By the number of states: the width of the floor, and how many steps a battery lasts."""
 
@@ -116,7 +119,10 @@ def killed_sweep(some: Sequence[Work], store: Store, workers: int) -> tuple[int,
     with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:
         victim = cluster.workers[0]
         for wave in (some[: len(some) // 2], some[len(some) // 2 :]):
+            deadline = time.monotonic() + PATIENCE
             while victim.pid in (None, *killed):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no process took the place of the killed one in {PATIENCE:.0f} seconds")
                 time.sleep(0.1)
             alive = victim.pid
             for progress in sweep(wave, store, Cluster(cluster.scheduler_address)):
