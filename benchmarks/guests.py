@@ -98,6 +98,19 @@ def changes(guest: Visitor, over: threading.Event) -> None:
         time.sleep(1 / PACE)
 
 
+def more_questions(guest: Visitor, over: threading.Event) -> None:
+    """Ends, each worked out, after which more questions are asked for: the agent looks around for them."""
+    while not over.is_set():
+        _, shown = guest.ask("view")
+        outcome = shown.get("outcome")
+        if shown.get("phase") == "asking":
+            guest.ask("answer", turn=shown["turn"], action=1)
+            guest.ask("finish", turn=int(str(shown["turn"])) + 1)
+        elif isinstance(outcome, dict):
+            guest.ask("more" if outcome["wish"]["more"] else "start_again", turn=shown["turn"])
+        time.sleep(1 / PACE)
+
+
 def unfinished(guest: Visitor, over: threading.Event) -> None:
     """Requests that are begun with the token and never finished."""
     with ExitStack() as opened:
@@ -119,6 +132,7 @@ ATTACKS: dict[str, Callable[[Visitor, threading.Event], None]] = {
     "tries": asking(lambda number: f"try?number={number % 1000}&actions=" + ".".join("0123" * 7)),
     "maps": asking(lambda number: "panels"),
     "changes": changes,
+    "more questions": more_questions,
     "everybody's answers": asking(lambda number: "people.json"),
     "unfinished requests": unfinished,
 }

@@ -18,16 +18,31 @@ from aceirl.experts.tasks import Source, gym_env
 from aceirl.models.tabular.encoder import PADDING_STATE
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Question
+from aceirl.rewards.hypotheses import Claim
 from aceirl.web.driver import Interview
 from aceirl.web.history import Accuracy, LoggedTrajectory
 from aceirl.web.view import view
 
-Verdict = Literal["right", "quoted", "vague", "open", "wrong"]
-"""A "quoted" sentence repeats what the person said when asked back, and says that the answers alone do not show it. A
-"vague" one is true and does not name the place: of somebody who wants the only end, that they want to be done soon."""
+Verdict = Literal["right", "agrees", "quoted", "contradicted", "rule", "vague", "open", "wrong"]
+"""What the last sentence is worth, by what the person wants.
+
+It is "right" if it names that, alone or as one of at most four. It "agrees" if it says that the person wants what they
+said, and that their answers agree; it is "quoted" if it says that they do not show it, and "contradicted" if it says
+that they speak against it. A "rule" is what somebody does who wants no place, and is told in what the agent does. A
+"vague" sentence is true and does not name the place: of somebody who wants the only end, that they want to lose
+no time."""
 
 # How much a step later is worth to people.
 PATIENCE = 0.97
+
+# So often people let themselves be asked more, when it is over and their wish is not told.
+MORE_TIMES = 2
+
+# So many places somebody names at most that they keep away from.
+MOST_AVOIDED = 4
+
+# Sentences after which nobody goes on.
+GOOD = ("right", "agrees", "rule")
 
 # What somebody wants: what each place pays, by words in its name.
 Pays = Mapping[str, float]
@@ -39,7 +54,7 @@ class Somebody:
 
     The first place that pays most is what they want, and in an episode in which they have been there, `then`.
     `believes` are other parameters of the environment that they take for granted, `does` says instead what they do by
-    the features of a situation, and who is `erratic` does anything.
+    the features of a situation, `rule` that in words, and who is `erratic` does anything.
     """
 
     name: str
@@ -49,6 +64,7 @@ class Somebody:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     believes: Mapping[str, Any] | None = None
     does: Callable[[Mapping[str, Any]], str] | None = None
+    rule: str | None = None
     erratic: bool = False
     horizon: int | None = None
 
@@ -75,7 +91,11 @@ PEOPLE = (
     Somebody("the passenger delivered", "Taxi-v4", {"delivered": 1.0}, horizon=30),
     Somebody("the middle", "four-paths", {"the middle": 1.0}),
     Somebody(
-        "stick from 17", "Blackjack-v1", does=lambda hand: "stick" if hand["your hand"] >= 17 else "hit", horizon=12
+        "stick from 17",
+        "Blackjack-v1",
+        does=lambda hand: "stick" if hand["your hand"] >= 17 else "hit",
+        rule="stick: your hand 17 or more",
+        horizon=12,
     ),
     Somebody("the right end of a chain", "double-chain", {"place 30": 1.0}),
     Somebody("the left end of a chain", "double-chain", {"place 0": 1.0}),
@@ -89,19 +109,22 @@ were exchanged when the others had been seen: for a seventh environment, and for
 
 @dataclass(frozen=True)
 class Ended:
-    """How an interview ended: how many answers, and what the last sentence is, at first and when the person has said,
-    asked back, what they want. Each with how right it is."""
+    """How an interview ended: the number of answers, the last sentence and what it is worth, three times: at first;
+    when the person, asked back, has said what they want; and after up to `MORE_TIMES` times some questions more, if
+    that is not yet right and there are any. The answers would agree with `as_well` other places that somebody might say
+    they want; None if nothing was said."""
 
-    answers: int
-    sentences: tuple[str, str]
-    verdicts: tuple[Verdict, Verdict]
+    answers: tuple[int, int, int]
+    sentences: tuple[str, str, str]
+    verdicts: tuple[Verdict, Verdict, Verdict]
+    as_well: int | None
 
 
-def interviewed(person: Somebody, most: int = 60) -> Ended:
-    """One person, until nothing is left to ask, or after so many answers."""
-    with TemporaryDirectory() as folder, closing(Interview.open(Path(folder), person.source, Accuracy())) as interview:
-        does, rng = _conduct(interview, person), np.random.default_rng(1)
-        act = (lambda state: int(rng.integers(interview.environment.n_actions))) if person.erratic else does
+def interviewed(person: Somebody, seed: int = 0, most: int = 60) -> Ended:
+    """One person, until nothing is left to ask, or after so many answers, in a world of that seed."""
+    source = replace(person.source, seed=seed)
+    with TemporaryDirectory() as folder, closing(Interview.open(Path(folder), source, Accuracy())) as interview:
+        act = _answering(interview, person, seed)
         while True:
             interview.walk_on(np.inf)
             if interview.phase == "done":
@@ -110,45 +133,80 @@ def interviewed(person: Somebody, most: int = 60) -> Ended:
                 interview.finish(interview.turn)
                 break
             _reply(interview, act)
-        _work_out(interview)
-        answers, first = interview.history.answers, view(interview)["outcome"]["wish"]
-        terminal = interview.engine.access.terminal - {PADDING_STATE}
-        ends = [interview.view.name(state) for state in terminal]
-        right, place = _judged(first, person, ends) == "right", _wanted(interview, person)
-        if right:
+        moments = [_moment(interview, person)]
+        assert interview.ending is not None
+        told = moments[0][2] == "right" and interview.ending.wish.kind == "bold"
+        if told:
             interview.verdict(interview.turn, "yes")
-        elif place is not None:
-            interview.verdict(interview.turn, "nearly", *place)
-        if right or place is not None:
+        for number, claim in enumerate(() if told else _wanted(interview, person)):
+            interview.verdict(interview.turn, "nearly", *claim, besides=number > 0)
+            _moment(interview, person)
+        moments.append(_moment(interview, person))
+        for _ in range(MORE_TIMES):
+            if _moment(interview, person)[2] in GOOD or not interview.ending.telling:
+                break
+            interview.more(interview.turn)
             interview.walk_on(np.inf)
-            _work_out(interview)
-        after = view(interview)["outcome"]["wish"]
-        verdicts = _judged(first, person, ends), _judged(after, person, ends)
-        return Ended(answers, (first["headline"], after["headline"]), verdicts)
+            while interview.phase == "asking":
+                _reply(interview, act)
+                interview.walk_on(np.inf)
+        moments.append(_moment(interview, person))
+        answers, sentences, verdicts = zip(*moments, strict=True)
+        return Ended(answers, sentences, verdicts, _as_well(interview))
 
 
-def _judged(wish: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
-    """Whether a headline names what the person wants, or one of at most four of which it is one, or leaves it open."""
-    quoted = wish["headline"].startswith("You say")
+def _as_well(interview: Interview) -> int | None:
+    """With how many other places the answers would agree, if somebody said that they want to be there."""
+    affirmed = [Claim(*one) for said in interview.history.told if said.right for one in said.claims]
+    assert interview.learned is not None
+    found = interview.learned.agreement(affirmed)
+    return None if found is None else len(found.others)
+
+
+def _moment(interview: Interview, person: Somebody) -> tuple[int, str, Verdict]:
+    """How many answers there are, the last sentence, and what it is worth."""
+    interview.walk_on(np.inf)
+    if interview.kept_version != interview.version:
+        _work_out(interview)
+    outcome = view(interview)["outcome"]
+    ends = [interview.view.name(state) for state in interview.engine.access.terminal - {PADDING_STATE}]
+    return interview.history.answers, outcome["wish"]["headline"], _judged(outcome, person, ends)
+
+
+def _judged(outcome: dict[str, Any], person: Somebody, ends: list[str]) -> Verdict:
+    """What a last screen is worth."""
+    wish, headline = outcome["wish"], outcome["wish"]["headline"]
+    quoted = headline.startswith("You say")
     if wish["kind"] == "open" and not quoted:
-        return "open"
+        said = {f"{group['action']}: {group['where']}" for group in outcome["does"]}
+        return "rule" if person.rule is not None and person.rule in said else "open"
     if person.erratic or not person.pays:
         return "wrong"
     best = max(person.pays, key=lambda word: abs(person.pays[word]))
-    if best in wish["headline"] or (person.then is not None and person.then in wish["headline"]):
-        return "quoted" if quoted else "right"
-    soon = "in a hurry" in wish["headline"] or "be done soon" in wish["headline"]
+    if best in headline or (person.then is not None and person.then in headline):
+        if not quoted:
+            return "right"
+        return "agrees" if wish["kind"] == "stated" else "contradicted" if "against" in headline else "quoted"
+    soon = "lose no time" in headline
     return "vague" if soon and ends and all(best in end for end in ends) else "wrong"
 
 
-def _wanted(interview: Interview, person: Somebody) -> tuple[str, int] | None:
-    """The first place that pays most, as the person would choose it on the map."""
-    if not person.pays:
-        return None
-    best = max(person.pays, key=lambda word: abs(person.pays[word]))
-    states = range(interview.environment.n_states)
-    found = next((state for state in states if best in interview.view.name(state)), None)
-    return None if found is None else ("wants" if person.pays[best] > 0 else "avoids", found)
+def _answering(interview: Interview, person: Somebody, seed: int) -> Callable[[int], int]:
+    """What the person says in a state of the interview."""
+    if not person.erratic:
+        return _conduct(interview, person)
+    rng = np.random.default_rng([1, seed])
+    return lambda state: int(rng.integers(interview.environment.n_actions))
+
+
+def _wanted(interview: Interview, person: Somebody) -> list[tuple[str, int]]:
+    """What the person chooses on the last screen: the first place that they want, and all that they keep away from, if
+    these are no more than they have patience for."""
+    names = [(state, interview.view.name(state)) for state in range(interview.environment.n_states)]
+    paid = [(state, pay) for word, pay in person.pays.items() for state, name in names if word in name]
+    wants = [("wants", state) for state, pay in paid if pay > 0]
+    avoids = [("avoids", state) for state, pay in paid if pay < 0]
+    return wants[:1] + (avoids if len(avoids) <= MOST_AVOIDED else [])
 
 
 def _conduct(interview: Interview, person: Somebody) -> Callable[[int], int]:

@@ -110,7 +110,7 @@ def test_frozen_lake_has_a_model_so_its_best_policy_is_asked() -> None:
     assert (advice.facts.states, advice.facts.actions, advice.facts.horizon) == (16, 4, 100)
     assert advice.facts.exact
     assert advice.command == "aceirl run FrozenLake-v1 --expert optimal --stationary-expert"
-    assert any("give your own with --expert" in note for note in advice.notes)
+    assert any("give your own expert with --expert" in note for note in advice.notes)
     assert runs(advice.command, "--max-samples", "50")["samples"] >= 50
 
 
@@ -132,7 +132,7 @@ def test_cart_pole_is_continuous_and_needs_no_bins_which_have_a_price() -> None:
     assert not advice.missing
     assert [choice.setting for choice in advice.choices] == ["max_answers", "calibration_episodes"]
     assert advice.command == "aceirl run CartPole-v1 --expert package.module:function"
-    (second,) = (note for note in advice.notes if "Bins have a price" in note)
+    (second,) = (note for note in advice.notes if "Only bins in which the expert always does the same" in note)
     bins = second.partition("--discretise=")[2].partition(", or ")[0]
     cut = Bins.of(bins, gymnasium.make("CartPole-v1").observation_space)
     assert all(low < 0 < high for low, high in zip(cut.low, cut.high, strict=True))
@@ -210,7 +210,7 @@ def test_without_an_expert_only_the_least_is_said() -> None:
     assert advice.cost.least_episodes == least_episodes(Settings(), horizon=10)
     assert advice.command == "aceirl run gymnasium_environments:Corridor --expert package.module:function --horizon 10"
     assert "too early to estimate the rest" in cost_in_words(advice.cost)[1]
-    assert any("Say whom to ask" in note for note in advice.notes)
+    assert any("Name an expert: " in note for note in advice.notes)
 
 
 def test_a_person_is_not_asked_for_a_rehearsal() -> None:

@@ -698,8 +698,8 @@ def test_a_store_is_compared_with_another(arena: tuple[Path, str], tmp_path: Pat
 @pytest.mark.parametrize(
     ("against", "says"),
     [
-        ("nowhere", "nowhere is no result of an arena: there is no nowhere/results.parquet; give the --out of"),
-        ("nonsense.txt", "nonsense.txt is no result of an arena: "),
+        ("nowhere", "nowhere has no result of an arena, nowhere/results.parquet; give the --out of"),
+        ("nonsense.txt", "nonsense.txt cannot be read as the result of an arena: "),
         ("mine", "--against is mine, the folder of --out itself"),
         ("mine/results.parquet", "--against is mine/results.parquet, the folder of --out itself"),
     ],

@@ -409,7 +409,7 @@ def test_a_certificate_explains_itself() -> None:
     assert not early.holds
     assert "Not certified yet" in early.in_words()
     assert "The largest part of it, about " in early.in_words()
-    assert "depends on the state alone" in early.in_words()
+    assert "depends on the state and the step only" in early.in_words()
     settings = Settings(irl="feasible-point", max_samples=5000)
     *_, last = learn(environment, expert, settings)
     done = last.certificate("policy")
@@ -418,7 +418,7 @@ def test_a_certificate_explains_itself() -> None:
     assert "90 % confidence" in done.in_words()
     paper = Settings(irl="feasible-point", confidence="hoeffding")
     again = Engine(environment, answers_of(expert, paper), paper, state=last.state).last_turn
-    assert "Nothing is guaranteed" in again.certificate("set").in_words()
+    assert "These radii guarantee nothing" in again.certificate("set").in_words()
 
 
 # What the bounds promise, for any two problems: no statistics, radii that hold exactly.

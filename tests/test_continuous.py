@@ -255,7 +255,7 @@ def test_more_answers_go_on_with_what_there_is_and_spend_from_the_budget(tmp_pat
     assert stricter.progress.restarts == 2
     loaded: Any = aceirl.load(out)
     assert loaded.progress.restarts == 2
-    with pytest.raises(InputError, match="keeps neither environment nor expert"):
+    with pytest.raises(InputError, match="environment and expert were not saved with the run"):
         loaded.resume(max_answers=90)
     with pytest.raises(InputError, match="was begun with expert home, not Model"):
         fit({}, Line(), Model(), out=out)
@@ -454,8 +454,8 @@ def walked(env: Any, act: Any) -> bool:
 
 def test_a_reward_needs_an_expert_who_goes_on() -> None:
     result = fit({"certify": None}, Line(), recorded(30))
-    with pytest.raises(InputError, match="recordings alone do not tell it"):
+    with pytest.raises(InputError, match="recordings alone do not show that"):
         _ = result.reward
     stepwise = fit({"max_answers": 40, "certify": None}, Line(), lambda seen, step: home(seen))
-    with pytest.raises(InputError, match="does not look at the step"):
+    with pytest.raises(InputError, match="do not depend on the step"):
         _ = stepwise.reward

@@ -317,7 +317,7 @@ def test_a_plan_that_falls_short_is_warned_of(recovered: RewardByDeviations) -> 
 
     planned = transfer_reward(weak, recovered, np.random.default_rng(2), 1_500)
     assert planned.warning is not None
-    assert "falls short" in planned.warning
+    assert "does worse than the expert did in its own environment" in planned.warning
 
 
 def test_members_that_plan_otherwise_are_warned_of(recovered: RewardByDeviations, planned: Planned) -> None:
@@ -326,7 +326,7 @@ def test_members_that_plan_otherwise_are_warned_of(recovered: RewardByDeviations
     doubtful = replace(recovered, members=(turned, *recovered.members))
     said = members_disagree(planned, doubtful)
     assert said is not None
-    assert "plans something else" in said
+    assert "has another plan here" in said
 
 
 def test_a_careless_expert_gets_a_warning() -> None:
@@ -356,15 +356,15 @@ def test_least_slack_by_brute_force() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ((), "What was seen does not tell for sure what the expert wants."),
+        ((), "What was observed does not tell what the expert wants."),
         (
             (CoordinateClaim("pole angle", True, (("near 0", 1),)), CoordinateClaim(ENDS, True, (("the end", -1),))),
             "The expert keeps the pole angle near 0; avoids that the episode ends.",
         ),
         (
             (CoordinateClaim("entry 2", False, (("near 0.5", 1),)),),
-            "What was seen does not tell for sure what the expert wants. "
-            "Open: whether it keeps entry 2 near 0.5; rewards without that explain it as well.",
+            "What was observed does not tell what the expert wants. "
+            "Open: whether it keeps entry 2 near 0.5; rewards without that explain the expert as well.",
         ),
         (
             (CoordinateClaim(ENDS, True, (("the goal", 1), ("a crash", -1))), CoordinateClaim("speed", True, ())),

@@ -115,7 +115,7 @@ def test_a_new_user_gets_from_a_file_to_a_sentence_intervals_and_a_counterfactua
     assert "4,292 decisions of 37 individuals" in words
     assert "RC is positive: 10.07, 90 % interval 7.85" in words
     assert "It predicts better than a habit (95 % sure)" in words
-    assert "Not told by any decisions: the level of the reward" in words
+    assert "Decisions never identify the level of the reward" in words
     assert "With RC*0.8, shares of decisions in the long run" in words
     assert picture.read_bytes()[:4] == b"\x89PNG"
     told = json.loads(said("estimate", str(mine), *ARGUMENTS, *FEATURES, "--change", "discount=0.99", "--json"))
@@ -184,7 +184,7 @@ def test_an_action_that_was_never_taken_claims_nothing() -> None:
         table, state="spot", action="went", individual="who", features=["likes=went==1"], discount=0.5,
         dynamics=np.full((3, 2, 3), 1 / 3), n_actions=2,
     )  # fmt: skip
-    assert "Nothing is claimed" in found.in_words()
+    assert "there is no estimate" in found.in_words()
 
 
 def test_what_is_not_identified_is_in_the_words() -> None:
@@ -192,7 +192,7 @@ def test_what_is_not_identified_is_in_the_words() -> None:
         panel(400, 2), state="spot", action="went", individual="who", discount=0.5,
         features={"went": "went", "level": "1"},
     )  # fmt: skip
-    assert "level: the decisions do not tell it." in found.in_words()
+    assert "level is not identified by the decisions." in found.in_words()
     assert found.to_json()["standard_errors"]["level"] is None
 
 

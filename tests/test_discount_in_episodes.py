@@ -285,7 +285,7 @@ def test_an_impatient_expert_is_understood_as_one(tmp_path: Path) -> None:
     assert stays.policy[0, 3].argmax() == 0
     assert moved.target.mdp.discount == 1.0
     assert moved.certificate is None
-    with pytest.raises(InputError, match=r"discount 0\.4, not 0\.9, and that cannot be changed: its evidence"):
+    with pytest.raises(InputError, match=r"discount 0\.4, not 0\.9, and that cannot be changed: the evidence"):
         found.resume(discount=0.9)
 
 

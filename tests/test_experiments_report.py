@@ -115,7 +115,9 @@ def test_the_report_of_ones_own_sweep_speaks_of_that_sweep(swept: tuple[Path, st
     assert "<h1>A &lt;small&gt; &amp; quick look</h1>" in text
     assert "Two rooms." in words
     assert "paper" not in words.lower()
-    assert "Counted are the samples until the normalised regret is first below 0.3: the mean over 2 seeds ±" in words
+    assert (
+        "The table counts the samples until the normalised regret is first below 0.3: the mean over 2 seeds ±" in words
+    )
     assert "≥ marks a mean in which some runs never got there" in words
     assert "Samples until the regret is first below 0.3: mean ± standard error; ≥: some runs never got there" in output
     assert "Of each environment only the first scenario is drawn." in words

@@ -165,7 +165,7 @@ def test_a_cell_of_ours_has_the_key_it_always_had(tmp_path: Path) -> None:
     [
         ('"FrozenLake-v1"', '"FrozenLak-v1"', r"line 8, scenario\[0\].environment: unknown environment"),
         ("horizon = 20", 'expert = "nobody"', r"scenario\[0\].environment: expert 'nobody' is not one of"),
-        ("horizon = 20", "reward_free = true", r"line 10, scenario\[0\].reward_free: is for our own environments"),
+        ("horizon = 20", "reward_free = true", r"line 10, scenario\[0\].reward_free: is for built-in environments"),
         ("horizon = 9", "", r"scenario\[1\].environment: horizon must be given"),
         ('"FrozenLake-v1"\nparameters = { is_slippery = false }', '"chain"', r"horizon: is for Gymnasium environments"),
     ],

@@ -326,7 +326,7 @@ def test_bounds_without_an_inside_are_named() -> None:
     exact = FeasibleRewardSet.of_problem(mdp, np.array([[0]]), 1.0)
     pinned = exact.restricted(lower=[[0.5, 0.0]], upper=[[0.5, 1.0]])
     assert interval(pinned, 0, 0, 1) == pytest.approx((0.0, 0.5))
-    with pytest.raises(InputError, match="no inside"):
+    with pytest.raises(InputError, match="with an interior, and these bounds leave none"):
         sample(pinned, np.random.default_rng(0), 1)
 
 
@@ -569,7 +569,7 @@ def test_questions_that_make_no_sense_are_refused() -> None:
         (lambda: interval(exact, 0, 0, 2), r"entry \[0, 0, 2\] is outside rewards of shape \[1, 1, 2\]"),
         (lambda: interval(exact, 0, 0, -1), r"entry \[0, 0, -1\] is outside"),
         (lambda: sample(exact, rng, 0), "n must be a whole number of at least 1, got 0"),
-        (lambda: sample(exact.with_slack(0.1), rng, 1), "this one has a slack"),
+        (lambda: sample(exact.with_slack(0.1), rng, 1), "without a slack; leave slack out"),
         (lambda: matched(exact, longer, np.zeros((1, 1, 2))), r"other is a problem of shape \[2, 1, 2\]"),
         (lambda: from_parameters(exact, np.full((1, 1, 2), -1.0), np.zeros((1, 1))), r"advantage\[0, 0, 0\] is -1"),
         (lambda: from_parameters(exact, np.zeros((1, 1, 2)), np.zeros(3)), r"values must be finite, of shape \[1, 1\]"),

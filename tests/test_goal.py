@@ -81,7 +81,7 @@ def avoids(*places: int) -> tuple[Claim, ...]:
 
 HURRY = Claim("hurry")
 ROOM = wished("bold", *wants(2))
-BETTER = "Wishes predict the answers 30 nats better than the best habit."
+BETTER = "Simple rewards predict the answers 30 nats better than the best habit, which ignores what actions lead to."
 
 
 def turn_of(
@@ -95,7 +95,8 @@ def turn_of(
     ends = np.zeros(0, dtype=np.int64) if found is None else np.flatnonzero(found.ends)
     belief = SimpleNamespace(estimate=estimate or SimpleNamespace(terminal_states=ends))
     alternatives = SimpleNamespace(undetermined=list(undetermined))
-    return SimpleNamespace(explanation=found, alternatives=alternatives, belief=belief, space=space, wish=wish)
+    parts = {"explanation": found, "alternatives": alternatives, "belief": belief, "space": space}
+    return SimpleNamespace(**parts, wish=wish, wish_after=lambda denied: wish)
 
 
 def said(
@@ -139,7 +140,7 @@ def test_an_end_is_reached_and_hurry_is_told() -> None:
     )
     assert said(hurried, wished("bold", *door))[0].startswith("The expert wants to reach door ("), "hurry is not sure"
     alone = said(explanation({6: 1.0}, ends=ENDS), wished("bold", HURRY), undetermined=(1, 2))
-    assert alone == ["The expert is in a hurry (explains 7 of the 8 answers it rests on).", BETTER], (
+    assert alone == ["The expert wants to lose no time (explains 7 of the 8 answers it rests on).", BETTER], (
         "there is no goal to be beside"
     )
 
@@ -164,18 +165,18 @@ def test_what_is_avoided_with_and_without_a_goal() -> None:
 def test_what_it_likes_to_do_anywhere(paid: float, actions: tuple[str, ...], wish: str) -> None:
     found = wished("bold", Claim("action", 1), best=Hypothesis(actions=((1, paid),)))
     first, *_ = said(explanation({}, space="state-action"), found, actions=actions)
-    assert first == f"The expert wants to {wish} wherever it is (explains 7 of the 8 answers it rests on)."
+    assert first == f"The expert wants to {wish} everywhere (explains 7 of the 8 answers it rests on)."
 
 
 def test_a_wish_that_depends_on_the_step() -> None:
     found = wished("bold", *wants(1, 2), Claim("step", 3))
     first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
     assert first == (
-        "The expert wants to be in room 1 to room 2; its wish depends on the step "
+        "The expert wants to be in room 1 to room 2; what it wants depends on the step "
         "(explains 7 of the 8 answers it rests on)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
-    assert yours.startswith("You seem to want to be in room 1 to room 2; your wish depends on the step (")
+    assert yours.startswith("You seem to want to be in room 1 to room 2; what you want depends on the step (")
 
 
 def test_one_of_a_few_wishes() -> None:
@@ -188,7 +189,7 @@ def test_one_of_a_few_wishes() -> None:
     best = Hypothesis(actions=((2, -1.0),))
     mixed = wished("set", *wants(2), *avoids(4), Claim("action", 2), HURRY, best=best)
     assert said(found, mixed) == [
-        "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” wherever it is, or to be done soon: "
+        "The expert wants to be in room 2, or to avoid pit, or to avoid “jump” everywhere, or to lose no time: "
         "the answers do not tell which."
     ]
     steps = wished("set", Claim("step", 3), *wants(1))
@@ -202,21 +203,21 @@ def test_one_of_a_few_wishes() -> None:
     [
         (
             wished("open", evidence=0.0, answers=0),
-            "The answers do not tell what the expert wants: nothing else was tried where the expert answered.",
+            "The answers do not tell what the expert wants: no other action was tried where the expert answered.",
         ),
         (
             wished("open", evidence=ENOUGH - 0.01, answers=1234),
             "The answers do not tell what the expert wants: a habit (an action for each state) predicts the 1,234 that "
-            "can be compared about as well as any wish. More tries of other actions near its way may tell.",
+            "can be compared about as well as any simple reward. Trying other actions near its path may tell more.",
         ),
         (
             wished("open", answers=100, unexplained=4),
-            "No simple wish explains the answers: the best one leaves about 4 of 100 unexplained, whatever the "
-            "dynamics may be.",
+            "No simple reward explains the answers: the best one leaves about 4 of 100 unexplained, under any "
+            "plausible dynamics.",
         ),
         (
             wished("open", answers=100, unexplained=3),
-            "The answers do not tell what the expert wants: too many wishes predict them as well.",
+            "The answers do not tell what the expert wants: too many simple rewards predict them equally well.",
         ),
     ],
 )
@@ -232,9 +233,9 @@ def test_what_the_recovered_reward_does_not_pay_is_not_sure() -> None:
         (explanation({1: 1.0}), ROOM, "the expert wants to be in room 2"),
         (explanation({2: 0.5, 1: 1.0}), ROOM, "the expert wants to be in room 2"),
         (explanation({2: 1.0}), wished("bold", *avoids(2)), "the expert wants to avoid room 2"),
-        (explanation({2: 1.0}), wished("bold", Claim("step", 3)), "its wish depends on the step"),
+        (explanation({2: 1.0}), wished("bold", Claim("step", 3)), "what it wants depends on the step"),
     ):
-        sentence = f"Nothing is sure: the answers say that {told}, and the recovered reward pays something else."
+        sentence = f"Nothing is sure: the answers say that {told}, but that is not what the recovered reward pays for."
         assert said(found, wish) == [sentence]
         assert said_wish(turn_of(found, wish), NAMES).kind == "open"
     assert said_wish(turn_of(None, ROOM), NAMES).kind == "open", "there is no reward that says what it pays"
@@ -250,7 +251,7 @@ def test_a_wish_in_plain_values() -> None:
         {"what": "hurry", "where": None, "name": "every step", "probability": 0.97},
     ]
     sentence = (
-        "The expert wants to be in room 2 and to do “go” wherever it is, the sooner the better; its wish depends on "
+        "The expert wants to be in room 2 and to do “go” everywhere, the sooner the better; what it wants depends on "
         "the step."
     )
     assert found.to_json() == {"kind": "bold", "named": named, "evidence": 30.4, "sentence": sentence}
@@ -301,8 +302,8 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
 def test_who_is_not_explained_gets_no_goal() -> None:
     found = explanation({2: 1.0}, loss=9.0, expected=9.0)
     assert said(found, undetermined=(1, 2)) == [
-        "The answers tell little of what the expert wants: explains 7 of the 8 answers it rests on, hardly more than "
-        "chance would."
+        "The answers tell little about what the expert wants: the recovered reward explains 7 of the 8 answers it "
+        "rests on, hardly more than chance would."
     ]
 
 
@@ -313,7 +314,7 @@ def test_nothing_is_said_where_the_algorithm_does_not_say() -> None:
 @pytest.mark.parametrize("space", ["state", "any"])
 def test_without_answers_nothing_is_claimed(space: str) -> None:
     found = explanation({2: 1.0}, space=space, answers=0, compared=0, explained=0, loss=0.0, chance=0.0)
-    assert said(found) == ["There is no answer of the expert to go by: the recovered reward means nothing."]
+    assert said(found) == ["The expert gave no answer, so the recovered reward means nothing."]
 
 
 def random_answers(samples: int = 3000) -> tuple[Explanation, Estimate, tuple[str, ...]]:
@@ -330,20 +331,20 @@ def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(mon
     actions = tuple(f"act {a}" for a in range(estimate.mdp.n_actions))
     first, conflict = said(found, estimate=estimate, names=names, actions=actions)
     too_little = (
-        f"of the {found.answers:,} answers too little speaks for any reward of places, or of actions in places."
+        f"the {found.answers:,} answers are too little evidence for any reward of places, or of actions in places."
     )
     assert first.startswith(f"The answers name no goal: {too_little} The recovered reward depends on the step")
     entries = estimated_conflict(estimate, StateReward())
     assert len(entries) > 1
     assert all(estimate.counts.answers[h, s, a] for h, s, a in entries)
     told = [f"act {a} in {names[s]} at step {h + 1}" for h, s, a in entries]
-    told_first = "As far as the estimated dynamics tell, no reward of places explains these answers together: "
+    told_first = "By the estimated dynamics, no reward of places explains all of these answers: "
     assert conflict == f"{told_first}{'; '.join(told)}."
 
     monkeypatch.setattr(goal, "MOST_ANSWERS", 1)
     _, shortened = said(found, estimate=estimate, names=names, actions=())
     h, s, a = entries[0]
-    assert shortened.endswith(f"together: action {a} in {names[s]} at step {h + 1}; and {len(entries) - 1} more.")
+    assert shortened.endswith(f"these answers: action {a} in {names[s]} at step {h + 1}; and {len(entries) - 1} more.")
     monkeypatch.setattr(goal, "LARGE", estimate.counts.visits.size - 1)
     assert said(found, estimate=estimate, names=names) == [first]
     monkeypatch.undo()
@@ -355,7 +356,7 @@ def test_who_asked_for_a_table_is_not_told_that_places_explain_nothing() -> None
     """Nobody has tried."""
     found, estimate, names = random_answers(200)
     told = said(found, estimate=estimate, names=names, space=AnyReward())
-    assert told == ["The recovered reward, of the space any, repeats what the expert does; it names no goal."]
+    assert told == ["A reward of the space any repeats what the expert does, and names no goal."]
 
 
 @pytest.mark.parametrize(
@@ -434,13 +435,13 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({6: 1.0}, ends=ENDS),
             wished("bold", HURRY),
             (),
-            ["You seem to be in a hurry (explains 7 of the 8 answers it rests on).", BETTER],
+            ["You seem to want to lose no time (explains 7 of the 8 answers it rests on).", BETTER],
         ),
         (
             explanation({2: 1.0}),
             wished("open", evidence=0.0, answers=0),
             (),
-            ["The answers do not tell what you want: nothing else was tried where you answered."],
+            ["The answers do not tell what you want: no other action was tried where you answered."],
         ),
         (
             explanation({2: 1.0}),
@@ -448,14 +449,14 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             (),
             [
                 "The answers do not tell what you want: a habit (an action for each state) predicts the 8 that can be "
-                "compared about as well as any wish. More tries of other actions near your way may tell."
+                "compared about as well as any simple reward. Trying other actions near your path may tell more."
             ],
         ),
         (
             explanation({2: 1.0}, answers=0),
             ROOM,
             (),
-            ["There is no answer of yours to go by: the recovered reward means nothing."],
+            ["You gave no answer, so the recovered reward means nothing."],
         ),
     ],
 )

@@ -72,9 +72,11 @@ def test_a_smaller_epsilon_continues_the_evidence_and_a_much_smaller_one_starts_
 
 
 def test_what_rests_on_a_choice_before_the_data_cannot_be_changed(begun: Result) -> None:
-    with pytest.raises(InputError, match=r"delta 0.1, not 0.5, and that cannot be changed: how often a promise may be"):
+    with pytest.raises(
+        InputError, match=r"delta 0.1, not 0.5, and that cannot be changed: how often a certificate may be"
+    ):
         begun.resume(delta=0.5)
-    with pytest.raises(InputError, match=r"confidence 'adaptive', not 'hoeffding'.*chosen before anything is seen"):
+    with pytest.raises(InputError, match=r"confidence 'adaptive', not 'hoeffding'.*chosen before any data"):
         begun.resume(confidence="hoeffding")
     with pytest.raises(InputError, match="did you mean 'epsilon'"):
         begun.resume(epsilom=1)

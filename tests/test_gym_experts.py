@@ -171,7 +171,7 @@ def test_an_expert_who_is_silent_is_said_to_be(tmp_path: Path) -> None:
     log.write_text('{"observation": 0, "action": 1}\n')
     arguments = ["run", "gymnasium_environments:Corridor", "--expert", str(log), "--horizon", "6"]
     ran = CliRunner().invoke(app, [*arguments, "--max-samples", "60", "--out", str(tmp_path / "run")])
-    assert "In 3 of the states met the expert has said nothing" in ran.output
+    assert "In 3 of the visited states the expert gave no answer" in ran.output
 
 
 def test_a_model_may_be_stochastic() -> None:
@@ -452,8 +452,8 @@ def test_a_run_of_another_version_is_refused_in_one_line(
     code, _, error = on_the_command_line(command, "old")
     assert code == 2
     assert error.strip() == (
-        "aceirl: old is of another version, whose promises rest on something else (format 1, this one reads 6); "
-        "run it again"
+        "aceirl: old was written by another version, with other certificates (format 1; this one reads 7); run it "
+        "again, in another folder"
     )
 
 

@@ -25,13 +25,13 @@ UNCHANGED = (
 
 # What is said, and the lines that follow from it.
 CORRECTED = {
-    "sb3_save_and_load": [(r"verbose is no setting; .*fit\(.*, progress=True\)", [(", verbose=1", "")])],
+    "sb3_save_and_load": [(r"verbose is not a setting; .*fit\(.*, progress=True\)", [(", verbose=1", "")])],
     "imitation_trajectories": [
         ("unknown setting 'rng'; did you mean 'seed'", [("rng=np.random.default_rng(0)", "seed=0")]),
     ],
     "imitation_trainer": [
         (
-            "env is no setting; give it to fit: ActiveIRL",
+            "env is not a setting; give it to fit: ActiveIRL",
             [("ActiveIRL(env=env, expert=lambda obs: shortest.get(obs, 1))", "ActiveIRL(max_samples=2000)")],
         ),
         (

@@ -14,7 +14,7 @@ from aceirl.data.arrays import Move
 from aceirl.data.preferences import Preference
 from aceirl.envs.problem import from_moves
 from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
-from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Told, Wish, habits, wish
+from aceirl.rewards.hypotheses import Claim, Denied, Hypothesis, Named, Wish, agreement, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
     BY_HABIT,
     CUSTOM,
@@ -495,34 +495,81 @@ def test_preferences_alone_may_name_a_wish() -> None:
     assert found.named == (Named(C, found.named[0].probability),)
 
 
-def test_what_is_told_of_a_wish_is_no_more_than_a_likelihood() -> None:
-    """Of all that somebody can say of one place, the probabilities sum to one at most, whatever the wish or habit."""
-    places = range(5)
-    for hypothesis in (Hypothesis(((3, 1.0),)), Hypothesis(((1, 1.0), (3, 0.5))), Hypothesis(((2, -1.0),))):
-        for right in (True, False):
-            said = [Told(frozenset({Claim("wants", place)}), right) for place in places]
-            likely = [np.exp(one.log_likelihood(hypothesis, len(places))) for one in said]
-            wanted = [place for place, worth in hypothesis.places if worth > 0]
-            assert [place for place in places if (likely[place] > 0.5) == right] == wanted
-            if right and len(wanted) == 1:
-                assert sum(likely) <= 1
-        habit = [np.exp(one.log_likelihood_of_habit(len(places))) for one in said]
-        assert all(value <= 1 for value in habit)
-
-
-def test_what_is_told_counts_as_bayes_has_it() -> None:
-    """The probabilities with a statement are those without, reweighted by how likely each wish makes it."""
+def test_what_is_denied_counts_as_bayes_has_it() -> None:
+    """The probabilities with a denial are those without, reweighted by how likely each wish makes it."""
     estimate = ActiveIRL(seed=1, max_samples=100).fit(case("one goal", 1).problem).turn.belief.estimate
     before = {one.claim: one.probability for one in wish.wish_of(estimate).rivals}
-    place = list(before)[1]
-    said = Told(frozenset({place}))
-    plain, told = (Search(estimate, np.random.default_rng(3), told=one).found() for one in ((), (said,)))
+    place = next(iter(before))
+    said = Denied(frozenset({place}))
+    plain, told = (Search(estimate, np.random.default_rng(3), denied=one).found() for one in ((), (said,)))
     priors = dict(zip(plain.hypotheses, plain.log_prior, strict=True))
     shared = [(one, prior) for one, prior in zip(told.hypotheses, told.log_prior, strict=True) if one in priors]
     assert len(shared) > 5
-    n_places = len(Search(estimate, np.random.default_rng(3)).places)
     for one, prior in shared:
-        likely = 0.95 if place in one.claims else 0.05 / n_places
-        assert prior == pytest.approx(priors[one] + log(likely))
-    after = {one.claim: one.probability for one in wish.wish_of(estimate, told=[said]).rivals}
-    assert after[place] > 0.5 > before[place]
+        assert prior == pytest.approx(priors[one] + log(0.05 if place in one.claims else 0.95))
+    after = {one.claim: one.probability for one in wish.wish_of(estimate, denied=[said]).rivals}
+    assert after.get(place, 0.0) < before[place]
+
+
+def corridor(length: int, often: int = 20) -> Counts:
+    """A corridor in which one goes left or right, or stays; each was tried `often` everywhere."""
+    horizon = length + 2
+    starts, walks = [], []
+    for state, action in itertools.product(range(length), range(3)):
+        there = min(length - 1, max(0, state + action - 1))
+        starts += [state] * often
+        walks += [[(0, state, action, there)]] * often
+    return Counts.of_walks(starts, walks, (horizon, length, 3), stationary=True)
+
+
+def test_whoever_answers_at_random_seldom_agrees_with_what_they_say() -> None:
+    """Over all that can be answered, each as likely, at most one in twenty agrees with a given wish: it would be twenty
+    times likelier under it. Somebody who wants the place does agree, and with the other end it contradicts."""
+    counts, length = corridor(5), 5
+    asked = [(0, state) for state in range(length)]
+    stated = {"the end": Claim("wants", 4), "not there": Claim("avoids", 2)}
+    bearings: dict[str, list[str]] = {name: [] for name in stated}
+    for replies in every_reply(counts, asked):
+        estimate = estimated(answered(counts, replies))
+        for name, claim in stated.items():
+            found = agreement(estimate, {claim})
+            assert found is not None
+            bearings[name].append(found.bearing)
+    for name, said in bearings.items():
+        assert len(said) == 3**length
+        assert said.count("agree") <= len(said) / 20, name
+    assert "agree" in bearings["the end"]
+    right = estimated(answered(counts, {place: [2] for place in asked}))
+    found, other = (agreement(right, {Claim("wants", place)}) for place in (4, 0))
+    assert found is not None
+    assert (found.bearing, found.answers, found.habit) == ("agree", 5, "the same action everywhere")
+    assert found.unexplained < 0.01
+    assert other is not None
+    assert other.bearing == "contradict"
+
+
+def test_the_places_that_agree_as_well_are_those_that_would_agree_if_stated() -> None:
+    counts = corridor(7)
+    replies = {(0, state): [1 + int(np.sign(4 - state))] for state in range(6)}
+    estimate = estimated(answered(counts, replies))
+    alone = {place: agreement(estimate, {Claim("wants", place)}) for place in range(7)}
+    agreeing = {place for place, found in alone.items() if found is not None and found.bearing == "agree"}
+    assert 4 in agreeing
+    for place, found in alone.items():
+        assert found is not None
+        assert set(found.others) == agreeing - {place}
+
+
+def test_several_places_are_one_wish_and_what_is_no_place_is_not_tested() -> None:
+    """Whoever keeps away from the whole left half agrees with that, and not with keeping away from one of its cells."""
+    counts = corridor(8)
+    replies = {(0, state): [2] for state in range(8)}
+    estimate = estimated(answered(counts, replies))
+    several = agreement(estimate, {Claim("avoids", place) for place in range(4)})
+    one = agreement(estimate, {Claim("avoids", 7)})
+    assert several is not None
+    assert one is not None
+    assert several.unexplained < 0.2
+    assert (several.bearing == "contradict", one.bearing) == (False, "contradict")
+    assert agreement(estimate, {Claim("hurry")}) is None
+    assert agreement(estimate, ()) is None

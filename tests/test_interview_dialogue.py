@@ -73,7 +73,7 @@ def test_a_review_says_the_guesses_before_the_first_wrong_one() -> None:
     event = told.review(walk, 1, LEFT)
     assert (event["approved"], event["instead"]) == ([[0, MIDDLE, UP]], [1, UPPER, LEFT])
     assert told.news(event) == [(0, MIDDLE, UP), (1, UPPER, LEFT)]
-    with pytest.raises(InputError, match="was no guess"):
+    with pytest.raises(InputError, match="was not a guess"):
         told.review(walk, 7, LEFT)
 
 

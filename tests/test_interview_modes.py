@@ -151,7 +151,7 @@ def test_an_answer_can_hold_in_painted_places_and_is_taken_back_with_them(tmp_pa
     assert interview.history.known() == known, "what was said before stays"
     interview.undo(interview.turn)
     assert interview.history.known() == {0: UP, 11: UP, 12: UP, 13: UP}
-    with pytest.raises(InputError, match="no states to act in"):
+    with pytest.raises(InputError, match="not states to act in"):
         interview.answer(interview.turn, UP, also=[99])
     with pytest.raises(InputError, match="either"):
         interview.answer(interview.turn, UP, {"corridor": "same"}, [15])
@@ -295,7 +295,7 @@ def test_an_objection_answers_what_came_before_it_and_says_what_is_right(tmp_pat
     known = dict(interview.history.known())
     step, state, action = walk.guessed[-1]
     other = (action + 1) % 4
-    with pytest.raises(InputError, match="was no guess"):
+    with pytest.raises(InputError, match="was not a guess"):
         interview.review(interview.turn, 13_000, other)
     with pytest.raises(InputError, match="what the agent did"):
         interview.review(interview.turn, step, action)
@@ -584,7 +584,7 @@ def test_any_answer_can_be_put_right_in_the_list(tmp_path: Path) -> None:
     interview.correct(interview.turn, rows[1]["state"], LEFT)
     changed = {row["state"]: row for row in answers(interview)}
     assert changed[rows[1]["state"]]["action"] == LEFT
-    assert changed[rows[1]["state"]]["how"] == "put right"
+    assert changed[rows[1]["state"]]["how"] == "changed"
     assert_same_when_opened_again(interview)
 
 

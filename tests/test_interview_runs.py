@@ -109,21 +109,17 @@ def test_show_says_what_the_answers_tell_wherever_the_folder_lies(
 def test_show_goes_by_what_the_person_said_at_the_ending(tmp_path: Path) -> None:
     lake, paths = interviewed(tmp_path / "lake"), interviewed(tmp_path / "paths")
     for begun, name, said in (
-        (lake, "the flag in row 4, column 4", "The expert wants to reach the flag in row 4, column 4."),
-        (
-            paths,
-            "the upper corridor, cell 10",
-            "The expert says that the wish is to be in state u10. The answers alone do not show that yet.",
-        ),
+        (lake, "the flag in row 4, column 4", "The expert says that the goal is to reach the flag in row 4, column 4"),
+        (paths, "the upper corridor, cell 10", "The expert says that the goal is to be in state u10"),
     ):
         place = next(s for s in range(begun.environment.n_states) if begun.view.name(s) == name)
         begun.verdict(begun.turn, "nearly", "wants", place)
         finish_off(begun)
-        counted = "What the expert said of the wish itself, when asked back, is counted with the answers."
         told = begun.history.told
         code, out, error = on_the_command_line("show", begun.folder)
         assert (code, error) == (0, "")
-        assert out.splitlines()[:2] == [said, counted]
+        assert out.splitlines()[0] == f"{said}, and the answers agree."
+        assert "are among the best for it, far more than by chance." in out.splitlines()[1]
         assert list(Run.open(begun.folder).told) == told
         begun.undo(begun.turn)
         finish_off(begun)
@@ -275,7 +271,7 @@ def test_what_was_contradicted_is_not_certified_by_the_run_either(tmp_path: Path
     code, out, _ = on_the_command_line("show", tmp_path)
     assert code == 0
     assert "nothing was left to ask" in out
-    assert "Asked again, the expert did not say the same" in out
+    assert "Asked again, the expert gave another answer" in out
     for state, votes in begun.history.contradictory().items():
         begun.correct(begun.turn, state, votes.votes[0])
     begun.walk_on(10)
@@ -296,12 +292,12 @@ def test_someone_who_never_knew_leaves_a_run_without_answers(tmp_path: Path) -> 
     finish_off(begun)
     code, out, error = on_the_command_line("show", tmp_path)
     assert (code, error) == (0, "")
-    assert "There is no answer of the expert to go by" in out
+    assert "The expert gave no answer" in out
 
 
 def test_an_interview_in_another_environment_is_no_expert_here(tmp_path: Path) -> None:
     paths = interviewed(tmp_path / "paths").folder
-    with pytest.raises(InputError, match="'c' is no state of this environment"):
+    with pytest.raises(InputError, match="'c' is not a state of this environment"):
         open_task(replace(GRIDWORLD, expert=str(paths)))
     with pytest.raises(InputError, match="'c' is not in Discrete"):
         open_task(replace(LAKE, expert=str(paths)))

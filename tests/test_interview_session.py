@@ -458,6 +458,30 @@ def half(file: Any, content: bytes) -> None:
     full()
 
 
+def test_what_was_before_a_new_start_is_not_read_again_and_counts_the_same(tmp_path: Path) -> None:
+    """A log grows with every new start; what it takes to compute everything again does not."""
+    interview = begin(tmp_path)
+    for number in range(1, 4):
+        for _ in range(2):
+            answer(interview, wants_the_end_of(UP))
+        interview.correct(interview.turn, next(iter(interview.history.known())), RIGHT)
+        interview.start_again(interview.turn)
+        lines = len(list(interview.log))
+        assert interview.history.earlier.lines == lines
+        assert list(interview.log.after(lines)) == []
+        whole = History.of(interview.log)
+        assert whole.earlier == interview.history.earlier
+        assert (whole.turn, whole.times_begun, whole.spent) == (4 * number, number, interview.history.spent)
+        assert whole.restarts == whole.spent >= number
+        interview.walk_on(10)
+        again, whole = History.of(interview.log.after(lines), interview.history.earlier), History.of(interview.log)
+        assert (again.turn, again.spent, again.samples) == (whole.turn, whole.spent, whole.samples)
+    with (tmp_path / "answers.jsonl").open("ab") as file:
+        file.write(b'{"event":"answer"}\n')
+    with pytest.raises(InputError, match=f"line {len(list(interview.log))} does not fit"):
+        Interview.open(tmp_path, interview.source, interview.accuracy)
+
+
 @pytest.mark.parametrize(("part", "failing"), [(os, "fsync"), (files, "_write_all")])
 def test_an_answer_that_cannot_be_written_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: Any, failing: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, wants_the_end_of, work_out
+from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, here, wants_the_end_of, work_out
 
 from aceirl.envs.description import Features
 from aceirl.errors import InputError
@@ -24,7 +24,7 @@ from aceirl.rewards.hypotheses.wish import Named
 from aceirl.web.driver import Interview, StaleError, summary
 from aceirl.web.ending import NamedStates, grouped
 from aceirl.web.environment_view import film, maps
-from aceirl.web.history import Accuracy
+from aceirl.web.history import Accuracy, History
 from aceirl.web.view import about, view
 
 LAKE = Source("FrozenLake-v1", {}, seed=0, stationary_expert=True)
@@ -56,7 +56,7 @@ def test_who_answered_little_is_told_that_the_answers_do_not_tell(lake: Intervie
     wish = outcome["wish"]
     assert (wish["headline"], wish["why"]) == (
         "I cannot tell yet what you want.",
-        "Too many wishes predict them as well.",
+        "Too many simple rewards predict them equally well.",
     )
     assert wish["rivals"][0]["words"] == f"Get to {FLAG}"
     assert not any("expert" in line for line in outcome["lines"])
@@ -133,7 +133,9 @@ def test_what_the_person_says_to_the_ending_is_evidence_and_can_be_taken_back(tm
         interview.verdict(interview.turn, "nearly", "wants", flag)
         work_out(interview)
         after = view(interview)["outcome"]["wish"]
-        assert (after["kind"], after["headline"]) == ("bold", f"You seem to want to reach {FLAG}.")
+        said = f"You say that you want to reach {FLAG}, and your answers agree."
+        assert (after["kind"], after["headline"]) == ("stated", said)
+        assert after["why"].startswith("11 of the 11 that can be compared are among the best for it")
         assert after["verdict"] == f"You said: get to {FLAG}."
         assert (interview.history.samples, interview.certified_share) == samples, "it is evidence of nothing else"
         (kept,) = json.loads((tmp_path / "result.json").read_text())["verdicts"]
@@ -165,7 +167,7 @@ def test_a_verdict_that_makes_no_sense_is_refused_in_words(
     assert lake.turn == turn
 
 
-def test_a_person_who_says_what_their_answers_do_not_show_is_quoted(tmp_path: Path) -> None:
+def test_answers_agree_with_what_a_person_says_or_speak_against_it(tmp_path: Path) -> None:
     with all_closed():
         interview = begin(tmp_path)
         finish(interview, wants_the_end_of(UP))
@@ -173,20 +175,120 @@ def test_a_person_who_says_what_their_answers_do_not_show_is_quoted(tmp_path: Pa
         interview.verdict(interview.turn, "nearly", "wants", 20)
         work_out(interview)
         wish = view(interview)["outcome"]["wish"]
-        assert wish["headline"] == "You say that you want to be in the upper corridor, cell 10."
-        assert wish["why"] == "Your answers alone do not show that yet."
+        assert wish["headline"] == "You say that you want to be in the upper corridor, cell 10, and your answers agree."
+        assert "are among the best for it, far more than by chance." in wish["why"]
+        (stated,) = json.loads((tmp_path / "result.json").read_text())["wish"]["named"]
+        assert (stated["where"], stated["probability"]) == (20, None)
+        interview.verdict(interview.turn, "nearly", "wants", 40)
+        work_out(interview)
+        wish = view(interview)["outcome"]["wish"]
+        assert wish["kind"] == "open"
+        assert wish["headline"].endswith("lower corridor, cell 10, but your answers speak against it.")
+        interview.verdict(interview.turn, "nearly", "avoids", 10, besides=True)
+        work_out(interview)
+        assert interview.history.told == [Statement(frozenset({("wants", 40), ("avoids", 10)}))]
+        both = "get to the lower corridor, cell 10 and keep away from the left corridor, cell 10"
+        assert view(interview)["outcome"]["wish"]["verdict"] == f"You said: {both}."
+
+
+def test_more_questions_come_when_they_are_asked_for_and_say_more_of_the_wish(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path, LAKE)
+        with pytest.raises(StaleError):
+            interview.more(interview.turn)
+        hole = the_hole(interview)
+        finish(interview, to_the_hole(interview))
+        work_out(interview)
+        interview.verdict(interview.turn, "nearly", "wants", hole)
+        work_out(interview)
+        before = view(interview)["outcome"]["wish"]
+        assert before["why"] == "Your answers alone do not show that yet, and do not contradict it."
+        assert interview.ending is not None
+        asked, answers, episodes = interview.ending.telling, interview.history.answers, interview.history.episodes
+        assert before["more"] == len(asked) > 1
+        interview.more(interview.turn)
+        assert interview.phase == "walking", "the agent looks around first"
+        interview.walk_on(10)
+        seen = [answer(interview, to_the_hole(interview)) for _ in asked]
+        assert tuple(seen) == asked
+        assert interview.history.answers == answers + len(asked)
+        assert interview.history.episodes > episodes
+        assert not interview.history.needed, "nobody else has asked for them"
+        again = Interview.open(tmp_path, LAKE, Accuracy())
+        assert (again.phase, again.history.known()) == (interview.phase, interview.history.known())
+        mine, theirs = interview.engine.belief, again.engine.belief
+        np.testing.assert_array_equal(mine.estimate.counts.answers, theirs.estimate.counts.answers)
+        for name, array in mine.evidence["policy"].items():
+            np.testing.assert_array_equal(array, theirs.evidence["policy"][name])
+        again.close()
+        for _ in range(2):
+            finish(interview, to_the_hole(interview))
+            work_out(interview)
+            if view(interview)["outcome"]["wish"]["more"]:
+                interview.more(interview.turn)
+                interview.walk_on(10)
+        assert view(interview)["outcome"]["wish"]["kind"] == "stated"
+
+
+def test_who_has_asked_for_more_questions_may_skip_undo_and_finish(tmp_path: Path) -> None:
+    with all_closed():
+        interview = begin(tmp_path, LAKE)
+        finish(interview, to_the_hole(interview))
+        work_out(interview)
+        interview.more(interview.turn)
+        interview.walk_on(10)
+        assert "You may want several things" in view(interview)["question"]["why"]
+        first = here(interview)
+        interview.skip(interview.turn)
+        assert here(interview) != first
+        second = answer(interview, to_the_hole(interview))
+        interview.undo(interview.turn)
+        assert here(interview) == second
+        answer(interview, to_the_hole(interview))
+        interview.finish(interview.turn)
+        assert interview.phase == "done"
+
+
+def the_hole(interview: Interview) -> int:
+    """The hole nearest to the start."""
+    states = range(interview.environment.n_states)
+    return next(state for state in states if "hole in row 2, column 2" in interview.view.name(state))
+
+
+def to_the_hole(interview: Interview) -> Callable[[int], int]:
+    """Somebody who wants the hole nearest to the start, on the slippery ice."""
+    ways = ("down", "left", "left", "up", "up", "", "left", "", "up", "up", "left", "", "", "left", "left", "")
+    names, shown = [action.name for action in interview.view.actions], interview.view
+
+    def does(state: int) -> int:
+        cell = shown.map_cell(state)
+        assert cell is not None
+        return names.index(ways[int(cell.x - 4 * cell.y)])
+
+    return does
+
+
+def test_no_to_one_of_several_wishes_denies_each_and_yes_affirms_none() -> None:
+    named = [["wants", 3], ["wants", 5]]
+    event = {"event": "verdict", "verdict": "no", "named": named, "chosen": None, "one_of": True}
+    denied = History.of([event]).told
+    assert denied == [Statement(frozenset({("wants", place)}), right=False) for place in (3, 5)]
+    assert History.of([event | {"verdict": "yes"}]).told == []
+    together = [Statement(frozenset({("wants", 3), ("wants", 5)}))]
+    assert History.of([event | {"verdict": "yes", "one_of": False}]).told == together
 
 
 def test_who_says_something_else_than_the_answers_is_quoted_too(lake: Interview) -> None:
     turn = lake.learned
     assert turn is not None
     soon = Named(Claim("hurry", -1), 0.99)
-    names, told = [f"place {s}" for s in range(turn.counts.shape[1])], [Statement(frozenset({("wants", 1)}))]
-    with patch.object(type(turn), "wish_told", lambda self, said: replace(turn.wish, kind="bold", named=(soon,))):
+    hole = the_hole(lake)
+    names, told = [f"place {s}" for s in range(turn.counts.shape[1])], [Statement(frozenset({("wants", hole)}))]
+    with patch.object(type(turn), "wish_after", lambda self, denied: replace(turn.wish, kind="bold", named=(soon,))):
         found = said_wish(turn, names, who=YOU, told=told)
     assert (found.kind, found.named) == ("open", [])
-    assert found.quote == "You say that you want to be in place 1."
-    assert found.sentence == f"{found.quote} Your answers alone do not show that yet."
+    assert found.quote == f"You say that you want to reach place {hole}, but your answers speak against it."
+    assert "lose no time" not in found.sentence
 
 
 def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
@@ -197,7 +299,7 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
         assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
         interview.correct(interview.turn, 0, RIGHT)
         assert view(interview)["last"] == {
-            "short": "You put right: right",
+            "short": "You changed it to right",
             "full": "the change to right in the middle",
         }
         interview.undo(interview.turn)

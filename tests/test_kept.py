@@ -127,7 +127,7 @@ def test_bins_by_a_function_that_is_not_here_are_shown_and_cannot_be_told_apart(
     result = aceirl.load(made.parent / "binned")
     assert result.explanation is not None
     assert [result.names[place] for place in result.explanation.goals] == ["the end in room 1, with the key"]
-    with pytest.raises(InputError, match="cannot be told apart without its environment"):
+    with pytest.raises(InputError, match="the observations of this run cannot be read here"):
         result.predict({"room": 2, "key": 0})
 
 

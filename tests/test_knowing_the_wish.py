@@ -36,7 +36,7 @@ def test_a_run_stops_when_the_wish_is_known_and_its_reward_pays_it() -> None:
     assert isinstance(certificate, GoalCertificate)
     assert certificate.holds
     assert certificate.doubt <= 0.05
-    assert "What is said of the expert's wish is true with a probability of 9" in certificate.in_words()
+    assert "What is said about the expert's goal is true with a probability of 9" in certificate.in_words()
     assert int(result.reward_table.sum(axis=(0, 2)).argmax()) == goal
 
 
@@ -46,7 +46,7 @@ def test_a_run_on_which_nothing_depends_goes_on_to_its_budget() -> None:
     assert (result.stopped, result.wish.kind) == ("budget", "open")
     assert result.certificate is not None
     assert not result.certificate.holds
-    assert result.certificate.in_words().startswith("The expert's wish is not known yet.")
+    assert result.certificate.in_words().startswith("The expert's goal is not known yet.")
 
 
 def test_the_certificate_brings_its_strategy_unless_one_is_given() -> None:

@@ -321,7 +321,7 @@ def test_a_folder_may_be_named_by_text(tmp_path: Path) -> None:
         ({"irl": "maxent"}, "did you mean 'max-causal-entropy'"),
         ({"random_state": 3}, "did you mean 'seed'"),
         ({"rng": 3}, "did you mean 'seed'"),
-        ({"env": 3}, r"env is no setting; give it to fit: ActiveIRL\(...\).fit\(environment, expert\)"),
+        ({"env": 3}, r"env is not a setting; give it to fit: ActiveIRL\(...\).fit\(environment, expert\)"),
         ({"total_timesteps": 3}, "did you mean 'max_samples'"),
         ({"straetgy": "ace"}, "did you mean 'strategy'"),
     ],
@@ -395,7 +395,7 @@ def test_a_result_says_what_the_command_line_says_of_its_folder(
     )
     result.show()
     told = capsys.readouterr().out
-    assert "Asked again, the expert did not say the same" in told
+    assert "Asked again, the expert gave another answer" in told
     assert "It stopped because the budget is spent." in told
     aceirl.load(tmp_path / "run").show()
     assert capsys.readouterr().out == told
@@ -439,15 +439,15 @@ def test_what_fit_cannot_use_is_refused_in_words(
 def test_what_a_result_cannot_use_is_refused_in_words() -> None:
     result = ActiveIRL(max_samples=100, certify="none").fit("FrozenLake-v1", go_down, horizon=20)
     assert result.turn.settings.certify is None
-    with pytest.raises(InputError, match="the action 7 is none of this environment's: 0, 1, 2, 3"):
+    with pytest.raises(InputError, match="the action 7 is not one of this environment's: 0, 1, 2, 3"):
         result.reward(0, 7, 1)
     for outside in (lambda: result.predict(99), lambda: result.reward(99, 1, 1), lambda: result.predict("x")):
-        with pytest.raises(InputError, match=r"is no observation: it is not in Discrete\(16\)"):
+        with pytest.raises(InputError, match=r"is not an observation of this environment: it is not in Discrete\(16\)"):
             outside()
     assert result.predict(np.array([0, 15]))[0].shape == (2,), "a batch, and a state that was perhaps never met"
-    with pytest.raises(InputError, match=r"99 \(.*is no observation"):
+    with pytest.raises(InputError, match=r"99 \(.*is not an observation"):
         result.predict(np.array([0, 99]))
-    with pytest.raises(InputError, match="no picture of learning: no truth is known"):
+    with pytest.raises(InputError, match="no picture of learning: without the true reward"):
         result.plot("learning")
     with pytest.raises(InputError, match="unknown argument of transfer 'nmaes'; did you mean 'names'"):
         result.transfer("FrozenLake-v1", nmaes=())

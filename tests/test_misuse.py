@@ -89,11 +89,11 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "old Gym": (
         lambda: SHORT.fit(OldEnvironment(), onwards, horizon=6),
-        r"OldEnvironment is no gymnasium\.Env: derive it from that",
+        r"OldEnvironment is not a gymnasium\.Env: derive it from that class",
     ),
     "old reset": (
         lambda: SHORT.fit(OldReset(), onwards, horizon=6),
-        r"reset must return \(observation, info\), got 0; the interface of the old Gym",
+        r"reset must return \(observation, info\), got 0; an environment of the old Gym",
     ),
     "old step": (
         lambda: SHORT.fit(OldStep(), onwards, horizon=6),
@@ -122,7 +122,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
     "no expert without states": (lambda: SHORT.fit("CartPole-v1"), r"expert must be given, or demonstrations"),
     "stochastic expert without states": (
         lambda: SHORT.fit("CartPole-v1", lambda seen: 0, stochastic_expert=True),
-        r"a stochastic expert agrees with no policy for long",
+        r"the expert must be deterministic: no policy agrees with a stochastic one for long",
     ),
     "regret without states": (
         lambda: SHORT.fit("CartPole-v1", lambda seen: 0, regret=lambda policy: 0.0),
@@ -215,7 +215,7 @@ def test_done_is_not_taken_for_an_end_without_a_word(caplog: pytest.LogCaptureFi
         shown = ActiveIRL().infer(rows | {"dones": [0, 1, 0, 1]}).demonstrations
     assert shown is not None
     assert [walk.terminated for walk in shown.walks] == [False, True]
-    assert "Of 2 such episodes, 1 end with an observation that is acted on elsewhere" in caplog.text
+    assert "Of 2 such episodes, 1 end with an observation after which other episodes go on" in caplog.text
     caplog.clear()
     said = ActiveIRL().infer(rows | {"dones": [0, 1, 0, 1], "truncated": [0, 0, 0, 1]}).demonstrations
     assert said is not None
@@ -255,7 +255,7 @@ def test_what_is_inferred_leads_to_a_run_where_there_is_an_environment(tmp_path:
     (tmp_path / "lake.jsonl").write_text("\n".join(map(json.dumps, lines)))
     data = str(tmp_path / "lake.jsonl")
     alone = CliRunner().invoke(app, ["infer", data, "--deterministic-expert"]).stdout
-    assert "can be acted in" not in alone
+    assert "aceirl run" not in alone
     answered = len({line["observation"] for line in lines})
     compared = sum(len({x["action"] for x in lines if x["observation"] == s}) > 1 for s in range(16))
     words = re.search(r"The ([\d,]+) recorded actions count as ([\d,]+) answers, one for each state. (\w+) of", alone)

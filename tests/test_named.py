@@ -149,7 +149,7 @@ def test_what_cannot_be_imported_keeps_its_text_and_fails_when_it_is_used(text: 
 
 @pytest.mark.parametrize("value", [np.zeros(2), object(), {1, 2}])
 def test_a_parameter_that_cannot_be_written_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match=r"Patient.*shares.*cannot be written down"):
+    with pytest.raises(InputError, match=r"Patient.*shares.*cannot be saved"):
         write(Patient(1, shares=value), STRATEGIES)
 
 
@@ -188,7 +188,7 @@ def test_an_object_with_a_state_of_its_own_can_be_used_but_not_saved(tmp_path: P
     assert learner(Moody(3)).fit(*parts()).stopped == "budget"
     with pytest.raises(InputError) as caught:
         learner(Moody(3)).fit(*parts(), out=tmp_path / "run")
-    assert "Moody cannot be written down" in str(caught.value)
+    assert "Moody cannot be saved" in str(caught.value)
     assert "frozen dataclass" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()

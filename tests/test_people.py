@@ -423,7 +423,7 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         mine = f"/{people.owner.token}/"
         alone = client.get(f"{mine}people.json").json()
         assert [one["token"] for one in alone["host"]["links"]] == [link(people)]
-        assert alone["agreement"]["words"] == "Nobody else is here yet."
+        assert alone["agreement"]["words"] == "You are the only one here so far."
 
         hers = join(client, people, "Anna")
         answer_all(client, mine, UP)

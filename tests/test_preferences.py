@@ -430,7 +430,7 @@ def test_an_engine_that_is_told_preferences_learns_the_reward_and_nothing_else()
     engine = engine_of(problem, walks)
     before = engine.last_turn
     assert goal_in_words(before, problem.layout.state_names) == [
-        "There is no answer of the expert to go by: the recovered reward means nothing."
+        "The expert gave no answer, so the recovered reward means nothing."
     ]
     told = judged_pairs(problem, walks, 30)
     engine.prefer(*told[:29])
@@ -487,7 +487,7 @@ def test_the_goal_in_words_speaks_of_comparisons_and_not_of_answers() -> None:
     walks, names = recorded(problem, 15, np.random.default_rng(1)), problem.layout.state_names
     engine = engine_of(problem, walks)
     engine.prefer(*judged_pairs(problem, walks, 20))
-    unsure = "The comparisons do not tell what the expert wants: too many wishes predict them as well."
+    unsure = "The comparisons do not tell what the expert wants: too many simple rewards predict them equally well."
     assert goal_in_words(engine.last_turn, names) == [unsure]
     engine = engine_of(problem, walks)
     engine.prefer(*judged_pairs(problem, walks, 100))
@@ -509,7 +509,7 @@ def test_preferences_that_contradict_one_another_name_no_goal() -> None:
     engine = engine_of(problem, walks)
     engine.prefer(*([Preference(walks[0], walks[1]), Preference(walks[1], walks[0])] * 5))
     (line,) = goal_in_words(engine.last_turn, problem.layout.state_names)
-    assert line.startswith("The comparisons tell little of what the expert wants: ")
+    assert line.startswith("The comparisons tell little about what the expert wants: ")
     assert "answers" not in line
 
 

@@ -186,7 +186,7 @@ def test_a_run_that_was_interrupted_says_when_its_regret_was_measured(tmp_path: 
     assert result.to_json()["regret"] == measured[3]
     said = "\n".join(result.sentences)
     assert f"loses {measured[3]:.1%}" in said
-    assert "(a check after 160 steps by the true reward" in said
+    assert "(checked after 160 steps with the true reward" in said
     figures = result.draw()
     assert any(path.stem == "learning" for path in figures)
 
@@ -234,7 +234,7 @@ def test_a_folder_that_is_not_empty_is_not_overwritten(tmp_path: Path) -> None:
         (CONFIGURATION, '{"format": 99}', r"format 99"),
         (
             CONFIGURATION,
-            '{"format": 6, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
+            '{"format": 7, "settings": {"delta": 3}, "source": null, "parts": {}, "changes": []}',
             r"delta.*got 3",
         ),
         (STATE, "not an archive", r"state\.npz cannot be read"),

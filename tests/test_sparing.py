@@ -14,12 +14,14 @@ from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import open_task
 from aceirl.explore.sparing import _stopping
-from aceirl.irl.prediction import Prediction
+from aceirl.irl.prediction import Prediction, _QuickSearch, _told_apart, _with_trees
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
+from aceirl.models.fields.rules import Committee
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.kernels import look_ahead
+from aceirl.rewards.hypotheses.search import Hypothesis, Judged
 from studies.fields import KeyDoor, key_expert
 
 
@@ -27,7 +29,7 @@ def members(*tables: list[int]) -> Prediction:
     """Members who each accept one action in each state, with equal weights."""
     accepted = np.array(tables)[:, :, None] == np.arange(3)
     weights = np.full(len(tables), 1 / len(tables))
-    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), 0.0)
+    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), len(weights))
 
 
 def test_the_question_that_tells_all_members_apart_settles_most() -> None:
@@ -51,6 +53,61 @@ def test_what_is_settled_is_the_doubt_that_the_answers_take_away() -> None:
     other = 0.02 / 3 * 0.5
     assert value[0] == pytest.approx(2 * 0.5 * max(right, wrong) + other - 0.5)
     assert value[1] == 0
+
+
+def test_an_answer_tells_of_a_wish_even_where_the_likelier_one_accepts_everything() -> None:
+    accepted = np.array([[[True, True], [True, True]], [[True, False], [True, True]]])
+    found = Prediction(accepted, np.array([0.9, 0.1]), accepted.mean(axis=0), 2)
+    assert not found.doubt.any(), "what the other wish wants, both accept"
+    assert found.settled(np.array([0.5, 0.5]), np.ones(2, dtype=np.bool_))[0] == pytest.approx(0, abs=1e-9)
+    # The mutual information, by its definition: the first wish says each of two, the second nearly always the first.
+    joint = np.array([[0.9 * 0.5, 0.9 * 0.5], [0.1 * 0.99, 0.1 * 0.01]])
+    alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    assert found.telling[0] == pytest.approx(float((joint * np.log(joint / alone)).sum()))
+    assert found.telling[1] == pytest.approx(0)
+
+
+def test_all_trees_together_are_one_more_wish() -> None:
+    # A wish and two trees that disagree with each other: which of the trees is right tells nothing of the wish.
+    accepted = np.array([[[True, True]], [[True, False]], [[False, True]]])
+    found = Prediction(accepted, np.array([0.5, 0.25, 0.25]), accepted.mean(axis=0), 1)
+    assert found.by_rules == 0.5
+    assert found.telling[0] == pytest.approx(0)
+
+
+def test_trees_decide_what_a_plan_leaves_open() -> None:
+    # One answer, of which the trees that have not seen it say the same two times of three.
+    trees = Committee(np.array([[0], [0], [1]]), np.ones((3, 1)), np.array([0]), np.array([0]), 3)
+    chances = 0.97 * (np.array([2, 1, 0]) + 1 / 3) / 4 + 0.03 / 3
+    assert trees.chances[0] == pytest.approx(chances)
+    assert trees.log_likelihood == pytest.approx(np.log(chances[0]))
+    plans = np.array([[[True, True, True]], [[True, False, True]], [[False, True, True]]])
+    shares = np.array([chances[0], chances[0] / (chances[0] + chances[2]), 0.0])
+    assert _with_trees(plans, trees) == pytest.approx(np.log(0.98 * shares + 0.02 / 3))
+
+
+def test_wishes_that_accept_the_same_are_one_member() -> None:
+    acceptable = np.array([[[1.0, 0.0]], [[0.9, 0.0]], [[0.0, 1.0]]])
+    wishes = tuple(Hypothesis(((place, 1.0),)) for place in range(3))
+    score = np.log([0.2, 0.3, 0.4])
+    kept, found = _told_apart(acceptable, Judged(wishes, score - 1, np.ones(3), np.zeros(3)))
+    assert kept.tolist() == [[[1.0, 0.0]], [[0.0, 1.0]]]
+    assert found.hypotheses == (wishes[0], wishes[2])
+    assert np.exp(found.score) == pytest.approx([0.5, 0.4])
+
+
+def test_answers_of_any_step_are_told_as_if_given_at_the_first() -> None:
+    last = turns(3, 6)[-1]
+    search = _QuickSearch(last.belief.estimate, None)
+    given = search.answers
+    order = np.lexsort((given.action, given.state))
+    assert (np.diff(given.state) >= 0).all()
+    answers = last.counts.answers.sum(axis=0)[given.state[order], given.action[order]]
+    assert given.times[order].tolist() == answers.tolist()
+    # Before an answer, those in states before it were given, and none of its own state.
+    for i, row in enumerate(given.common):
+        before = given.state < given.state[i]
+        assert row.tolist() == [given.times[before & (given.action == a)].sum() + 0.5 for a in range(len(row))]
 
 
 def test_where_to_stop_is_where_nothing_better_can_be_reached() -> None:

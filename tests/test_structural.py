@@ -152,7 +152,7 @@ def test_the_scale_is_estimated_where_a_part_of_the_reward_is_known() -> None:
             ends = [value(found.parameters + a * units[i] + b * units[j]) for a in (1, -1) for b in (1, -1)]
             bend[i, j] = (ends[0] - ends[1] - ends[2] + ends[3]) / (4 * step**2)
     np.testing.assert_allclose(found.covariance(), np.linalg.inv(-bend), rtol=2e-3)
-    with pytest.raises(InputError, match="only their ratio shows"):
+    with pytest.raises(InputError, match="only their ratio"):
         StructuralModel(model.transitions, model.features, model.names, 0.9, scale=None)
 
 
@@ -335,5 +335,5 @@ def test_what_is_not_identified_cannot_be_taken_elsewhere() -> None:
     assert StructuralModel(model.transitions, more, ("one", "two", "in state 0"), 0.9).fit(choices).identified[2]
     found = StructuralModel(model.transitions, level, ("one", "two", "level"), 0.9).fit(choices)
     assert counterfactual(found, scaled={"one": 2.0}).policy.shape == (6, 3)
-    with pytest.raises(InputError, match="the choices do not tell level"):
+    with pytest.raises(InputError, match="the choices do not identify level"):
         counterfactual(found, discount=0.5)

@@ -163,7 +163,7 @@ def test_a_recorded_next_state_is_believed() -> None:
     ("change", "named", "message"),
     [
         (("a,1,1,0,", "a,1,,0,"), {}, r"buses.csv, row 2, column 'bin' is empty"),
-        (("a,1,1,0,", "a,1,1,,"), {}, r"row 2, column 'replaced' is empty, and more rows follow without a gap"),
+        (("a,1,1,0,", "a,1,1,,"), {}, r"row 2, column 'replaced' is empty, but the next row follows without a gap"),
         (("a,1,1,0,", "a,1,95,0,"), {"n_states": 90}, r"row 2, column 'bin' is 95, not a number from 0 to 89"),
         (("a,1,1,0,", "a,0,1,0,"), {}, r"row 2, column 'month': row 1 is of the same individual at the same time"),
         (("a,1,1,0,", "a,1,1,0"), {}, r"buses.csv, row 2 \(line 3\) has 4 values for 5 columns"),

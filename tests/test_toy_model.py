@@ -117,7 +117,7 @@ def test_a_certificate_is_reached_and_is_true_in_fresh_episodes() -> None:
     assert lost_share(turns[0], 300, rng) > 0.3, "one episode is not enough"
     # A mean of 2 000 shares has a standard error of at most 0.012.
     assert lost_share(last, 2000, rng) <= certificate.value / HORIZON + 0.03
-    assert "asked wherever the policy did as it had said before" in certificate.in_words()
+    assert "asked again wherever the policy followed an earlier answer" in certificate.in_words()
 
 
 def test_what_is_certified_is_seldom_wrong() -> None:

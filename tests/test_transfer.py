@@ -124,7 +124,7 @@ def test_a_state_that_was_never_met_is_worth_nothing_and_is_counted(arms: Learnt
     assert transfer(arms.turn, longer.valued_as(here), here.names).regret == pytest.approx(0, abs=1e-9)
     assert found.regret is not None
     assert found.regret > 0.1, "by its own truth the tip is the goal"
-    assert f"{len(found.unmet)} of the states there were never met" in found.in_words()
+    assert f"{len(found.unmet)} of the states there were never visited" in found.in_words()
     assert "does not explain" not in found.in_words()
     assert "does not explain them" in replace(found, explains=False).in_words()
 
@@ -293,7 +293,7 @@ def test_a_model_file_that_is_wrong_says_so(tmp_path: Path, arrays: dict[str, An
 
 
 def test_without_names_the_numbers_must_do(arms: Learnt) -> None:
-    with pytest.raises(InputError, match="the target has 17 states and the run 13; give both names"):
+    with pytest.raises(InputError, match="the target has 17 states and the run 13; name the states of both"):
         arms.transfer(make("four-paths", 0, **(ARMS | {"arm_length": 4})))
     with pytest.raises(InputError, match="no state of the target was met"):
         arms.transfer("double-chain", names=KnownProcess.of(make("four-paths", 0, **ARMS)).names)
@@ -355,7 +355,7 @@ def test_the_command_in_words_and_pictures(run: Path, tmp_path: Path) -> None:
         (["--start", "l9"], "unknown state of the target 'l9'"),
         (["--set", "arms=3"], "unknown parameter of four-paths 'arms'"),
         (["--to", "missing.npz"], "there is no model file missing.npz"),
-        (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for our own environments"),
+        (["--to", "m.npz", "--env-seed", "1"], "--env-seed is for built-in environments"),
         (["--to", "m.npz", "--set", "a=1"], "a model file has no parameters"),
         (["--horizon", "9"], "--horizon is for Gymnasium environments; four-paths has its own"),
         (["--to", "CartPole-v1"], "needs its model: observations are continuous"),

@@ -143,7 +143,7 @@ def test_an_answer_is_changed_in_the_list(page: Page) -> None:
     shown = changed(page, lambda: chosen.select_option("down"))
     assert shown["progress"]["answers"] == 3
     row = page.locator("#answers-table tbody tr").filter(has=chosen)
-    expect(row).to_contain_text("put right")
+    expect(row).to_contain_text("changed")
     page.keyboard.press("Escape")
     page.reload()
     next_question(page)
@@ -220,7 +220,7 @@ def test_the_accuracy_is_changed_on_the_page(page: Page) -> None:
     expect(page.locator("#horizon")).to_have_value("100")
     page.locator("#epsilon").fill("150")
     page.keyboard.press("Enter")
-    what = "What may be lost against you, in % of an episode"
+    what = "How much worse than you it may do, in % of an episode"
     expect(page.locator("#aim-wrong")).to_have_text(f"{what}: a number from 0.1 to 99.")
     expect(page.locator("#epsilon")).to_have_value("150")
     expect(page.locator("#epsilon")).to_be_focused()

@@ -41,7 +41,7 @@ def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None
                     shown = reply(page, shown, to_the_flag)
                 # A dozen answers fit too many wishes for a sentence; the map shows the reward all the same.
                 expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
-                expect(page.locator("#wish-why")).to_have_text("Too many wishes predict them as well.")
+                expect(page.locator("#wish-why")).to_have_text("Too many simple rewards predict them equally well.")
                 expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
                 expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
                 expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")
@@ -56,7 +56,8 @@ def ask_back(page: Page) -> None:
     expect(page.locator("#back-title")).to_have_text("What did you want?")
     expect(page.locator("#rivals button").first).to_have_text(f"Get to {FLAG}")
     click(page, "#rivals button:first-child")
-    expect(page.locator("#wish")).to_have_text(f"You seem to want to reach {FLAG}.")
+    expect(page.locator("#wish")).to_have_text(f"You say that you want to reach {FLAG}, and your answers agree.")
+    expect(page.locator("#wish-why")).to_contain_text("are among the best for it, far more than by chance.")
     expect(page.locator("#said-verdict")).to_have_text(f"You said: get to {FLAG}.")
     expect(page.locator("#back-title")).to_have_text("Is that what you wanted?")
     assert_accessible_and_fits(page)
@@ -78,11 +79,41 @@ def ask_back(page: Page) -> None:
     page.locator("#place").select_option(value)
     click(page, "#choose-place")
     expect(page.locator("#said-verdict")).to_contain_text("keep away from row 3, column 1.")
-    click(page, "#final-undo")
-    for _ in range(3):
+    page.locator("#besides").check()
+    page.locator("#keep-away").check()
+    changed(page, page.locator("#final-belief rect", has_text="row 1, column 4").click)
+    expect(page.locator("#said-verdict")).to_contain_text("keep away from row 3, column 1; row 1, column 4.")
+    for _ in range(5):
         click(page, "#final-undo")
     expect(page.locator("#said-verdict")).to_be_hidden()
     expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
+
+
+def test_more_questions_can_be_asked_for_at_the_end(tmp_path: Path) -> None:
+    """Whoever finishes early is asked about some of what the agent has met, and comes back to the last screen."""
+    with browser() as chrome:
+        server = Server("FrozenLake-v1", tmp_path)
+        try:
+            with visited(chrome, server.url) as page:
+                shown = next_question(page)
+                while shown["progress"]["answers"] < 3:
+                    shown = reply(page, shown, to_the_flag)
+                click(page, "#finish")
+                expect(page.locator("#more")).to_be_visible()
+                assert_accessible_and_fits(page)
+                shown = page.evaluate("() => fetch('view').then((sent) => sent.json())")
+                more = shown["outcome"]["wish"]["more"]
+                expect(page.locator("#more")).to_have_text(f"Ask me {more} questions more")
+                changed(page, page.locator("#more").click)
+                shown = next_question(page)
+                expect(page.locator("#why")).to_contain_text(
+                    "You may want several things that differ in what to do here"
+                )
+                for _ in range(more):
+                    shown = reply(page, shown, to_the_flag)
+                assert (shown["phase"], shown["progress"]["answers"]) == ("done", 3 + more)
+        finally:
+            server.stop(signal.SIGKILL)
 
 
 def check_the_map(page: Page) -> None:

@@ -84,7 +84,7 @@ def test_what_was_said_is_in_sight_and_undo_says_what_it_takes_back(chrome: Brow
         expect(page.locator("#answers-table svg .ring")).to_have_count(1)
         changed(page, lambda: chosen.select_option("down"))
         page.keyboard.press("Escape")
-        expect(page.locator("#last-words")).to_have_text("You put right: down ✓")
+        expect(page.locator("#last-words")).to_have_text("You changed it to down ✓")
         expect(page.locator("#undo")).to_have_accessible_name("Undo the change to down in row 1, column 1")
 
 

@@ -98,7 +98,7 @@ def test_two_people_through_a_mapped_port(chrome: Browser, tmp_path: Path) -> No
         mapped.target = listened_port(server)
         with person(chrome, server.url) as olga, person(chrome, f"{server.url}people") as overview:
             next_question(olga)
-            expect(overview.locator("#words")).to_have_text("Nobody else is here yet.")
+            expect(overview.locator("#words")).to_have_text("You are the only one here so far.")
             link = overview.locator(".invitation").input_value()
             assert re.fullmatch(rf"http://localhost:{mapped.port}/[\w-]{{32}}/", link)
             expect(overview.locator("#note")).to_be_hidden()
@@ -151,7 +151,7 @@ def check_joining(page: Page, link: str) -> None:
     assert_accessible_and_fits(page)
     page.keyboard.type("olga")
     page.keyboard.press("Enter")
-    expect(page.locator("#name-wrong")).to_have_text("Somebody called olga is here already; choose another name.")
+    expect(page.locator("#name-wrong")).to_have_text("Someone called olga is here already; choose another name.")
     expect(page.locator("#name")).to_have_value("olga")
     page.locator("#name").fill("Anna")
     page.keyboard.press("Enter")

@@ -94,7 +94,7 @@ def test_a_driver_is_understood_after_a_few_answers_for_many_situations(tmp_path
 
 
 def check_the_ending(page: Page, answers: int) -> None:
-    expect(page.locator("#wish")).to_contain_text("You seem to be in a hurry")
+    expect(page.locator("#wish")).to_contain_text("You seem to want to lose no time")
     expect(page.locator("#lines")).to_contain_text(f"You gave {answers} answers, for ")
     expect(page.locator("#panels")).to_be_visible()
     panels = page.locator("#panel option")

@@ -222,11 +222,11 @@ class ArenaResults:
         """What another arena wrote: its folder, or the file in it."""
         file = path if path.is_file() else path / RESULTS
         if not file.is_file():
-            raise InputError(f"{path} is no result of an arena: there is no {file}; give the --out of an earlier arena")
+            raise InputError(f"{path} has no result of an arena, {file}; give the --out of an earlier arena")
         try:
             rows = pq.read_table(file, schema=SCHEMA).to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{file} is no result of an arena: {error}") from None
+            raise InputError(f"{file} cannot be read as the result of an arena: {error}") from None
         return cls(tuple(ArenaRun(**row) for row in rows))
 
     @cached_property

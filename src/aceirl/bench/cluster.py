@@ -114,11 +114,11 @@ def _outcome(future: Any, cell: Work) -> Outcome:
     try:
         outcome: Outcome = future.result(timeout=60)
     except KilledWorker as error:
-        return Failed(cell, cell.key, f"every worker that did it died; is there enough memory? ({_one_line(error)})")
+        return Failed(cell, cell.key, f"every worker that ran it died; is there enough memory? ({_one_line(error)})")
     except (CancelledError, OSError, TimeoutError):
         raise ConnectionLost from None
     except Exception as error:
-        return Failed(cell, cell.key, f"the worker could not do it: {_one_line(error)}")
+        return Failed(cell, cell.key, f"the worker could not run it: {_one_line(error)}")
     if outcome.key != cell.key:
         return Failed(cell, cell.key, "the worker has another version of aceirl; install the same everywhere")
     return outcome

@@ -81,12 +81,14 @@ ACE_PAPER = "Lindner et al. 2022"
 METHODS: dict[str, Method] = {
     one.name: one
     for one in (
-        _ours("guided", ACEIRL, "probe near the expert's way, follow it until certified, then as ace", claims="policy"),
+        _ours(
+            "guided", ACEIRL, "probe near the expert's path, follow it until certified, then as ace", claims="policy"
+        ),
         _ours("probe", ACEIRL, "follow the expert, and a few times an episode try what it declined", claims="policy"),
         _ours("advice", ACEIRL, "follow the expert wherever it is known", claims="policy"),
         _ours("ace", ACE_PAPER, "plan for the largest error of plausible policies"),
         _ours("greedy", ACE_PAPER, "go where most is uncertain, at every step"),
-        _ours("random", ACE_PAPER, "any action, anywhere"),
+        _ours("random", ACE_PAPER, "take random actions"),
         _ours("uniform", ACE_PAPER, "sample every step, state and action equally often", access=GENERATIVE),
         _ours("travel", "Metelli et al. 2021", "spread the samples as ace would", access=GENERATIVE),
         Method(
@@ -118,20 +120,20 @@ METHODS: dict[str, Method] = {
             "rle",
             "Zhao et al. 2024",
             {"strategy": RIVALS + "rle.Rle", "irl": RIVALS + "rlp.Rlp"},
-            summary="visit all that can be reached about equally often; a reward made pessimistic",
+            summary="visit all that can be reached about equally often; a pessimistic reward",
         ),
         Method(
             "rlp",
             "Zhao et al. 2024",
             {"strategy": "advice", "irl": RIVALS + "rlp.Rlp"},
             RECORDING,
-            "its offline half: the expert's own episodes; a reward made pessimistic",
+            "rle offline: the expert's own episodes; a pessimistic reward",
         ),
         Method(
             "caty-irl",
             "Lazzati et al. 2024a",
             {"strategy": RIVALS + "caty_irl.RfExpress", "irl": RIVALS + "caty_irl.CatyIrl"},
-            summary="explore for any reward; one under which the expert loses little",
+            summary="explore for any reward; recover one under which the expert loses little",
         ),
         Method(
             "pirlo",

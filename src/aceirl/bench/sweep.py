@@ -112,7 +112,7 @@ class Processes:
                 with self._at_work(perform, [cell]) as outcomes:
                     [outcome] = outcomes
             except BrokenProcessPool:
-                outcome = Failed(cell, cell.key, "the process that did it died twice; is there enough memory?")
+                outcome = Failed(cell, cell.key, "the process that ran it died twice; is there enough memory?")
             yield outcome
 
     @contextmanager

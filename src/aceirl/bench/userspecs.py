@@ -117,7 +117,7 @@ class _Reader:
         source = {key: entry[key] for key in GYMNASIUM if key in entry}
         self._check_environment(where, environment, parameters, source)
         if entry.get("reward_free") and environment not in ENVIRONMENTS:
-            raise self._wrong((*where, "reward_free"), "is for our own environments")
+            raise self._wrong((*where, "reward_free"), "is for built-in environments")
         if not isinstance(entry.get("reward_free", False), bool):
             raise self._wrong((*where, "reward_free"), f"must be true or false, got {entry['reward_free']!r}")
         choices = {**common, **{key: value for key, value in entry.items() if key in CHOICES}}

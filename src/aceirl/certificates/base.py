@@ -18,13 +18,15 @@ from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import ConfidenceRadii, ExactPlanning
 
-DETERMINISTIC = "what the expert answers depends on the state alone, and on the step"
-ASKED_EVERYWHERE = "the expert would do what it says, and it was asked wherever the policy did as it had said before"
+DETERMINISTIC = "the expert's answer depends on the state and the step only"
+ASKED_EVERYWHERE = (
+    "the expert would act as it answers; it was asked again wherever the policy followed an earlier answer"
+)
 MARKOV = "what happens next depends on step, state and action only"
 STATIONARY = "the dynamics are the same at every step"
 STATIONARY_EXPERT = "the expert does not look at the step"
 DECLARED = (
-    "the expert would do the same in all situations of which it said so at once; one in ten of them was asked about"
+    "where the expert gave one answer for many situations, it would do the same in each; one in ten was asked about"
 )
 BOUNDED = "rewards of two steps differ by at most {rmax:g}; nothing is paid after the end of an episode"
 BY_STATE = "a reward depends on the state alone, not on the action"
@@ -77,12 +79,14 @@ class Certificate:
         if self.refuted is not None:
             return f"Nothing is promised: {self.refuted}."
         if not self.guaranteed:
-            state = f"Nothing is guaranteed with these radii; by their own count it is at most {amount(self.value)}."
+            state = f"These radii guarantee nothing; if they were valid, it would be at most {amount(self.value)}."
         elif self.holds:
             scale = f"where the best and the worst episode differ by at most {amount(self.possible)}"
             state = f"Certified with {confidence} confidence: {self.promise} {amount(self.value)}, {scale}."
         else:
-            state = f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked)."
+            state = (
+                f"Not certified yet: {self.promise} {amount(self.value)} so far ({amount(self.epsilon)} was asked for)."
+            )
         parts = [state]
         if not self.holds and self.entry is not None and self.weight > 0:
             step, here, *action = self.entry
@@ -185,9 +189,9 @@ def refutation(estimate: Estimate) -> str:
     repeats = estimate.counts.repeats
     states = int((repeats[:, 1] > 0).sum())
     return (
-        f"asked again, the expert did not say the same {repeats[:, 1].sum():,} of {repeats.sum():,} times, in "
+        f"asked again, the expert gave another answer {repeats[:, 1].sum():,} of {repeats.sum():,} times, in "
         f"{states:,} {'state' if states == 1 else 'states'}: it looks at more than the "
-        "state, draws its actions, or errs"
+        "state, draws its actions at random, or errs"
     )
 
 

@@ -18,8 +18,8 @@ from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import ExactPlanning
 
 PROMISE = (
-    "after any first action, what is best in the estimated process under the best recovered reward loses, against the "
-    "expert, at most"
+    "after any first action, the policy that is best by the recovered reward in the estimated process loses, against "
+    "the expert, at most"
 )
 
 
@@ -29,7 +29,7 @@ class Criterion(CertificateKind):
 
     name: ClassVar = "criterion"
     event: ClassVar = "criterion"
-    summary: ClassVar = "the paper's definition, literally: the same after every first action"
+    summary: ClassVar = "the paper's definition, literally: the recovered policy does as well after every first action"
     in_returns: ClassVar = True
     needs: ClassVar = (ExactPlanning,)
 

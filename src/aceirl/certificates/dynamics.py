@@ -12,7 +12,7 @@ from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import dynamics_bound
 
-PROMISE = "planning with the estimated dynamics loses, for any reward whatever, at most"
+PROMISE = "planning with the estimated dynamics loses, for any reward, at most"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Dynamics(CertificateKind):
     """
 
     name: ClassVar = "dynamics"
-    summary: ClassVar = "whatever the reward, planning with the estimated dynamics is as good as with the true ones"
+    summary: ClassVar = "for any reward, planning with the estimated dynamics is as good as with the true ones"
 
     def value(self, belief: Belief) -> float:
         """Twice (EB1) of the dynamics alone."""

@@ -74,7 +74,7 @@ class ExpectationCertificate:
         """The promise in words."""
         return (
             f"With probability {1 - self.delta:.3g}, the policy loses at most {self.loss:.3g} of {self.horizon} per "
-            f"episode against the expert, whatever it wants of these features; after {self.pairs} pairs of episodes"
+            f"episode against the expert, by any reward over these features; after {self.pairs} pairs of episodes"
         )
 
 

@@ -135,15 +135,15 @@ class GatedCertificate:
         beside = "the expert with its actions rounded" if self.rounded else "the expert"
         if self.threshold == ASK_EVERYWHERE:
             return (
-                f"Nothing is promised but what asking at every step gives: {self.opening + self.counting} "
-                "demonstrations do not show a gate that asks less. More answers or more demonstrations would."
+                f"Nothing is promised unless it asks at every step: {self.opening + self.counting} demonstrations do "
+                "not show where it can act without asking. More answers or more demonstrations may."
             )
         return (
-            f"With {1 - self.delta:.0%} confidence, acting where it is sure and asking where it is not, it loses at "
-            f"most {self.loss:.3g} against {beside}, where the best and the worst episode differ by at most "
-            f"{self.possible:.3g}, and asks at most {100 * self.asks:.1f} % of an episode's steps up to its first "
-            f"disagreement, on average. {self.opening} demonstrations chose the gate, {self.counting} counted its "
-            "questions."
+            f"With {1 - self.delta:.0%} confidence, a policy that acts where it is sure and else asks loses at most "
+            f"{self.loss:.3g} against {beside}, where the best and the worst episode differ by at most "
+            f"{self.possible:.3g}; on average it asks at most {100 * self.asks:.1f} % of an episode's steps, up to its "
+            f"first disagreement with the expert. {self.opening} demonstrations were used to choose where it asks, "
+            f"{self.counting} to count its questions."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from aceirl.certificates.base import Certificate, CertificateKind, refutation, t
 from aceirl.irl.belief import Belief, is_due
 from aceirl.protocols import ExactPlanning
 
-PROMISE = "what is said of the expert's wish is true"
-HYPOTHESES = "the expert has one of the wishes that are compared, or a habit"
+PROMISE = "what is said about the expert's goal is true"
+HYPOTHESES = "the expert acts by one of the simple rewards that are compared, or by a habit"
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,9 @@ class GoalCertificate(Certificate):
         if self.refuted is not None:
             return f"Nothing is promised: {self.refuted}."
         if self.holds:
-            sure = f"{1 - self.doubt:.1%}, by the wishes that are compared"
-            state = f"What is said of the expert's wish is true with a probability of {sure}."
+            state = f"What is said about the expert's goal is true with a probability of {1 - self.doubt:.1%}."
         else:
-            state = "The expert's wish is not known yet."
+            state = "The expert's goal is not known yet."
             if self.more_samples is not None:
                 state += f" At the present rate it takes about {self.more_samples:,} more samples."
         return f"{state} This assumes that {'; '.join(self.assumptions)}."

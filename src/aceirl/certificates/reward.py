@@ -18,7 +18,10 @@ from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.planner import solve_constrained
 from aceirl.rewards import action_values
 
-PROMISE = "the recovered reward and its true match disagree about the value of a good policy by at most"
+PROMISE = (
+    "the value of a good policy by the recovered reward differs from that by a reward that explains the expert by at "
+    "most"
+)
 
 EVALUATIONS = 20
 """How long the worst good policy is searched for; what the search has then is a bound already."""

@@ -10,7 +10,10 @@ from aceirl.certificates.budget import promised
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.dynamic_programming import optimal_values
 
-PROMISE = "each reward that explains the expert and its matched reward disagree about any policy by at most"
+PROMISE = (
+    "for each reward that explains the expert there is a recovered one by which the value of any policy differs by at "
+    "most"
+)
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class RewardSet(CertificateKind):
     """Paper, (SP1), over matched pairs."""
 
     name: ClassVar = "set"
-    summary: ClassVar = "so does every reward that explains the expert"
+    summary: ClassVar = "every reward that explains the expert has a recovered one that judges all policies as it does"
 
     def value(self, belief: Belief) -> float:
         """(EB1) without its clipping: for matched pairs it bounds the gap between every policy's two values.

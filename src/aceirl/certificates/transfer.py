@@ -41,8 +41,8 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
         raise InputError(f"the target has shape {list(process.shape)}, but the reward has {list(estimate.mdp.shape)}")
     if process.discount != estimate.mdp.discount:
         raise InputError(
-            f"the target is discounted by {process.discount:g}, and the run by {estimate.mdp.discount:g}: what the "
-            "match may gain there is not bounded by what was certified here"
+            f"the target has the discount {process.discount:g}, and the run {estimate.mdp.discount:g}: nothing is "
+            "certified for another discount; give the target that of the run"
         )
     process.require_complete()
     higher, lower = _reward_error(estimate, radii, recovered)
@@ -61,7 +61,8 @@ def transfer_certificate(belief: Belief, process: MDP, policy: FloatArray | None
         delta=target.delta,
         radii=family_name(belief),
         assumptions=(*taken_for_granted(estimate, target.rmax), "the target's dynamics are as given"),
-        promise="planning with the recovered reward in the target environment loses, under its match, at most",
+        promise="planning with the recovered reward in the target environment loses, by a reward that explains the "
+        "expert, at most",
         entry=largest_entry(share),
         weight=float(share.max()),
         more_samples=None,

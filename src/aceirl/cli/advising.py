@@ -10,7 +10,7 @@ from aceirl.cli.options import Json, command_with
 
 @command_with(lambda: ("seed",))
 def advise(source: Any, as_json: Json = False, **settings: Any) -> None:
-    """Say which strategy, reward space, certificate, batch and radii fit, and what a run will cost.
+    """Say which strategy, reward space, certificate, batch and radii fit an environment, and what a run will cost.
 
     It plays some random episodes and, if the expert is not a person, begins the run, for ten seconds at most.
     """

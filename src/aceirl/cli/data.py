@@ -27,7 +27,7 @@ def data(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Data of others: list them, show what they are and do not tell, fetch their files, reproduce published figures."""
+    """Published data sets: list them, show what they contain, fetch their files, reproduce published figures."""
     from aceirl.data.catalogue import SETS, data_set
     from aceirl.errors import InputError
 

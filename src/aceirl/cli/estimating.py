@@ -18,37 +18,39 @@ if TYPE_CHECKING:
 @command
 def estimate(
     data: Annotated[Path, typer.Argument(help="The table: a .csv, .tsv or .parquet file, one decision a row.")],
-    state: Annotated[list[str], typer.Option(help="Column of the state; may be repeated for a state of several.")],
+    state: Annotated[list[str], typer.Option(help="Column of the state; may be repeated.")],
     action: Annotated[str, typer.Option(help="Column of the action.")],
     features: Annotated[
         list[str],
         typer.Option(help="What the reward may depend on, as NAME=EXPRESSION over columns; may be repeated."),
     ],
-    discount: Annotated[float, typer.Option(help="What a step later is worth, from 0 to 1; it is not estimated.")],
-    individual: Annotated[str | None, typer.Option(help="Column that says whose decision it is.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the time; a gap in it ends a stretch.")] = None,
+    discount: Annotated[float, typer.Option(help="The discount factor, from 0 to 1; it is not estimated.")],
+    individual: Annotated[str | None, typer.Option(help="Column that says who decided.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column of the time; a new trajectory begins after a gap in it.")
+    ] = None,
     next_state: Annotated[list[str] | None, typer.Option(help="Column of the state that followed.")] = None,
     terminated: Annotated[str | None, typer.Option(help="Column that is 1 where the process ended.")] = None,
     truncated: Annotated[str | None, typer.Option(help="Column that is 1 where only the recording ended.")] = None,
-    done: Annotated[str | None, typer.Option(help="Column of either; needs --horizon.")] = None,
+    done: Annotated[str | None, typer.Option(help="Column that is 1 in either case; needs --horizon.")] = None,
     horizon: Annotated[int | None, typer.Option(help="With --done: the time limit in steps.")] = None,
     states: Annotated[
-        int | None, typer.Option(help="The states are 0 to one less; by default up to the largest.")
+        int | None, typer.Option(help="The number of states; by default, states go up to the largest in the table.")
     ] = None,
     dynamics: Annotated[
         str,
         typer.Option(
-            help="What actions do: counted, a row for each state and action; increments, the same moves from every "
-            "state; or a .npy file [S, A, S]."
+            help="Transition probabilities: counted, for each state and action by itself; increments, the same moves "
+            "from every state; or a .npy file [S, A, S]."
         ),
     ] = "counted",
     renews: Annotated[str | None, typer.Option(help="With increments: the action that starts again from 0.")] = None,
-    increments: Annotated[str | None, typer.Option(help="With increments: a column of them.")] = None,
-    skip: Annotated[int, typer.Option(help="So many first decisions of each individual are not counted.")] = 0,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
+    increments: Annotated[str | None, typer.Option(help="With increments: the column that has them.")] = None,
+    skip: Annotated[int, typer.Option(help="How many first decisions of each individual to leave out.")] = 0,
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.9,
     errors: Annotated[
         Literal["observed", "expected", "outer", "clustered"],
-        typer.Option(help="Standard errors: of the Hessian, its mean, the scores, or robust within individuals."),
+        typer.Option(help="Standard errors from the Hessian, its mean, the scores, or clustered by individual."),
     ] = "observed",
     change: Annotated[
         list[str] | None,
@@ -57,10 +59,10 @@ def estimate(
             "all changes happen together."
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture of the choices by state there.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="File for a picture of the choices in each state.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the reward behind a table of decisions, with intervals; no simulator and nobody to ask."""
+    """Estimate the reward behind a table of decisions, with intervals; it needs no simulator and no expert."""
     import numpy as np
 
     from aceirl.errors import InputError

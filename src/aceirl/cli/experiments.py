@@ -79,7 +79,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for results, figures and the report.")] = Path("reproduction"),
     cluster: ClusterAddress = None,
 ) -> None:
-    """Redo the paper's experiments: every run kept on disk, and one report over all. Interrupt it whenever you like."""
+    """Repeat the paper's experiments: all runs are kept on disk, and one report shows them. Interrupt it any time."""
     from aceirl.bench.paper import SPECS, spec
 
     specs = list(SPECS.values()) if what == "all" else [spec(what)]

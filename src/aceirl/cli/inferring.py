@@ -23,28 +23,28 @@ def infer(
     env: Annotated[
         str | None,
         typer.Option(
-            help="The environment it is from: one of ours, a Gymnasium id, or package.module:function; by default what "
-            "the recording says, or its observations alone."
+            help="The environment it was recorded in: a built-in one, a Gymnasium id, or package.module:function; by "
+            "default what the recording says, or only its observations."
         ),
     ] = None,
     stochastic_expert: Annotated[
         bool | None,
         typer.Option(
             "--stochastic-expert/--deterministic-expert",
-            help="The expert draws its actions, or does what it did most often; by default it does draw them if it "
-            "contradicts itself.",
+            help="Whether the expert draws its actions at random, or takes the most frequent one; by default it draws "
+            "them if the recording contradicts itself.",
         ),
     ] = None,
     stationary_expert: Annotated[
         bool | None,
         typer.Option(
             "--stationary-expert/--per-step-expert",
-            help="The expert does not look at the step, or does; by default as the recording shows it.",
+            help="Whether the expert's actions depend on the state only, or on the step too; by default as recorded.",
         ),
     ] = None,
     horizon: Annotated[
         int | None,
-        typer.Option(help="Steps of an episode; by default those of the longest recorded."),
+        typer.Option(help="Steps of an episode; by default the length of the longest recorded one."),
     ] = None,
     discretise: Discretise = None,
     wrap: Wrap = None,

@@ -27,27 +27,37 @@ EPSILON = DELTA = 0.1
 def interview(
     env: Annotated[
         str | None,
-        typer.Argument(help="One of `aceirl envs`, or a Gymnasium id such as FrozenLake-v1; else chosen on the page."),
+        typer.Argument(
+            help="A built-in environment (`aceirl envs`), or a Gymnasium id such as FrozenLake-v1; if it is left out, "
+            "you choose one on the page."
+        ),
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; by default 8472, or any that is free.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; anything but this machine is a risk.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; with any but this one, other machines reach the page.")
+    ] = "127.0.0.1",
     url: Annotated[
         str | None,
-        typer.Option(help="Address by which people come, if it is another: of a tunnel, a mapped port, a local name."),
+        typer.Option(help="Address that people open, if it is another: of a tunnel, a mapped port, a local name."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the interview; by default runs/interview-ENV. Goes on if it exists.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    name: Annotated[str | None, typer.Option(help="Your name, as people see it whom you invite.")] = None,
+    name: Annotated[str | None, typer.Option(help="Your name, shown to people whom you invite.")] = None,
     epsilon: Annotated[
-        float, typer.Option(min=0.001, max=0.99, help="What may be lost against you, as a share of an episode.")
+        float,
+        typer.Option(
+            min=0.001,
+            max=0.99,
+            help="How much worse than you it may do, as a share of the most an episode can be worth.",
+        ),
     ] = EPSILON,
     delta: Annotated[float, typer.Option(min=0.001, max=0.99, help="How often the promise may be wrong.")] = DELTA,
     horizon: Horizon = None,
-    seed: Annotated[int, typer.Option(help="Determines the environment and all chance in it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the environment and of all randomness.")] = 0,
     parameter: Parameters = None,
 ) -> None:
     """Be the expert: answer on a web page what you would do, and watch the software find out what you want."""
@@ -90,7 +100,7 @@ def interview(
             base = origin or f"http://{reachable_address(address)}:{bound}"
             if reach.public:
                 print(
-                    f"aceirl: {address} can be reached from the network, without encryption; whoever has the address "
+                    f"aceirl: {address} can be reached from the network, without encryption; anyone with the address "
                     "below can answer in your place",
                     file=sys.stderr,
                 )

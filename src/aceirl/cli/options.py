@@ -40,7 +40,7 @@ def source_of(
         str,
         typer.Argument(
             metavar="ENV",
-            help="Name of the environment (`aceirl envs` lists ours), a Gymnasium id, or package.module:function.",
+            help="A built-in environment (`aceirl envs` lists them), a Gymnasium id, or package.module:function.",
         ),
     ],
     parameters: Parameters = None,
@@ -52,7 +52,7 @@ def source_of(
         ),
     ] = None,
     stationary_expert: Annotated[
-        bool, typer.Option(help="Assume that the expert does not look at the step: an answer then holds at every step.")
+        bool, typer.Option(help="Assume that the expert's answers do not depend on the step: one holds at every step.")
     ] = False,
     stochastic_expert: Annotated[
         bool, typer.Option(help="Gymnasium only: the function or model is stochastic, and is asked at every visit.")

@@ -38,15 +38,15 @@ def run(
     num_envs: Annotated[
         int,
         typer.Option(
-            help="Gymnasium only: episodes to play side by side, in processes of their own; it pays if a step of the "
-            "environment takes a millisecond or more."
+            help="Gymnasium only: episodes to play in parallel processes; worthwhile if a step of the environment "
+            "takes a millisecond or more."
         ),
     ] = 1,
     recordings: Annotated[
         str | None,
         typer.Option(
-            help="Trajectories to begin with, as `aceirl infer` takes them; without --expert, they are all that is "
-            "known of the expert. Budgets are for what comes after."
+            help="Trajectories to begin with, in the forms that `aceirl infer` takes; without --expert, they are all "
+            "that is known of the expert. They do not count towards the budgets."
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one under runs/.")] = None,
@@ -85,14 +85,14 @@ def run(
 
 @command_with(_asked_anew, defaults=False)
 def resume(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted, or that shall go on.")],
+    directory: Annotated[Path, typer.Argument(help="Folder of a run that was interrupted, or that is to go on.")],
     as_json: Json = False,
     **settings: Any,
 ) -> None:
-    """Go on with a run that was interrupted, as if it had not been; or with one that is over, asking more of it.
+    """Go on with a run that was interrupted, or with one that is over, with settings that ask for more.
 
-    What was seen and answered stays. With another reward or algorithm, a reward is inferred from it anew. Budgets are
-    in all.
+    Everything observed and answered is kept. With another reward space or algorithm, the reward is inferred again.
+    Budgets include what was spent before.
     """
     from aceirl.errors import InputError
     from aceirl.experts.tasks import open_source
@@ -109,7 +109,7 @@ def resume(
         raise InputError(f"{directory}: {going_on(opened.source)}")
     if opened.source is None:
         raise InputError(
-            f"{directory} was begun from Python, with an environment or an expert that no name leads to; go on there "
+            f"{directory} was begun from Python, with an environment or an expert that has no name; go on there "
             f"with ActiveIRL(...).fit(environment, expert, out={str(directory)!r}) and the settings that change"
         )
     with open_source(opened.source) as task:
@@ -137,14 +137,14 @@ def show(
     for picture in pictures:
         print(f"  {picture}")
     if found.layout is None:
-        print("No maps, but lists: the environment does not say where its states lie (docs/gymnasium.md, Pictures).")
+        print("Lists instead of maps: the environment does not say where its states are (docs/gymnasium.md, Pictures).")
 
 
 @command
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
 ) -> None:
-    """The main job in one go: recover a reward on Four Paths, an environment the software does not know."""
+    """An example from start to end: recover a reward on Four Paths, whose dynamics are not given."""
     from aceirl.experts.tasks import Source, open_source
     from aceirl.learner.settings import Settings
     from aceirl.runs import Run
@@ -165,9 +165,9 @@ def demo(
     wanted, *rest = found.sentences
     print(f"{wanted}\n")
     print(
-        "Four corridors leave a room; one has something the expert wants. The software knew neither which one, nor how"
+        "Four corridors leave a room; one has something the expert wants. The software knew neither which one, nor what"
     )
-    print("its steps work. It walked, asked the expert what it would do, and inferred the reward behind the answers.\n")
+    print("actions do. It tried them, asked the expert what it would do, and inferred the reward behind the answers.\n")
     print("\n".join(rest))
     for picture in found.draw():
         print(f"  {picture}")
@@ -250,7 +250,7 @@ def _resume_continuous(directory: Path, settings: Settings, *, as_json: bool) ->
     begun = ContinuousRun.open(directory)
     if begun.source is None:
         raise InputError(
-            f"{directory} was begun from Python, with an environment or an expert that no name leads to; go on there "
+            f"{directory} was begun from Python, with an environment or an expert that has no name; go on there "
             f"with ActiveIRL(...).fit(environment, expert, out={str(directory)!r}) and the settings that change"
         )
     _run_continuous(begun.source, settings, directory, as_json=as_json)

@@ -26,23 +26,24 @@ def transfer(
     to: Annotated[
         str | None,
         typer.Option(
-            help="Where to: one of our environments, a Gymnasium id, or a model file (.npz); by default the run's own."
+            help="The other environment: a built-in one, a Gymnasium id, or a model file (.npz); by default the run's "
+            "own."
         ),
     ] = None,
     env_seed: Annotated[
-        int | None, typer.Option(help="Another seed for one of our environments; by default the run's.")
+        int | None, typer.Option(help="Another seed for a built-in environment; by default the run's.")
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(help="uniform: in any state where episodes are not over; or the name of a state."),
+        typer.Option(help="Where episodes start: the name of a state, or uniform for any that is not terminal."),
     ] = None,
     discount: Annotated[
-        float | None, typer.Option(help="What a reward one step later is worth there; by default as in the run.")
+        float | None, typer.Option(help="The discount factor there; by default that of the run.")
     ] = None,
     horizon: Horizon = None,
     parameter: Parameters = None,
     steps: Annotated[
-        int | None, typer.Option(help="Of continuous observations: how many steps to take there; by default 6000.")
+        int | None, typer.Option(help="Continuous observations only: how many steps to take there; by default 6000.")
     ] = None,
     as_json: Json = False,
     env: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -122,7 +123,7 @@ def _source(
     seed = run.seed if env_seed is None else env_seed
     other = Source(name, parameters, seed, horizon=horizon)
     if env_seed is not None and not other.ours:
-        raise InputError(f"--env-seed is for our own environments; {name} has none")
+        raise InputError(f"--env-seed is for built-in environments; {name} has none")
     if horizon is not None and (other.ours or name.endswith(".npz")):
         raise InputError(f"--horizon is for Gymnasium environments; {name} has its own")
     if name.endswith(".npz"):

@@ -68,7 +68,7 @@ SETS = {
             licence="public data; the form is under the MIT licence",
             not_told="how men differ (those who stay at school may like it more, which looks like a cost of coming "
             "back); what work would have paid those who did not work; what is done after 26, by which the worth of "
-            "schooling is judged; whether others than these men, born in the early sixties, choose alike",
+            "schooling is judged; whether others than these men, born in the early sixties, choose the same",
             files=("decisions.csv.gz", "LICENSE.md"),
         ),
         DataSet(

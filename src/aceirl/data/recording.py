@@ -56,9 +56,9 @@ def with_known_ends(recording: Recording) -> Recording:
         return len(one.observations) > len(one.actions) and _written(one.observations[-1]) in acted_on
 
     logging.getLogger("aceirl").warning(
-        "The recording has 'done', which does not tell an end from a time limit. Of %d such episodes, %d end with an "
-        "observation that is acted on elsewhere and are taken to be cut off, the others to be over; 'terminated' and "
-        "'truncated' would say.",
+        "The recording has 'done', which does not tell termination from a time limit. Of %d such episodes, %d end with "
+        "an observation after which other episodes go on: these count as truncated, the others as terminated. To be "
+        "sure, record 'terminated' and 'truncated'.",
         len(unsaid),
         sum(map(is_cut, unsaid)),
     )

@@ -62,8 +62,8 @@ def _of_folder(path: Path) -> Recording:
     if len(lines) == 1:
         return _of_path(lines[0])
     raise InputError(
-        f"the folder {path} is no recording: a Minari dataset has metadata.json, one of Hugging Face files that end in "
-        ".arrow, and another one file that ends in .jsonl"
+        f"the folder {path} is not a recording: it needs metadata.json (Minari), files that end in .arrow (Hugging "
+        "Face), or one file that ends in .jsonl"
     )
 
 

@@ -343,7 +343,8 @@ def read_panel(
     if (absent & goes_on).any():
         row = int(order[np.argmax(absent & goes_on)])
         raise InputError(
-            f"{frame.at(row, action)} is empty, and more rows follow without a gap; only the last may be without one"
+            f"{frame.at(row, action)} is empty, but the next row follows without a gap; only the last row of a "
+            "trajectory may have no action"
         )
     now = states_now[order]
     following = np.where(goes_on, np.append(now[1:], -1), -1)
@@ -426,7 +427,7 @@ def _numbers(
                 )
             return numbers, tuple(range(limit))
     elif size is not None:
-        raise InputError(f"the number of values can be given for whole numbers only, and {names[0]!r} has others")
+        raise InputError(f"the number of states can be given only if they are whole numbers; {names[0]!r} has others")
     present = [tuple(_plain(part[k]) for part in values) for k in np.flatnonzero(~absent)]
     labels = sorted(set(present))
     place = {label: number for number, label in enumerate(labels)}

@@ -53,16 +53,14 @@ ENVIRONMENTS: Mapping[str, EnvironmentSpec] = MappingProxyType(
         "chain": EnvironmentSpec(chain, "a short walk with one good action of ten, and a pit beside it"),
         "gridworld": EnvironmentSpec(gridworld, "a 3x3 room with a sticky centre, a goal right of it"),
         "random-mdp": EnvironmentSpec(random_mdp, "random transitions and rewards, nine states"),
-        "deep-sea": EnvironmentSpec(
-            deep_sea, "a dive of which only the one that always steers right finds the treasure"
-        ),
+        "deep-sea": EnvironmentSpec(deep_sea, "a dive, with a treasure for always steering right"),
         "combination-lock": EnvironmentSpec(combination_lock, "one sequence of digits opens it, a wrong digit jams it"),
         "rooms": EnvironmentSpec(rooms, "four rooms with doors between them, a goal in the corner of one"),
         "garnet": EnvironmentSpec(garnet, "random transitions to few states each, a reward in one of them"),
         "small-taxi": EnvironmentSpec(small_taxi, "fetch a passenger at one stop, bring it to the other"),
         "frozen-lake": EnvironmentSpec(frozen_lake, "across slippery ice, past the holes, to a gift"),
         "cliff-walking": EnvironmentSpec(
-            cliff_walking, "along a cliff or well away from it; a step over it starts anew"
+            cliff_walking, "along a cliff or well away from it; a step over it leads back to the start"
         ),
         "four-paths-released": EnvironmentSpec(
             four_paths_released, "four-paths as the paper's released code has it: hard to leave the centre"

@@ -20,7 +20,7 @@ from aceirl.models.tabular.encoder import Discretise, StateIndex, read
 from aceirl.models.tabular.mdp import check_horizon
 from aceirl.protocols import Seen
 
-OLD_INTERFACE = "the interface of the old Gym has to be wrapped, as by shimmy's GymV21CompatibilityV0"
+OLD_INTERFACE = "an environment of the old Gym has to be wrapped, for example with shimmy's GymV21CompatibilityV0"
 
 
 class GymAdapter(ABC):
@@ -203,8 +203,8 @@ def check_interface(env: Any) -> None:
     """Refuse what has spaces and is no environment of Gymnasium."""
     if not isinstance(env, gymnasium.Env | VectorEnv):
         raise InputError(
-            f"{type(env).__name__} is no gymnasium.Env: derive it from that, with reset(*, seed, options) that returns "
-            f"(observation, info); {OLD_INTERFACE}"
+            f"{type(env).__name__} is not a gymnasium.Env: derive it from that class, with reset(*, seed, options) "
+            f"that returns (observation, info); {OLD_INTERFACE}"
         )
 
 

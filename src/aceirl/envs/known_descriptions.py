@@ -70,7 +70,7 @@ def _cliff_rules(env: Any) -> tuple[str, ...]:
     slip = _slip(env, start, 0, start - columns) or "You always go where you want."
     return (
         slip,
-        "Whoever steps over the cliff is put back to the start.",
+        "If you step over the cliff, you are put back to the start.",
         "The goal in the last corner ends the episode.",
     )
 

@@ -51,7 +51,9 @@ def space_of(values: Sequence[Any], what: str = "observation") -> gymnasium.Spac
     except ValueError:
         array = np.zeros(0, dtype=np.object_)
     if array.dtype.kind not in "biuf" or not len(array):
-        raise InputError(f"the {what}s are not all alike: the first is {first!r}; they must be numbers, arrays or text")
+        raise InputError(
+            f"the {what}s are not all of one kind: the first is {first!r}; all must be numbers, arrays or text"
+        )
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     if array.ndim == 1 and array.dtype.kind in "iu":

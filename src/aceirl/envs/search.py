@@ -12,6 +12,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import lru_cache
 from types import NoneType
 from typing import Any
 
@@ -44,7 +46,7 @@ MOST_TRIALS = 200
 """So often an action is tried in a state at most."""
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
-FIXED = (int, float, str, bytes, NoneType, np.generic, EnvSpec)
+UNCHANGING = (int, float, str, bytes, NoneType, np.generic, EnvSpec, *SHARED)
 NONE: Counter[int] = Counter()
 SAY_EVERY = 2.0  # seconds
 
@@ -216,7 +218,7 @@ def copied(env: Any) -> Any:
     """
     made, arrays = copy.copy(env), dict[int, Any]()
     for name, value in vars(env).items():
-        if _never_changes(type(value)):
+        if isinstance(value, UNCHANGING):
             continue
         if isinstance(value, np.ndarray) and value.dtype.kind != "O":
             setattr(made, name, arrays.setdefault(id(value), value.copy()))
@@ -227,21 +229,22 @@ def copied(env: Any) -> Any:
     return made
 
 
-def _never_changes(kind: type) -> bool:
-    """Whether nothing in a value of a type can change, or it is shared."""
-    if kind not in _UNCHANGING:
-        _UNCHANGING[kind] = issubclass(kind, (*SHARED, *FIXED))
-    return _UNCHANGING[kind]
-
-
-_UNCHANGING: dict[type, bool] = {}
-
-
 def _is_fixed(value: Any) -> bool:
-    """The same of a value, which may be a tuple of such."""
-    if isinstance(value, tuple | frozenset):
-        return all(_never_changes(type(part)) or _is_fixed(part) for part in value)
-    return _never_changes(type(value))
+    """Whether nothing in a value can change, or it is shared; a tuple, a frozen set or a frozen dataclass may be so."""
+    frozen = getattr(type(value), "__dataclass_params__", None)
+    if frozen is not None and frozen.frozen:
+        return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
+    if isinstance(value, frozenset):
+        return _are_fixed(value)
+    if isinstance(value, tuple):
+        return all(isinstance(part, UNCHANGING) or _is_fixed(part) for part in value)
+    return isinstance(value, UNCHANGING)
+
+
+@lru_cache(maxsize=64)
+def _are_fixed(values: frozenset[Any]) -> bool:
+    """Whether all of a set are, which copies share, so it is looked at once."""
+    return all(_is_fixed(one) for one in values)
 
 
 def _shared(env: Any) -> dict[int, Any]:

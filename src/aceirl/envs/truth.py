@@ -138,7 +138,7 @@ def exact_model(env: gymnasium.Env[Any, Any], horizon: int, n_actions: int, say:
         raise InputError("a fickle passenger is not in the table P, so there is no exact model; use another expert")
     minigrid = is_a(env, "MiniGridEnv", "minigrid")
     if minigrid and is_wrapped(env, "RewardWrapper"):
-        raise InputError("a wrapper changes what MiniGrid pays, and its search sees one step only; use another expert")
+        raise InputError("a wrapper changes MiniGrid's rewards, so there is no exact model; use another expert")
     if is_a(env, "BlackjackEnv", "gymnasium"):
         _require_unchanged(env)
         model = model_of(blackjack_moves(), blackjack_starts(), env, horizon, n_actions)

@@ -17,11 +17,9 @@ def reward_in_words(found: Sequence[CoordinateClaim]) -> str:
     """What is sure of a recovered reward in a sentence, and what of it is open in another; see `aceirl.irl.claims`."""
     sure = [words for one in found if one.sure and (words := _claim(one))]
     open_ones = [words for one in found if not one.sure and (words := _claim(one))]
-    said = (
-        [f"The expert {'; '.join(sure)}."] if sure else ["What was seen does not tell for sure what the expert wants."]
-    )
+    said = [f"The expert {'; '.join(sure)}."] if sure else ["What was observed does not tell what the expert wants."]
     if open_ones:
-        said.append(f"Open: whether it {', or '.join(open_ones)}; rewards without that explain it as well.")
+        said.append(f"Open: whether it {', or '.join(open_ones)}; rewards without that explain the expert as well.")
     return " ".join(said)
 
 

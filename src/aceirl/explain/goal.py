@@ -74,27 +74,29 @@ def goal_of(
         return None
     free = turn.space is not None and turn.space.free
     if not found.answers and (not found.preferences or free):
-        return GoalWords(f"There is no answer of {who.own} to go by: the recovered reward means nothing.")
+        return GoalWords(f"{who.name[0].upper()}{who.name[1:]} gave no answer, so the recovered reward means nothing.")
     does = f"{who.name} {who.does('does', 'do')}"
     if free:
-        return GoalWords(f"The recovered reward, of the space any, repeats what {does}; it names no goal.")
+        return GoalWords(f"A reward of the space any repeats what {does}, and names no goal.")
     if told:
-        return goal_as_told(said_wish(turn, names, actions, who, told), found, who)
+        return goal_as_told(said_wish(turn, names, actions, who, told), found, who, told)
     rests_on = told_of(found)
     if any(one.claim.what == "features" for one in turn.wish.named):
         said = said_wish(turn, names, actions, who)
-        habit = f"Wishes predict the {rests_on} {said.evidence:.0f} nats better than the best habit."
-        return GoalWords(said.sentence, reasons=(habit,) if said.kind == "bold" else ())
+        return GoalWords(said.sentence, reasons=_beside_habits(said, rests_on) if said.kind == "bold" else ())
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return GoalWords(
-            f"The {rests_on} name no goal: of the {_number(found)} too little speaks for any reward of places, "
+            f"The {rests_on} name no goal: the {_number(found)} are too little evidence for any reward of places, "
             f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:
         wants = f"{who.name} {who.does('wants', 'want')}"
-        return GoalWords(f"The {rests_on} tell little of what {wants}: {_count(found)}, hardly more than chance would.")
+        return GoalWords(
+            f"The {rests_on} tell little about what {wants}: the recovered reward {_count(found)}, hardly more than "
+            "chance would."
+        )
     alternatives = turn.alternatives
     assert alternatives is not None
     if not found.about_places:
@@ -103,16 +105,25 @@ def goal_of(
     said = said_wish(turn, names, actions, who)
     if said.kind != "bold":
         return GoalWords(said.sentence)
-    habit = f"Wishes predict the {rests_on} {said.evidence:.0f} nats better than the best habit."
     about_places = any(one["what"] in ("wants", "avoids") for one in said.named)
     undetermined = _undetermined(found, alternatives, names, who) if about_places else ()
-    return GoalWords(said.sentence, _count(found), (habit,), undetermined, _errors(found))
+    return GoalWords(said.sentence, _count(found), _beside_habits(said, rests_on), undetermined, _errors(found))
 
 
-def goal_as_told(wish: SaidWish, found: Explanation, who: Person) -> GoalWords:
-    """What somebody wants who was asked back, and said something of the wish itself."""
-    counted = f"What {who.name} said of the wish itself, when asked back, is counted with the {told_of(found)}."
-    return GoalWords(wish.sentence, reasons=(counted,))
+def _beside_habits(said: SaidWish, rests_on: str) -> tuple[str, ...]:
+    """How much better wishes predict the answers than habits do, which is what a bold sentence rests on."""
+    return (
+        f"Simple rewards predict the {rests_on} {said.evidence:.0f} nats better than the best habit, which ignores "
+        "what actions lead to.",
+    )
+
+
+def goal_as_told(wish: SaidWish, found: Explanation, who: Person, told: Sequence[Statement]) -> GoalWords:
+    """What somebody wants who was asked back, and `told` something of the wish itself."""
+    counted = f"What {who.name} denied about the goal, when asked, is counted with the {told_of(found)}."
+    why = wish.sentence.removeprefix(wish.quote).strip() if wish.quote else ""
+    denied = counted if any(not one.right for one in told) else ""
+    return GoalWords(wish.quote or wish.sentence, reasons=tuple(filter(None, (why, denied))))
 
 
 def explained_answers(turn: Turn) -> dict[int, bool]:
@@ -177,7 +188,7 @@ def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[
     told = [f"{actions[a] if actions else f'action {a}'} in {names[s]} at step {h + 1}" for h, s, a in answers]
     more = f"; and {len(told) - MOST_ANSWERS} more" if len(told) > MOST_ANSWERS else ""
     return [
-        "As far as the estimated dynamics tell, no reward of places explains these answers together: "
+        "By the estimated dynamics, no reward of places explains all of these answers: "
         f"{'; '.join(told[:MOST_ANSWERS])}{more}."
     ]
 

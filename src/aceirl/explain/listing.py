@@ -12,11 +12,10 @@ LONGEST = 120
 
 @dataclass(frozen=True)
 class Person:
-    """Who is spoken of: the name, the pronoun, whose the answers are, and whether it is you who reads it."""
+    """Who is spoken of: the name, the pronoun, and whether it is you who reads it."""
 
     name: str
     pronoun: str
-    own: str
     is_you: bool = False
 
     def does(self, verb: str, yours: str) -> str:
@@ -24,7 +23,7 @@ class Person:
         return yours if self.is_you else verb
 
 
-EXPERT, YOU = Person("the expert", "it", "the expert"), Person("you", "you", "yours", is_you=True)
+EXPERT, YOU = Person("the expert", "it"), Person("you", "you", is_you=True)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ def inferred_in_words(found: Learned, shown: Demonstrations, names: Sequence[str
     if goal is None:
         mean = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
         most = names[int(np.where(found.turn.counts.visited.pooled.any(axis=1), mean, -np.inf).argmax())]
-        wanted = [f"The answers name no goal. Going by where the expert was, its reward is largest in {most}."]
+        wanted = [f"The answers name no goal. Of the states that were visited, the reward is largest in {most}."]
     else:
         wanted = replace(goal, undetermined=()).lines  # the support says more of that
     told = recording_summary(shown, found.task, names, found.actions)
@@ -52,7 +52,7 @@ def _going_on(found: Learned) -> list[str]:
     data = source.recordings
     in_python = "ActiveIRL().fit(environment, demonstrations=data)"
     command = in_python if data is None else f"aceirl run {source.environment} --recordings {data}"
-    return [f"{source.environment} can be acted in, so what is open can be tried: {command}"]
+    return [f"{source.environment} is there to act in, so what is open can be tried: {command}"]
 
 
 def contradictions(shown: Demonstrations, task: Task) -> list[str]:
@@ -99,7 +99,10 @@ def recording_summary(
     ]
     found = shown.contradicted(stationary=expert.stationary)
     if not expert.stationary:
-        lines.append("In the same state it did different things at different steps: it is taken to look at the step.")
+        lines.append(
+            "In the same state the expert did different things at different steps, so its actions are assumed to "
+            "depend on the step."
+        )
     if not found:
         return lines
     (step, state), taken = max(found.items(), key=lambda item: (sum(item[1].values()), -item[0][1]))
@@ -107,9 +110,9 @@ def recording_summary(
     at = "" if step is None else f" at step {step + 1}"
     where = "1 state" if len(found) == 1 else f"{len(found):,} states"
     rule = (
-        "it is taken to do there what it did most often"
+        "it is assumed to do there what it did most often"
         if expert.deterministic
-        else "it is taken to draw its actions (say that it is deterministic if these are errors)"
+        else "it is assumed to draw its actions at random (declare it deterministic if these are errors)"
     )
-    lines.append(f"The expert contradicts itself in {where}, for one in {names[state]}{at}: {did}; {rule}.")
+    lines.append(f"The expert contradicts itself in {where}, for example in {names[state]}{at}: {did}; {rule}.")
     return lines

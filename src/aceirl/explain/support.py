@@ -62,13 +62,13 @@ class Suggestion:
         if not self.actions:
             return (
                 f"Record what the expert does in {names[self.state]}: that is not known, and {self.share:.0%} of the "
-                "rewards that fit the data would have something else done there than the others."
+                "rewards that fit the data disagree there with the others."
             )
         tried = n_actions - len(self.actions)
         called = _or([actions[a] if actions else f"action {a}" for a in self.actions])
         before = "one action was tried there" if tried == 1 else f"{tried} actions were tried there"
         often = f"{_some(self.taken, 'step')} in {_some(episodes, 'episode')}"
-        return f"In {names[self.state]}, from where the data have {often}, try {called}: so far {before}."
+        return f"In {names[self.state]}, which has {often} in the data, try {called}: so far {before}."
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,18 @@ class Support:
     def in_words(self, names: Sequence[str], actions: Sequence[str] = ()) -> list[str]:
         """A sentence or two each; `names [S]` are what people call the states, `actions [A]` the actions."""
         lines = [
-            f"Never tried: {self.rows - self.tried:,} of {self.rows:,} actions in states, {self.untried_on_the_way:,} "
-            "of them on the expert's way."
+            f"Never tried: {self.rows - self.tried:,} of {self.rows:,} pairs of state and action, "
+            f"{self.untried_on_the_way:,} of them on the expert's path."
         ]
         if self.unmet:
-            lines.append(f"Never met: {_some(self.unmet, 'state')}, of which nothing is known.")
+            lines.append(f"Never visited: {_some(self.unmet, 'state')}, about which nothing is known.")
         if self.unanswered:
             known = f"in {len(self.unanswered):,} of {self.states:,} states"
             lines.append(f"What the expert does {known} is not known: {listed([names[s] for s in self.unanswered])}.")
         if self.alone:
             lines.append(
-                f"Nothing but the expert's action was tried in {_some(self.alone, 'state')}: there it can be compared "
-                "with nothing."
+                f"No action but the expert's was tried in {_some(self.alone, 'state')}: it cannot be compared with any "
+                "other there."
             )
         lines += self._open_in_words(names)
         lines += [one.in_words(names, actions, self.n_actions, self.episodes) for one in self.next]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from aceirl.envs.description import OBSERVED
 from aceirl.explain.listing import EXPERT, Person, listed
 from aceirl.learner.turns import Turn
 from aceirl.rewards import Explanation
-from aceirl.rewards.hypotheses import Claim, Named, Told, Wish
+from aceirl.rewards.hypotheses import Agreement, Claim, Denied, Named, Wish
 from aceirl.rewards.hypotheses.wish import ENOUGH, UNEXPLAINED, Kind
+
+FEW = 3
+"""So many other places that would do as well are named; of more it is said how many there are."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,17 @@ class Statement:
 class SaidWish:
     """What is said of the expert's wish, and what it rests on.
 
-    A "bold" `kind` says all that is `named`, a "set" one of it, and an "open" one nothing. Each that is named says
+    A "bold" `kind` says all that is `named`, a "set" one of it, and an "open" one nothing; a "stated" one is what the
+    person says, with which the answers agree. Each that is named says
     `what` ("wants", "avoids", "action", "step", "hurry" or "features"), `where` (the number of the state, action or
-    step; of features the condition, as "stock from 5 to 8"; None for "hurry"), its `name` and its `probability`.
+    step; of features the condition, as "stock from 5 to 8"; None for "hurry"), its `name` and its
+    `probability`, which is None if it is only stated.
     `evidence` is by how many nats wishes predict the answers better than the best habit. `rivals` are the likeliest
-    places that may be wanted or avoided, whether or not they are named. `quote` is what the person said of the wish, as
-    a sentence, if the answers do not show it.
+    places that may be wanted or avoided, whether or not they are named. If the answers do not show a wish that the
+    person stated, `quote` is that, as a sentence, with how they bear on it.
     """
 
-    kind: Kind
+    kind: Kind | Literal["stated"]
     named: list[dict[str, Any]]
     evidence: float
     sentence: str
@@ -69,16 +74,19 @@ def said_wish(
 
     `names [S]` are what people call the states, `actions [A]` the actions.
     """
-    said = [Told(frozenset(Claim(*claim) for claim in one.claims), one.right) for one in told]
-    wish = turn.wish_told(said) if said else turn.wish
+    said = [(frozenset(Claim(*claim) for claim in one.claims), one.right) for one in told]
+    wish = turn.wish_after([Denied(claims) for claims, right in said if not right])
     words = _Words(turn, wish, names, actions, who)
     rivals = [words.listed(one) for one in wish.rivals]
     if wish.kind == "bold" and not told and not _is_paid(wish, turn):
         return SaidWish("open", [], wish.evidence, words.unpaid(wish), rivals)
-    affirmed = [one for statement in said if statement.right for one in sorted(statement.claims)]
-    if not {one.claim for one in wish.named}.issuperset(affirmed):
-        quote = words.quoted(affirmed)
-        return SaidWish("open", [], wish.evidence, f"{quote} {words.unshown}", rivals, quote)
+    affirmed = [one for claims, right in said if right for one in sorted(claims)]
+    if affirmed and not (wish.kind == "bold" and {one.claim for one in wish.named}.issuperset(affirmed)):
+        found = turn.agreement(affirmed)
+        quote, why = words.quoted(affirmed, found)
+        agrees = found is not None and found.bearing == "agree"
+        named = [words.listed(Named(one, 0.0)) | {"probability": None} for one in affirmed] if agrees else []
+        return SaidWish("stated" if agrees else "open", named, wish.evidence, f"{quote} {why}", rivals, quote)
     sentence = {"bold": words.bold, "set": words.one_of, "open": words.open}[wish.kind](wish)
     return SaidWish(wish.kind, [words.listed(one) for one in wish.named], wish.evidence, sentence, rivals)
 
@@ -163,11 +171,11 @@ class _Words:
         said = f"{self._somebody} {self.wants} {' and '.join(parts)}" if parts else ""
         soon = any(one.what == "hurry" for one in claims)
         if soon and not said:
-            said = f"{self._somebody} {self.who.does('is', 'seem to be')} in a hurry"
+            said = f"{self._somebody} {self.wants} to {self._wish(Claim('hurry'))}"
         elif soon:
             said += ", the sooner the better"
         if any(one.what == "step" for one in claims):
-            wish_words = self.who.does("its wish", "your wish")
+            wish_words = self.who.does("what it wants", "what you want")
             said = (
                 f"{said}; {wish_words} depends on the step"
                 if said
@@ -191,37 +199,55 @@ class _Words:
         """The answers name something that the recovered reward does not pay: then nothing is said for sure."""
         said = self.bold(wish).removesuffix(".")
         return (
-            f"Nothing is sure: the {self._told} say that {self._lower(said)}, and the recovered reward pays something "
-            "else."
+            f"Nothing is sure: the {self._told} say that {self._lower(said)}, but that is not what the recovered "
+            "reward pays for."
         )
 
     def open(self, wish: Wish) -> str:
         """Why nothing is named, and what would tell."""
         wants = f"{self.who.name} {self.who.does('wants', 'want')}"
         if not wish.answers:
-            return f"The {self._told} do not tell what {wants}: nothing else was tried where {self.who.name} answered."
+            return (
+                f"The {self._told} do not tell what {wants}: no other action was tried where {self.who.name} answered."
+            )
         if wish.evidence < ENOUGH:
             return (
                 f"The {self._told} do not tell what {wants}: a habit ({wish.habit}) predicts the {wish.answers:,} that "
-                "can be compared about as well as any wish. More tries of other actions near "
-                f"{self._whose} way may tell."
+                "can be compared about as well as any simple reward. Trying other actions near "
+                f"{self._whose} path may tell more."
             )
         if wish.unexplained > UNEXPLAINED * wish.answers:
             return (
-                f"No simple wish explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
-                f"{wish.answers:,} unexplained, whatever the dynamics may be."
+                f"No simple reward explains the {self._told}: the best one leaves about {wish.unexplained:,.0f} of "
+                f"{wish.answers:,} unexplained, under any plausible dynamics."
             )
-        return f"The {self._told} do not tell what {wants}: too many wishes predict them as well."
+        return f"The {self._told} do not tell what {wants}: too many simple rewards predict them equally well."
 
-    def quoted(self, claims: Sequence[Claim]) -> str:
-        """What somebody says of the wish itself."""
-        wish = " and ".join(f"to {self._wish(claim)}" for claim in claims)
-        return f"{self._somebody} {self.who.does('says that the wish is', 'say that you want')} {wish}."
-
-    @property
-    def unshown(self) -> str:
-        """What is said beside a quote."""
-        return f"{self.who.does('The', 'Your')} {self._told} alone do not show that yet."
+    def quoted(self, claims: Sequence[Claim], found: Agreement | None) -> tuple[str, str]:
+        """What somebody says of the wish itself, with how the answers bear on it; and why."""
+        places = {what: [one.where for one in claims if one.what == what] for what in ("wants", "avoids")}
+        parts = [self._being(places["wants"])] if places["wants"] else []
+        parts += [f"avoid {listed([self.names[place] for place in places['avoids']])}"] if places["avoids"] else []
+        parts += [self._wish(one) for one in claims if one.what not in places]
+        wish = " and ".join(f"to {part}" for part in parts)
+        said = f"{self._somebody} {self.who.does('says that the goal is', 'say that you want')} {wish}"
+        told = f"{self.who.does('the', 'your')} {self._told}"
+        if found is None:
+            return f"{said}.", f"{self._capital(told)} alone do not show that yet."
+        if found.bearing == "neither":
+            return f"{said}.", f"{self._capital(told)} alone do not show that yet, and do not contradict it."
+        best = f"{round(found.answers - found.unexplained):,} of the {found.answers:,} that can be compared are"
+        if found.bearing == "contradict":
+            why = f"{best} among the best for it, and something else predicts them far better."
+            return f"{said}, but {told} speak against it.", self._capital(why)
+        why = f"{best} among the best for it, far more than by chance."
+        if 0 < len(found.others) <= FEW:
+            why += f" They would agree as well with a goal to {self._being(found.others, 'or')}."
+        elif found.others:
+            why += f" They would agree as well with any of {len(found.others):,} other places."
+        if found.habit is not None:
+            why += f" A habit ({found.habit}) predicts them as well."
+        return f"{said}, and {told} agree.", self._capital(why)
 
     def _wish(self, claim: Claim) -> str:
         match claim.what:
@@ -231,9 +257,9 @@ class _Words:
                 return f"avoid {self.name(claim)}"
             case "action":
                 paid = dict(self.wish.best.actions).get(claim.where, 1.0) > 0
-                return f"{'do' if paid else 'avoid'} “{self.name(claim)}” wherever it is"
+                return f"{'do' if paid else 'avoid'} “{self.name(claim)}” everywhere"
             case "hurry":
-                return "be done soon"
+                return "lose no time"
         return f"have something else from {self.name(claim)} on"
 
     @staticmethod

@@ -40,22 +40,22 @@ def sentences(found: Learned) -> tuple[str, ...]:
         STOPPED[last.stopped],
     ]
     if not last.answers:
-        lines.append("There is no answer of the expert to go by: the recovered reward means nothing.")
+        lines.append("The expert gave no answer, so the recovered reward means nothing.")
     if most := found.most_important(3):
         listed = "; ".join(f"{found.names[s]} ({found.importance[s]:.0%})" for s in most)
         lines.append(
-            f"The answers that mattered most: {listed}. The share is of what it would cost to guess instead of asking, "
-            "over all answers."
+            f"The answers that mattered most: {listed}, each with its share of what it would cost to guess all answers "
+            "instead of asking."
         )
     if last.answers and (silent := _silent(found)):
-        lines.append(f"In {silent:,} of the states met the expert has said nothing, and more steps cannot change that.")
+        lines.append(f"In {silent:,} of the visited states the expert gave no answer; more steps will not change that.")
     if found.turn.counts.contradicted.any():
         lines.append(_disagreement(found))
     if measured is not None:
         when = "" if measured is last else f" after {measured.samples:,} steps"
         lines.append(
             f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
-            f"(a check{when} by the true reward, which was not used)."
+            f"(checked{when} with the true reward, which was not used for learning)."
         )
     return tuple(lines + _what_is_certain(found) + _next(found))
 
@@ -85,7 +85,7 @@ def _goal(found: Learned) -> list[str]:
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.turn.settings.rmax)
     return [
         f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
-        "the answers, and need not lie where the expert's goal does."
+        "the answers, and need not be largest at the expert's goal."
     ]
 
 
@@ -104,8 +104,8 @@ def _held_out(found: Learned) -> list[str]:
     right = {one.method: one.right for one in scores.scores}
     better = " Copying predicts them better." if right["copying"] > right["this reward"] else ""
     return [
-        f"A test on {scores.answers:,} answers, each held back in its turn: the reward predicts "
-        f"{right['this reward']:.0%} of them, copying what the expert does there at other steps "
+        f"Tested on {scores.answers:,} answers, each left out in turn: the reward predicts "
+        f"{right['this reward']:.0%} of them, copying the expert's other answers in the same state "
         f"{right['copying']:.0%}, a habit {right['a habit']:.0%}.{better}"
     ]
 
@@ -125,12 +125,12 @@ def _disagreement(found: Learned) -> str:
     places = "; ".join(f"{found.names[s]} ({repeats[s, 1]:,} of {repeats[s].sum():,})" for s in most)
     binned = getattr(found.task.environment, "binned", False)
     advice = (
-        "A state is several observations here: cut them more finely there, or along what the expert looks at."
+        "A state is a bin of observations here: use finer bins there, or bins of what the expert looks at."
         if binned
-        else "It looks at something that the states do not show, draws its actions, or errs."
+        else "It looks at something that the states do not show, draws its actions at random, or errs."
     )
     return (
-        f"Asked again, the expert did not say the same {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
+        f"Asked again, the expert gave another answer {repeats[:, 1].sum():,} of {repeats.sum():,} times, "
         f"most often in {places}. {advice}"
     )
 
@@ -162,12 +162,12 @@ def _units(found: Learned) -> list[str]:
     certificate, most = found.turn.certificate(settings.certify.name), rmax if max_return is None else max_return
     low, high, least, largest = (value + 0.0 for value in (*seen.rewards, *seen.returns))  # no -0
     line = (
-        "The environment does not declare what it pays, so the promise assumes that rewards of two steps differ by at "
-        f"most 1. In this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}."
+        "The environment does not declare a range of rewards, so the promise assumes that rewards of two steps differ "
+        f"by at most 1. In this run rewards were {low:.4g} to {high:.4g} and returns {least:.4g} to {largest:.4g}."
     )
     if certificate.holds:
         value = certificate.value * rmax
-        line += f" If rewards are never outside of that, the promise is a loss of at most {amount(value)}"
+        line += f" If rewards never leave that range, the promise is a loss of at most {amount(value)}"
         line += ", which is more than these returns differ by." if value >= most else "."
     return [f"{line} For a promise about such returns, set rmax={rmax:.4g} and max_return={most:.4g}."]
 
@@ -187,7 +187,7 @@ def _next(found: Learned) -> list[str]:
         return []
     samples = MORE * last.samples
     return [
-        "To find out more about what the expert wants, go on with the certificate goal, which tries what may tell it: "
+        "To find out more about what the expert wants, go on with the certificate goal: "
         f'result.resume(certify="goal", max_samples={samples}), or aceirl resume FOLDER --certify goal --max-samples '
         f"{samples}."
     ]

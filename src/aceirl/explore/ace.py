@@ -25,7 +25,7 @@ class Ace:
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
-    summary: ClassVar = "leave plausible policies as certain as a batch can (paper: AceIRL)"
+    summary: ClassVar = "reduce the uncertainty of plausible policies as far as a batch can (paper: AceIRL)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The explorer's side of the saddle point."""
@@ -40,7 +40,7 @@ class AceRF:
 
     access: ClassVar = "episodes, no expert"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
-    summary: ClassVar = "leave all policies as certain as a batch can (paper: Ace-RF)"
+    summary: ClassVar = "reduce the uncertainty of all policies as far as a batch can (paper: Ace-RF)"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The explorer's side of the saddle point over all policies."""

@@ -34,7 +34,7 @@ class Guided:
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning, ConfidenceRadii)
-    summary: ClassVar = "probe near the expert's way, follow it until certified, then explore as ace"
+    summary: ClassVar = "try other actions near the expert's path, follow it until certified, then explore as ace"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The next of the three."""

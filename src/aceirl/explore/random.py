@@ -17,7 +17,7 @@ class Random:
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
-    summary: ClassVar = "any action, anywhere"
+    summary: ClassVar = "take random actions"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The uniform policy, whatever is believed."""

@@ -39,8 +39,9 @@ class Sparing:
     wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer is expected
     to settle more than any question that can still be reached; a much better one that comes along in one of `patience`
     episodes is waited for. What is settled in a state is weighed by how often the predicted policy, and those of the
-    likeliest `members`, are there, as a square root: what is rare is many things together. Once nothing is left to
-    settle, what the policy relies on most is asked.
+    likeliest `members`, are there, as a square root: what is rare is many things together. What an answer tells of the
+    wish itself, wherever it is given, counts `telling` times its information. Once nothing is left to settle, what the
+    policy relies on most is asked.
 
     The expert must be deterministic, and the dynamics must not depend on the step. Predictions do not look at the step,
     so an expert who does is predicted badly.
@@ -54,12 +55,13 @@ class Sparing:
     wander: float = 0.3
     patience: int = 20
     checking: float = 0.005
+    telling: float = 0.05
     members: int = 8
     growth: float = 0.2
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
-    summary: ClassVar = "look around without asking, then ask what settles most"
+    summary: ClassVar = "explore without asking, then ask where the answer tells most"
     predicts: ClassVar = True
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
@@ -68,7 +70,7 @@ class Sparing:
         if not (kind.deterministic and counts.stationary):
             raise InputError(
                 "the strategy sparing needs a deterministic expert, and dynamics that do not depend on the step; "
-                "choose guided"
+                "for others choose guided"
             )
         policy, news = self._looking(belief)
         rows = None if belief.imagined is None else belief.imagined_state
@@ -148,7 +150,8 @@ class Sparing:
         weight = np.where(answered, 0.0, np.sqrt(mass))
         weight /= max(1e-12, weight.sum())
         settles = prediction.settled(weight, open_states)
-        return np.asarray(settles + open_states * (self.checking * weight + 1e-12))
+        tells = self.telling * prediction.telling
+        return np.asarray(settles + open_states * (tells + self.checking * weight + 1e-12))
 
     def _mass(self, mdp: MDP, policy: FloatArray) -> FloatArray:
         """`[S]`: the share of the steps that a policy spends in each state."""

@@ -32,7 +32,7 @@ class Telling:
 
     access: ClassVar = "episodes"
     needs: ClassVar[tuple[type, ...]] = (ExactPlanning,)
-    summary: ClassVar = "seek what was hardly tried where rival wishes of the expert disagree"
+    summary: ClassVar = "try what was rarely tried where the most probable rewards of the expert disagree"
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert's way, or the rows that tell most."""

@@ -21,7 +21,7 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, s
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
-from aceirl.rewards.hypotheses import Told, Wish, wish_of
+from aceirl.rewards.hypotheses import Denied, Wish, wish_of
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -393,12 +393,12 @@ class Belief:
     @cached_property
     def wish(self) -> Wish:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return self.wish_told(())
+        return self.wish_after(())
 
-    def wish_told(self, told: Sequence[Told]) -> Wish:
-        """The same with what the expert told of the wish itself. It rests on rows that were tried, never on others that
-        the dynamics of fields predict."""
-        return wish_of(self.estimate, fields=self.telling_fields, told=told)
+    def wish_after(self, denied: Sequence[Denied]) -> Wish:
+        """The same with what the expert denied of the wish itself. It rests on rows that were tried, never on others
+        that the dynamics of fields predict."""
+        return wish_of(self.estimate, fields=self.telling_fields, denied=denied)
 
     @property
     def telling_fields(self) -> FieldTable | None:

@@ -110,7 +110,7 @@ class Choices:
 
 def _check_actions(n_actions: int) -> None:
     if n_actions > MOST_ACTIONS:
-        raise InputError(f"choices know of at most {MOST_ACTIONS} actions, got {n_actions}")
+        raise InputError(f"choices can be between at most {MOST_ACTIONS} actions, got {n_actions}")
 
 
 @dataclass(frozen=True, eq=False)

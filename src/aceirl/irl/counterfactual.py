@@ -148,8 +148,8 @@ def counterfactual(
     if unknown and (moved or transitions is not None or discount is not None):
         # In the same world null directions change no choice; in another they do.
         raise InputError(
-            f"the choices do not tell {', '.join(unknown)}, and in another world these matter: leave them out of the "
-            "features, or give what is known of the reward"
+            f"the choices do not identify {', '.join(unknown)}, on which the counterfactual depends: leave them out of "
+            "the features, or give what is known of the reward"
         )
     model = estimate.model
     if transitions is not None:

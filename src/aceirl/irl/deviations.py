@@ -219,19 +219,19 @@ def _distrust(best: TriedReward) -> str | None:
     """The warning if the reward does not imply what the expert does, or that could not be tried."""
     if not best.accepted:
         return (
-            "no reward over these features was found whose plan does what the expert does: the best plan differs from "
-            f"the expert {best.gap:.0%} as much as random actions do, and is worth {best.advantage:+.0%} of what these "
-            "lose"
+            "no reward over these features was found whose plan acts as the expert does: the best plan is "
+            f"{best.gap:.0%} as far from the expert as random actions are, and gains {best.advantage:+.0%} of what "
+            "these lose"
         )
     if best.level == LEVELS[-1][0]:
         return (
-            "no reward of ends, the step and squares explains the expert, only one of hats, and those that were taken "
-            "where the dynamics are others did not survive it"
+            "only a reward with hat functions explains the expert, none of ends, the step and squares; rewards with "
+            "hat functions that were tried under other dynamics failed there"
         )
     if best.gap > NEAR and best.advantage < -FAILED:
         return (
-            "no good plan for the reward was found even where the expert was observed: it is worth less than the "
-            f"expert by {-best.advantage:.0%} of what random actions lose"
+            "no good plan for the reward was found, even in the environment where the expert was observed: it loses "
+            f"{-best.advantage:.0%} of what random actions lose"
         )
     return None
 

@@ -2,13 +2,14 @@
 
 Two kinds of members have a say: plans for the likeliest wishes in the estimated dynamics, and trees that predict
 answers by fields. Each accepts some actions in each state; what they predict, and how sure they are together, follows
-from their weights. The weight of a wish is that of its evidence, the weight of all trees together that of the answers
-they had not seen. Predictions steer. They never certify: what a promise rests on is what the expert said.
+from their weights. The weight of a wish is that of its evidence, whether what it leaves open goes by chance or by the
+trees; the weight of all trees together is that of the answers they had not seen. Predictions steer. They never certify:
+what a promise rests on is what the expert said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +20,6 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import ERRORS as ERRORS_OF_ANSWERS
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers
 from aceirl.rewards.hypotheses.search import Hypothesis, Judged, Search
 
@@ -46,13 +46,19 @@ MOST_CANDIDATES = 150
 class Prediction:
     """What members predict: `accepted [M, S, A]` are the actions that each accepts, `weights [M]` sum to one.
 
-    `preferred [S, A]` breaks ties among actions that are accepted alike. `by_rules` is the weight of the trees.
+    `preferred [S, A]` breaks ties among actions that are accepted alike. The first `n_wishes` are plans, the others
+    trees of equal weight.
     """
 
     accepted: BoolArray
     weights: FloatArray
     preferred: FloatArray
-    by_rules: float
+    n_wishes: int
+
+    @property
+    def by_rules(self) -> float:
+        """The weight of the trees."""
+        return float(self.weights[self.n_wishes :].sum())
 
     @cached_property
     def support(self) -> FloatArray:
@@ -92,46 +98,71 @@ class Prediction:
 
     @cached_property
     def _spread(self) -> FloatArray:
-        """`[S]`: how differently the members answer, as the mutual information of member and answer."""
-        mean = np.tensordot(self.weights, self._answers, 1)
-        each = -(self._answers * np.log(self._answers)).sum(axis=2)
-        return np.asarray(-(mean * np.log(mean)).sum(axis=1) - self.weights @ each)
+        """`[S]`: how differently the members answer."""
+        return _information(self._answers, self.weights)
+
+    @property
+    def telling(self) -> FloatArray:
+        """`[S]`: how much an answer tells of the wish, or that trees predict it better than any wish."""
+        answers, weights, n = self._answers, self.weights, self.n_wishes
+        if n < len(weights):
+            trees = answers[n:].mean(axis=0, keepdims=True)
+            answers, weights = np.concatenate((answers[:n], trees)), np.append(weights[:n], self.by_rules)
+        return _information(answers, weights)
+
+
+def _information(answers: FloatArray, weights: FloatArray) -> FloatArray:
+    """`[S]`: the mutual information of a member, by `weights [M]`, and its answer, by `answers [M, S, A]`."""
+    mean = np.tensordot(weights, answers, 1)
+    each = -(answers * np.log(answers)).sum(axis=2)
+    return np.asarray(-(mean * np.log(mean)).sum(axis=1) - weights @ each)
 
 
 def predicted(estimate: Estimate, fields: FieldTable | None, seed: int = 0) -> Prediction:
     """What the answers of a stationary expert, in the dynamics as they are estimated, tell of those not given."""
     counts = estimate.counts
     n_actions = counts.shape[2]
-    wishes, evidence = _plans(estimate, fields)
+    wishes, found = _plans(estimate, fields)
     if fields is None:
-        weights = np.exp(evidence - np.logaddexp.reduce(evidence))
-        return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), 0.0)
+        weights = np.exp(found.score - np.logaddexp.reduce(found.score))
+        return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), len(wishes))
     said = counts.given.pooled
     states = np.flatnonzero(said.any(axis=1))
     trees = committee(fields, states, said[states].argmax(axis=1), n_actions, np.random.default_rng([seed, 0x46]))
     votes = trees.votes[:, :, None] == np.arange(n_actions)
     # A state without fields, and all states before any answer: every action is as good as another.
     votes |= ~votes.any(axis=2, keepdims=True)
+    evidence = np.logaddexp(found.score, found.log_prior + _with_trees(wishes > 0, trees)) - np.log(2)
     logs = np.concatenate((evidence, np.full(len(votes), _evidence(trees) - np.log(len(votes)))))
     weights = np.exp(logs - np.logaddexp.reduce(logs))
     accepted = np.concatenate((wishes > 0, votes))
     preferred = np.tensordot(weights, np.concatenate((wishes, votes)), 1)
-    return Prediction(accepted, weights, preferred, float(weights[len(wishes) :].sum()))
+    return Prediction(accepted, weights, preferred, len(wishes))
 
 
 def _evidence(trees: Committee) -> float:
     return trees.log_likelihood if len(trees.states) else -len(trees.votes)
 
 
-def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, FloatArray]:
-    """`(acceptable [W, S, A], log_evidence [W])` of the likeliest wishes.
+def _with_trees(accepted: BoolArray, trees: Committee) -> FloatArray:
+    """`[W]`: the log-likelihood of the answers if they are what a plan accepts and, among that, what the trees say."""
+    own = accepted[:, trees.states]
+    among = (own * trees.chances).sum(axis=2)
+    each, one = np.arange(len(trees.actions)), trees.actions
+    n_actions = accepted.shape[2]
+    share = np.where(own[:, each, one], trees.chances[each, one] / np.maximum(among, 1e-12), 0.0)
+    return np.asarray(np.log((1 - ERRORS) * share + ERRORS / n_actions).sum(axis=1))
+
+
+def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, Judged]:
+    """`(acceptable [W, S, A], judged)` of the likeliest wishes.
 
     What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted.
     """
     mdp = estimate.mdp
     search = _QuickSearch(estimate, fields)
     rows = mdp.transitions
-    found = search.found().best(WISHES)
+    found = search.found()
     rewards = search.rewards(found.hypotheses)
     known = mdp.known[0]
     acceptable = np.zeros((len(found.hypotheses), *known.shape))
@@ -150,14 +181,29 @@ def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, F
         behind = np.where(known, best[:, None] - q, np.inf) / size
         acceptable[i] = np.where(behind <= TIED + 1e-9, 1 - 0.1 * behind, 0.0)
         acceptable[i][~acting] = 1.0
-    return acceptable, found.score
+    return _told_apart(acceptable, found)
+
+
+def _told_apart(acceptable: FloatArray, found: Judged) -> tuple[FloatArray, Judged]:
+    """The likeliest wishes, each for all that accept the same."""
+    accepted = np.packbits((acceptable > 0).reshape(len(acceptable), -1), axis=1)
+    _, first, same = np.unique(accepted, axis=0, return_index=True, return_inverse=True)
+    together = np.full(len(first), -np.inf)
+    np.logaddexp.at(together, same.ravel(), found.score)
+    order = np.argsort(-together, kind="stable")[:WISHES]
+    chosen = first[order]
+    likelihood = found.log_likelihood[chosen]
+    kept = Judged(
+        tuple(found.hypotheses[i] for i in chosen), together[order] - likelihood, likelihood, found.unexplained[chosen]
+    )
+    return acceptable[chosen], kept
 
 
 class _QuickSearch(Search):
     """A search for the wishes of a stationary expert, in the dynamics as they are estimated: less wide, and in a large
     problem less far ahead."""
 
-    beam, rounds = 4, 2
+    beam, rounds, least_kept = 4, 2, 60
 
     def __init__(self, estimate: Estimate, fields: FieldTable | None) -> None:
         super().__init__(estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp))
@@ -165,22 +211,25 @@ class _QuickSearch(Search):
             self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
         horizon, n_states, n_actions = self.shape
         short = min(horizon, max(LEAST_AHEAD, MOST_WORK // (n_states * n_actions)))
-        self._near = self._from_the_first_step(short)
         self.answers = self._from_the_first_step(horizon if fields is not None and fields.speaks else short)
 
     def _from_the_first_step(self, ahead: int) -> GivenAnswers:
         """All answers, as if they were given so many steps before the end."""
-        first = np.full(ahead + 1, len(self.answers.state))
+        given = self.answers
+        order = np.argsort(given.state, kind="stable")
+        first = np.full(ahead + 1, len(order))
         first[0] = 0
-        return replace(self.answers, first=first)
-
-    def _screened_first(self, hypotheses: Sequence[Hypothesis]) -> Judged:
-        """What is far ahead counts for the better ones."""
-        return self._judged(hypotheses, 1, self._near, ERRORS_OF_ANSWERS[1:2])
+        return replace(
+            given, state=given.state[order], action=given.action[order], times=given.times[order], first=first
+        )
 
     def _changing(self) -> Iterator[Hypothesis]:
         """It does not look at the step."""
         return iter(())
+
+    def _composed(self, base: Hypothesis) -> Iterator[Hypothesis]:
+        """Where observations speak of fields, wishes do."""
+        return super()._composed(base) if self.grammar is None else self._with_fields(base)
 
 
 @compiled

@@ -139,7 +139,7 @@ class StructuralModel:
             raise InputError(f"known must be finite and have shape [{n_states}, {n_actions}], got {list(known.shape)}")
         if self.scale is None and not known.any():
             raise InputError(
-                "the scale cannot be estimated when all of the reward is: only their ratio shows. Give the part of the "
+                "the scale and the whole reward cannot both be estimated, only their ratio: give the part of the "
                 "reward that is known, or a scale"
             )
         if self.scale is not None and not 0 < self.scale < np.inf:

@@ -173,7 +173,8 @@ def _sampled(
         raise InputError("this strategy needs a generative model, and the environment can only be played in episodes")
     if answers.limit is not None:
         raise InputError(
-            f"max_answers is {answers.limit}, but a strategy with a generative model asks wherever it samples"
+            f"max_answers is {answers.limit}, but a strategy with a generative model asks about every sample; leave "
+            "max_answers out, or choose a strategy that plays episodes"
         )
     so_far = model.counts
     moves = access.generative.sample_many(allocation, streams.environment)

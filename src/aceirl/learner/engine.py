@@ -77,7 +77,7 @@ class Engine:
         encoder = self.access.encoder
         if (encoder is None or encoder.binned) and kind.deterministic and not kind.asked_everywhere:
             if settings.ask_again is not None:
-                why = "the model is no table" if encoder is None else "states are bins"
+                why = "the model is not a table" if encoder is None else "states are bins"
                 raise InputError(
                     f"ask_again is {settings.ask_again:g}, but {why}, and an answer holds only for the observation it "
                     "was given for; leave ask_again out"
@@ -180,7 +180,7 @@ class Engine:
     def take_recording(self, recording: Dataset, names: tuple[str, ...] = ()) -> None:
         """Learn from a recording, all of it in one turn, on which nothing was wagered."""
         if self.belief.iteration:
-            raise InputError("a recording comes before all other turns")
+            raise InputError("a recording must be added before the first turn")
         self.access.recall(names)
         self._conclude(1, self.belief.model.update(recording), self.belief.evidence)
 
@@ -195,7 +195,7 @@ class Engine:
     def resume_episode(self, begun: Trajectory, wagers: Mapping[str, Wager]) -> None:
         """Go on with an episode that had begun, from where it was, at the next `ask`; `wagers` were made on it."""
         if self._turn is not None:
-            raise InputError("an episode is under way already; resume_episode comes before ask")
+            raise InputError("an episode has begun already; call resume_episode before ask")
         self._begun = begun, wagers
 
     def prefer(self, *preferences: Preference) -> None:

@@ -66,7 +66,7 @@ def _parameters(thing: Any) -> dict[str, str]:
     if hasattr(thing, "__qualname__") or not getattr(thing, "__dict__", None):
         return {}
     raise InputError(
-        f"{type(thing).__qualname__} cannot be written down, so its run could not be resumed; make it a frozen "
+        f"{type(thing).__qualname__} cannot be saved, so its run could not be resumed; make it a frozen "
         "dataclass whose fields are its parameters"
     )
 
@@ -125,7 +125,7 @@ def _written(value: Any, name: str) -> str:
         text = json.dumps(value)
     except TypeError:
         raise InputError(
-            f"{name} cannot be written down, so its run could not be resumed; parameters are numbers, strings, "
+            f"{name} cannot be saved, so its run could not be resumed; parameters are numbers, strings, "
             "booleans and lists of them"
         ) from None
     return value if isinstance(value, str) and value and _first_value(value) == (value, "") else text

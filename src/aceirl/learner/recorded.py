@@ -162,7 +162,7 @@ def _own_readers(task: Task) -> tuple[Callable[[Any, bool, str], int], Callable[
     def state_of(seen: Any, terminal: bool, where: str) -> int:
         if isinstance(seen, str):
             if seen not in number_of:
-                raise InputError(f"{where} is {seen!r}, which is no state of this environment: {_first(names)}")
+                raise InputError(f"{where} is {seen!r}, which is not a state of this environment: {_first(names)}")
             return number_of[seen]
         return whole(seen, environment.n_states, where)
 

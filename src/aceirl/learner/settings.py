@@ -102,7 +102,7 @@ class Settings(BaseModel):
     )
     certify: Annotated[CertificateKind | None, _Named("certificate", KINDS, "explain")] = Field(
         KINDS["policy"](),
-        description="the certificate to stop on: policy, criterion, reward, set, dynamics or goal; none for none",
+        description="the certificate to stop on: policy, criterion, reward, set, dynamics, goal, or none",
     )
     epsilon: Positive | None = Field(
         None,
@@ -112,16 +112,16 @@ class Settings(BaseModel):
     delta: Annotated[float, Field(gt=0, lt=1), InRange] = Field(0.1, description="how often a certificate may be wrong")
     rmax: Positive = Field(
         1.0,
-        description="how far the rewards of two steps can lie apart, where one after the end of an episode is 0; by "
-        "default 1, or what is known of the environment",
+        description="by how much the rewards of two steps can differ, where those after the end of an episode are 0; "
+        "by default 1, or what the environment declares",
     )
     max_return: Positive | None = Field(
         None,
-        description="how far the returns of two episodes can lie apart, if that is less; by default what is known of "
-        "the environment",
+        description="by how much the returns of two episodes can differ, if that is less than rmax allows; by default "
+        "what the environment declares",
     )
     discount: Annotated[float, Field(ge=0, le=1)] = Field(
-        1.0, description="what a reward one step later is worth to the expert, beside the same one now"
+        1.0, description="the discount factor: what a reward one step later is worth to the expert"
     )
     max_samples: Annotated[int, Field(ge=1)] = Field(
         100_000, description="the budget of environment steps; the last batch is finished"
@@ -134,7 +134,7 @@ class Settings(BaseModel):
         description="continuous observations only: episodes that the expert drives to calibrate where the policy asks",
     )
     until_regret: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="stop when the normalised regret is below this, where a truth is known"
+        None, description="stop when the normalised regret is below this, where the true reward is known"
     )
     stationary_dynamics: bool = Field(True, description="whether the dynamics are the same at every step")
     least_probability: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -142,15 +142,15 @@ class Settings(BaseModel):
     )
     ask_again: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
-        description="how often a deterministic expert is asked about a state for which it has answered; by default "
-        "a function or a model always, a person one time in ten, a table never",
+        description="how often a deterministic expert is asked again about a state; by default a function or a model "
+        "always, a person one time in ten, a table never",
     )
     infer_after_growth: Annotated[float, Field(ge=0)] = Field(
         0.1,
-        description="a reward is inferred again when the samples have grown by this share, with max-margin at least by "
-        "half, with more than 1,000 states by a third or more; 0 is after every iteration",
+        description="a reward is inferred again when the samples have grown by this share (with max-margin, at least "
+        "by half, with more than 1,000 states by a third or more); 0: after every iteration",
     )
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="determines the problem and every draw of the run")
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the environment and of all randomness of the run")
 
     def __init__(self, **values: Any) -> None:
         certify = values.get("certify")
@@ -205,8 +205,7 @@ class Settings(BaseModel):
         if self.epsilon is not None and self.epsilon < LEAST_SHARE * most:
             raise InputError(
                 f"epsilon is {self.epsilon:g}, and two episodes can differ by {most:g}; it must be at least "
-                f"{LEAST_SHARE:g} of that, below which all is rounding; for a run that stops on no certificate, "
-                "certify=None"
+                f"{LEAST_SHARE:g} of that; for a run without a certificate, certify=None"
             )
         return replace(target, epsilon=self.epsilon or 0.1 * most)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.model import TablePolicy
 from aceirl.protocols import Policy
 from aceirl.rewards import SPACES, DesignMatrix, Explanation, Recovered, RewardSpace, StateReward, action_values
-from aceirl.rewards.hypotheses import Told, Wish
+from aceirl.rewards.hypotheses import Agreement, Claim, Denied, Wish, agreement, contested
 from aceirl.rewards.in_fields import FieldReward
 
 
@@ -238,9 +238,18 @@ class Turn:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
         return self.belief.wish
 
-    def wish_told(self, told: Sequence[Told]) -> Wish:
-        """The same with what the expert said of the wish itself, which the turn does not keep."""
-        return self.belief.wish_told(told)
+    def wish_after(self, denied: Sequence[Denied]) -> Wish:
+        """The same with what the expert denied of the wish itself, which the turn does not keep."""
+        return self.belief.wish_after(denied) if denied else self.wish
+
+    @property
+    def contested(self) -> FloatArray:
+        """`[S]`: how much the likeliest wishes differ in what they would do in each state."""
+        return contested(self.belief.estimate, self.wish, self.belief.telling_fields)
+
+    def agreement(self, claims: Collection[Claim]) -> Agreement | None:
+        """How the answers bear on a wish that the expert states; None if it is not about places."""
+        return agreement(self.belief.estimate, claims)
 
     @cached_property
     def alternatives(self) -> Alternatives | None:

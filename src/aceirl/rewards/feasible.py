@@ -85,7 +85,7 @@ class FeasibleRewardSet:
         if (tolerance < 0).any():
             raise InputError(f"tolerance must be at least 0, got {tolerance.min():g}")
         if tolerance.any() and not self.follows:
-            raise InputError("a tolerance is for a space smaller than 'any', and for a set without a slack")
+            raise InputError("a tolerance needs a space smaller than 'any', and a set without a slack")
         object.__setattr__(self, "tolerance", frozen(np.where(self.known, tolerance, 0.0), np.float64))
         for name in ("lower", "upper"):
             object.__setattr__(self, name, frozen(self.checked(getattr(self, name), name), np.float64))

@@ -42,7 +42,7 @@ def sample(feasible: FeasibleRewardSet, rng: np.random.Generator, n: int) -> Flo
     if not feasible.design.free:
         return _of_one_chain(feasible, rng, n)
     if feasible.slack is not None:
-        raise InputError("sample draws from the feasible set itself, and this one has a slack")
+        raise InputError("sample needs a feasible set without a slack; leave slack out")
     start = _interior(feasible)
     return np.array([_end_of_chain(feasible, start, rng) for _ in range(n)])
 
@@ -143,7 +143,7 @@ def _interior(feasible: FeasibleRewardSet) -> FloatArray:
     except EmptySetError:
         raise emptiness(feasible) from None
     if widest.x[-1] <= TOLERANCE * feasible.rmax:
-        raise InputError("sample needs bounds with room between them, and these leave the set no inside")
+        raise InputError("sample needs a feasible set with an interior, and these bounds leave none; widen them")
     return unpacked(feasible.mdp, widest.x)[1]
 
 

@@ -52,7 +52,7 @@ class ActiveIRL:
     def __init__(self, **settings: Any) -> None:
         for name, instead in ELSEWHERE.items():
             if name in settings:
-                raise InputError(f"{name} is no setting; {instead}")
+                raise InputError(f"{name} is not a setting; {instead}")
         self.settings = Settings(**settings)
 
     def __repr__(self) -> str:
@@ -238,7 +238,7 @@ OF_RESULT = {
     "reward": "result.reward(observation, action, next_observation)",
     "save": "result.save(folder)",
     "load": "result = aceirl.load(folder)",
-    "score": "result.regret",
+    "score": "result.score()",
     "train": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
     "learn": "result.predict(observation); the budget is a setting, ActiveIRL(max_samples=...)",
     "get_params": "result.turn.settings; before, the settings are in .settings",

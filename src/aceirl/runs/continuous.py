@@ -67,7 +67,7 @@ class ContinuousResult:
     def policy(self) -> GatedPolicy:
         """The policy without the run: `policy.save(file)`, `GatedPolicy.load(file)`, `predict` as Stable-Baselines3."""
         if self.progress.policy is None:
-            raise InputError("the run was stopped before it had a policy; go on with it")
+            raise InputError("the run was stopped before it had a policy; resume it")
         return self.progress.policy
 
     @property
@@ -148,7 +148,7 @@ class ContinuousResult:
             return self.task
         if self.source is None:
             raise InputError(
-                "the run keeps neither environment nor expert; load it with fit(environment, expert, out=...)"
+                "environment and expert were not saved with the run; load it with fit(environment, expert, out=...)"
             )
         return open_continuous(self.source)
 
@@ -177,11 +177,13 @@ class ContinuousResult:
         lines = [f"Learned from {' and '.join(filter(None, (recorded, asked)))}."]
         if shown:
             more = f"{shown:,} more episodes ({now.demonstrated:,} steps)"
-            lines.append(f"{more} {'of the expert' if now.driven else 'of the recording'} calibrate the gate.")
+            lines.append(
+                f"{more} {'of the expert' if now.driven else 'of the recording'} were used to choose where it asks."
+            )
         if self.policy.choices.rounding:
             lines.append(f"Actions are rounded to {len(self.policy.choices)}: {', '.join(self.policy.names)}.")
         _, right, steps = self._leaves
-        lines.append(f"In a few rules (which hold at {right / steps:.0%} of {steps:,} steps):")
+        lines.append(f"What the expert does, in a few rules (which hold at {right / steps:.0%} of {steps:,} steps):")
         lines += [f"  {rule}" for rule in self.rules()]
         lines.append("Nothing is promised." if self.certificate is None else self.certificate.in_words())
         return "\n".join(lines)

@@ -50,7 +50,7 @@ def check_arguments(method: Callable[..., Any], unknown: dict[str, Any]) -> None
     for name, value in unknown.items():
         if name in Settings.model_fields:
             raise InputError(
-                f"{name} is no argument of {method.__name__}; it is a setting: ActiveIRL({name}={value!r})"
+                f"{name} is not an argument of {method.__name__}; it is a setting: ActiveIRL({name}={value!r})"
             )
         known = inspect.signature(method).parameters.values()
         names = [parameter.name for parameter in known if parameter.kind is not inspect.Parameter.VAR_KEYWORD]

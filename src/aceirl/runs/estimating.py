@@ -162,11 +162,11 @@ class EstimatedReward:
         ]
         open_ = int((~found.model.problem.allowed[: self.panel.n_states]).sum())
         if open_:
-            lines.append(f"{open_} pairs of state and action were never tried and are no part of any choice.")
+            lines.append(f"{open_} pairs of state and action were never tried and are left out of all choices.")
         if not found.converged:
             lines.append(
-                "The likelihood has no greatest value: ever more extreme parameters explain the decisions better. "
-                "Nothing is claimed. Most often an action that a feature is about was never taken."
+                "The likelihood has no maximum: more extreme parameters always explain the decisions better, so there "
+                "is no estimate. The usual reason: an action that a feature is about was never taken."
             )
             return "\n".join(lines)
         for k, (name, value) in enumerate(self.parameters.items()):
@@ -174,11 +174,11 @@ class EstimatedReward:
             if found.unbounded[k]:
                 way = "higher" if value > 0 else "lower"
                 lines.append(
-                    f"{name} has no finite estimate: the {way}, the better; what it is about was never chosen."
+                    f"{name} has no finite estimate: the {way}, the better the fit; what it is about was never chosen."
                 )
                 continue
             if np.isinf(high):
-                lines.append(f"{name}: the decisions do not tell it.")
+                lines.append(f"{name} is not identified by the decisions.")
                 continue
             sign = "is positive" if low > 0 else "is negative" if high < 0 else "may be positive or negative"
             lines.append(f"{name} {sign}: {value:.4g}, {percent} interval {low:.4g} to {high:.4g}.")
@@ -191,14 +191,14 @@ class EstimatedReward:
             return ["With one individual nothing can be left out, so the prediction of new decisions was not tested."]
         bits = self.held_out.means
         lines = [
-            f"Individuals left out: the reward predicts {bits[REWARD]:.4f} bits a decision, a frequency per action "
-            f"{bits[HABIT]:.4f}, one per state (copying) {bits[COPYING]:.4f}."
+            f"Test on individuals that were left out: the reward predicts {bits[REWARD]:.4f} bits a decision, the "
+            f"frequency of each action (a habit) {bits[HABIT]:.4f}, that in each state (copying) {bits[COPYING]:.4f}."
         ]
         best = max((HABIT, CHANCE), key=bits.__getitem__)
         if not self.beats(best):
             lines.append(
-                "That is not clearly better than a habit, so the data do not tell what is wanted: the parameters above "
-                "are those of a model that may be wrong."
+                "That is not clearly better than a habit, so the data do not tell what is wanted: the model of the "
+                "parameters above may be wrong."
             )
         else:
             beside = "better" if self.beats(COPYING) else "not clearly better"
@@ -224,8 +224,8 @@ class EstimatedReward:
             "with the scale estimated" if found.model.scale is None else f"with the scale {found.model.scale:g}"
         )  # fmt: skip
         lines.append(
-            f"Not told by any decisions: the level of the reward; its scale (parameters are {units}); the discount, "
-            "which was given; and what the features cannot express."
+            f"Decisions never identify the level of the reward, its scale (parameters are {units}), the discount, "
+            "which was given, and what the features cannot express."
         )
         return lines
 

@@ -125,7 +125,11 @@ class LogFile:
                 raise
 
     def __iter__(self) -> Iterator[Event]:
-        for number, line in enumerate(self._lines(), start=1):
+        return self.after(0)
+
+    def after(self, lines: int) -> Iterator[Event]:
+        """The events after so many lines."""
+        for number, line in enumerate(self._lines()[lines:], start=lines + 1):
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError) as error:

@@ -30,7 +30,7 @@ from aceirl.runs.files import LOCK, DiskError, alone, disk, replace
 from aceirl.runs.state import packed, unpacked
 from aceirl.version import version
 
-FORMAT = 6
+FORMAT = 7
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
 KEPT = "all earlier iterations are kept"
 
@@ -58,13 +58,13 @@ CHANGEABLE = (
 """What can be asked differently of a run that has begun."""
 
 FIXED = {
-    "delta": "how often a promise may be wrong is chosen before anything is seen",
-    "confidence": "the radii are chosen before anything is seen",
-    "rmax": "its evidence is in that unit",
-    "max_return": "its evidence is in that unit",
-    "discount": "its evidence is about returns that are discounted by it",
-    "episodes_per_iteration": "its records count episodes by it",
-    "seed": "its randomness comes from it",
+    "delta": "how often a certificate may be wrong has to be chosen before any data",
+    "confidence": "the radii have to be chosen before any data",
+    "rmax": "the evidence for its certificates is in that unit",
+    "max_return": "the evidence for its certificates is in that unit",
+    "discount": "the evidence for its certificates is about returns with that discount",
+    "episodes_per_iteration": "its records are of batches of that size",
+    "seed": "its random numbers come from that seed",
 }
 """Why other things cannot; those not named here say how to read what was seen."""
 
@@ -154,8 +154,8 @@ class Run:
                 raise InputError(f"{path} holds a run with continuous observations; this is for numbered states")
             if configuration["format"] != FORMAT:
                 raise InputError(
-                    f"{path} is of another version, whose promises rest on something else (format "
-                    f"{configuration['format']}, this one reads {FORMAT}); run it again"
+                    f"{path} was written by another version, with other certificates (format "
+                    f"{configuration['format']}; this one reads {FORMAT}); run it again, in another folder"
                 )
             source = configuration["source"] and Source(**configuration["source"])
             if source and source.expert == HERE:
@@ -365,7 +365,7 @@ def changed_settings(settings: Settings, values: Mapping[str, Any], where: str) 
     before, after = settings.model_dump(), wanted.model_dump()
     for name in after:
         if before[name] != after[name] and name not in CHANGEABLE:
-            why = FIXED.get(name, "what was seen is read by it")
+            why = FIXED.get(name, "its data depend on it")
             raise InputError(
                 f"{where} holds a run with {name} {before[name]!r}, not {after[name]!r}, and that cannot be changed: "
                 f"{why}; choose another folder"

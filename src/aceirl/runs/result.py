@@ -178,8 +178,8 @@ class Result(Learned):
             return self.task.environment
         if self.turn.names:
             raise InputError(
-                "the observations of this run cannot be told apart without its environment: their space or the "
-                "function that cuts them is not here; load it where they can be imported"
+                "the observations of this run cannot be read here: their space, or the function that puts them into "
+                "bins, cannot be imported; load the run where it can"
             )
         raise InputError("this run's states have no observations; use reward_table [H, S, A] and policy [H, S]")
 
@@ -239,9 +239,9 @@ class Result(Learned):
 
         drawn = figures(self)
         if picture == "learning" and picture not in drawn:
-            raise InputError("this run has no picture of learning: no truth is known, so neither is the regret")
+            raise InputError("there is no picture of learning: without the true reward the regret is not known")
         if picture == "why-here" and picture not in drawn:
-            raise InputError("there is no picture of why here: by this reward, every guess is as good as an answer")
+            raise InputError("there is no picture 'why-here': by this reward, every guess is as good as an answer")
         if picture is not None and picture not in drawn:
             raise unknown_name("picture of this run", picture, drawn)
         return drawn[picture or next(iter(drawn))]
@@ -423,7 +423,7 @@ def opened(run: Run, task: Task | None = None) -> Result:
     if task is not None:
         return _opened(run, task)
     if run.source is None:
-        raise InputError(f"{run.path} does not say what it was about; {ENVIRONMENT} is missing")
+        raise InputError(f"{run.path} is incomplete: {ENVIRONMENT}, which describes its environment, is missing")
     with open_source(replace(run.source, num_envs=1)) as task:
         found = _opened(run, task)
         world = task.world

@@ -114,8 +114,8 @@ class Background:
             if over or self.interview.needs_inference:
                 await loop.run_in_executor(self.thinking, consider_alternatives, glance, over)
             if over:
-                named, told = self.interview.named(), self.interview.history.told
-                ending = await loop.run_in_executor(self.thinking, ending_of, glance, named, told)
+                named, told, askable = self.interview.named(), self.interview.history.told, self.interview.askable
+                ending = await loop.run_in_executor(self.thinking, ending_of, glance, named, told, askable)
             while True:
                 try:
                     self.interview.adopt(glance, version, ending)

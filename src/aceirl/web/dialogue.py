@@ -38,7 +38,8 @@ class Dialogue:
     """Questions and replies after a history. `learned` is what was inferred last; None if nothing was.
 
     `question` is the engine's question that waits for the person, `needed` a state that they shall speak of because
-    others have, whether or not the agent is there, and `pair` the two episodes that they shall compare.
+    others have, or because they asked for more questions, whether or not the agent is there, and `pair` the two
+    episodes that they shall compare.
     `guessed` are the guesses in the episode under way, one for each state.
     """
 
@@ -46,7 +47,7 @@ class Dialogue:
         self.history, self.view, self.seed, self.learned = history, view, seed, learned
         self.access = Capabilities.of(view.environment)
         self.question: Question | None = None
-        self.needed: int | None = None
+        self.needed: int | None = next(iter(history.pending), None)
         self.pair: tuple[int, int] | None = None
         self.episode_mode: EpisodeMode = "asked"
         self.guessed: dict[int, Reviewed] = {}
@@ -155,7 +156,7 @@ class Dialogue:
             event["guess"] = guess(self.learned, state)
         event |= self._because_needed
         if like is not None and also is not None:
-            raise InputError("say either what is alike, or where also, not both")
+            raise InputError("give either like or also, not both")
         if also is not None:
             event["also"] = self._painted(also, state)
         if like is not None:
@@ -168,7 +169,7 @@ class Dialogue:
         """The states that somebody named, but for those they have spoken about before."""
         free = set(range(self.view.environment.n_states)) - self.access.terminal
         if not set(also) <= free:
-            raise InputError(f"also has {sorted(set(also) - free)}, which are no states to act in")
+            raise InputError(f"also has {sorted(set(also) - free)}, which are not states to act in")
         return sorted(set(also) - self.history.known().keys() - {here})
 
     def covered(self, scope: Scope, here: int, *, known: bool = False) -> list[int]:
@@ -185,8 +186,14 @@ class Dialogue:
         return event | self._because_needed | self.named(question.state)
 
     @property
+    def wondered(self) -> bool:
+        """Whether the question came because the person asked for more."""
+        return bool(self.history.pending) and self.history.reopened is None
+
+    @property
     def _because_needed(self) -> Event:
-        return {} if self.needed is None or self.history.reopened is not None else {"needed": True}
+        others = self.needed is not None and not self.wondered
+        return {"needed": True} if others and self.history.reopened is None else {}
 
     def review(self, walk: LoggedTrajectory, step: int | None, action: int | None) -> Event:
         """The episode did as well as the person would have, up to a step where they would do something else; to its
@@ -196,7 +203,7 @@ class Dialogue:
         self._check_action(action)
         found = next((one for one in walk.guessed if one[0] == step), None)
         if found is None:
-            raise InputError(f"step {step} was no guess; the guesses were at {[one[0] for one in walk.guessed]}")
+            raise InputError(f"step {step} was not a guess; the guesses were at {[one[0] for one in walk.guessed]}")
         if found[2] == action:
             raise InputError(f"that is what the agent did at step {step}")
         return self.reviewed(walk, [one for one in walk.guessed if one[0] < step], (step, found[1], action))
@@ -221,7 +228,7 @@ class Dialogue:
         """What the person really would do in a state that has an answer."""
         self._check_action(action)
         if self.history.standing(state) is None:
-            raise InputError(f"state {state} was never answered, so there is nothing to put right")
+            raise InputError(f"state {state} was never answered, so there is nothing to change")
         return {"event": "correct", "state": state, "action": action} | self.named(state, action) | {"seconds": None}
 
     def named(self, state: int, action: int | None = None) -> Event:

@@ -35,7 +35,7 @@ from aceirl.runs.folder import HERE, RECORDS, STATE
 from aceirl.web.dialogue import Dialogue, generator
 from aceirl.web.ending import Ending, NamedStates, ending_of
 from aceirl.web.environment_view import open_view
-from aceirl.web.episode_mode import enough_episodes, next_pair
+from aceirl.web.episode_mode import enough_episodes, looks_around, next_pair
 from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, SaidRule, Verdict
 from aceirl.web.inter_rater import answer_errors
 
@@ -90,7 +90,7 @@ class Interview:
         self.view = open_view(source)
         self.environment = self.view.environment
         self._begun_horizon, self.most_steps = self.environment.horizon, _most_steps(self.environment)
-        self.log = LogFile(folder / ANSWERS)
+        self.log, self.history = LogFile(folder / ANSWERS), History()
         self.trouble: str | None = None
         self.ending: Ending | None = None
         self.needs: Callable[[], Sequence[int]] = tuple
@@ -140,11 +140,17 @@ class Interview:
         in all that are like it; or in those states that they name, `also`."""
         question = self._asked(turn, Question)
         event = self.dialogue.answer(question, action, like, also)
+        wondered = self.dialogue.wondered
         if self._say(event):
-            self.engine.tell(Guess(action) if question.again else action)
-            if also := event.get("also"):
-                self.engine.add_answers([(question.step, state, action) for state in also])
-            self.dialogue.question = None
+            added = [(question.step, state, action) for state in event.get("also", ())]
+            if wondered:
+                added.insert(0, (question.step, question.state, action))
+                self.dialogue.needed = next(iter(self.history.pending), None)
+            else:
+                self.engine.tell(Guess(action) if question.again else action)
+                self.dialogue.question = None
+            if added:
+                self.engine.add_answers(added)
 
     def skip(self, turn: int) -> None:
         """The person does not know; the agent does something, and goes on."""
@@ -189,9 +195,12 @@ class Interview:
             raise InputError("there is no answer to take back")
         self._decide(turn, {"event": "undo"})
 
-    def verdict(self, turn: int, verdict: Verdict, what: str | None = None, where: int | None = None) -> None:
+    def verdict(
+        self, turn: int, verdict: Verdict, what: str | None = None, where: int | None = None, *, besides: bool = False
+    ) -> None:
         """Whether the person wanted what is read from their answers, at the end; and, if they say so, `what` they want
-        ("wants") or avoid ("avoids"), and the state `where`. That is evidence of their wish, and of nothing else."""
+        ("wants") or avoid ("avoids"), and the state `where`, perhaps `besides` what they said before. That is about
+        their wish, and nothing else."""
         self._check_turn(turn)
         ending = self.ending
         if self.phase != "done" or ending is None:
@@ -205,6 +214,10 @@ class Interview:
         chosen = None if what is None else [what, where]
         said: Event = {} if where is None else self.dialogue.named(where)
         event: Event = {"event": "verdict", "verdict": verdict, "named": named, "chosen": chosen}
+        if ending.wish.kind == "set":
+            event["one_of"] = True
+        if besides and chosen is not None:
+            event["besides"] = [one for one in self.history.chosen if one[:2] != chosen]
         self._decide(turn, event | {"sentence": ending.wish.sentence} | said | {"seconds": None})
 
     def finish(self, turn: int) -> None:
@@ -214,6 +227,14 @@ class Interview:
     def go_on(self, turn: int) -> None:
         """Go on after having finished."""
         self._decide(turn, {"event": "go on"})
+
+    def more(self, turn: int) -> None:
+        """Be asked, after the end, about the situations that would tell most of what the person wants."""
+        self._check_turn(turn)
+        ending = self.ending
+        if self.phase != "done" or ending is None or not ending.telling:
+            raise StaleError
+        self._decide(turn, {"event": "more", "states": list(ending.telling)})
 
     def start_again(self, turn: int) -> None:
         """Forget everything that was said and seen, and begin anew; the log keeps it."""
@@ -261,7 +282,8 @@ class Interview:
 
     def _say(self, event: Event) -> bool:
         """Log an answer to what is asked, and take it in; whether the engine waits for it, and was not built again."""
-        apart = self.history.reopened is not None or self.dialogue.needed is not None
+        wondered = self.dialogue.wondered and event["event"] == "answer"
+        apart = not wondered and (self.history.reopened is not None or self.dialogue.needed is not None)
         declares = "scope" in event and not self.history.rules
         if self.history.apply(self._keep(event | self._seconds())) or apart or declares:
             self._rebuild(self.learned)
@@ -288,6 +310,8 @@ class Interview:
         history = self.history
         if history.reopened is not None:
             return "asking"
+        if history.pending:
+            return "walking" if self._step is not None or looks_around(history) else "asking"
         if history.finished:
             return "done"
         if self._step is not None:
@@ -336,7 +360,7 @@ class Interview:
         """
         history, over = self.history, self.phase == "done"
         due = 2 * history.needed < history.answers and history.mode == "ask" and not history.finished
-        if not due or (self._needs_seen == self.turn and not over):
+        if not due or history.pending or (self._needs_seen == self.turn and not over):
             return False
         self._needs_seen = self.turn
         self.dialogue.needed = next((state for state in self.needs() if state not in history.votes), None)
@@ -479,9 +503,10 @@ class Interview:
 
         `also` are events to be tried, as if they were the last of the log.
         """
-        events = [*self.log, *also]
+        earlier = self.history.earlier
+        events = [*self.log.after(earlier.lines), *also]
         try:
-            self.history = history = History.of(events)
+            self.history = history = History.of(events, earlier)
         except InputError as error:
             raise InputError(f"{self.log.path}, {error}") from error.__cause__
         self._note_spent()
@@ -590,6 +615,14 @@ class Interview:
             turn = self.engine.preview(self.history.recorded(self.environment.horizon)[-1][0])
         return turn.with_repeats(self.history.repeated(turn.counts.shape[1])) if self.phase == "done" else turn
 
+    @property
+    def askable(self) -> list[int]:
+        """The states that were met and of which the person has said nothing; none for one who compares."""
+        history = self.history
+        if history.mode == "compare":
+            return []
+        return sorted(set(history.met) - history.votes.keys() - self.engine.access.terminal)
+
     def named(self) -> NamedStates:
         """What the states and actions are called, for sentences about them."""
         view, states = self.view, range(self.environment.n_states)
@@ -608,7 +641,7 @@ class Interview:
         if self.needs_inference and version == self.version:
             self.dialogue.pair = next_pair(self.history, turn)
         if self.phase == "done" and version == self.version:
-            self.ending = ending or ending_of(turn, self.named(), self.history.told)
+            self.ending = ending or ending_of(turn, self.named(), self.history.told, self.askable)
             result = json.dumps(summary(self), indent=2, ensure_ascii=False).encode()
             lines = "".join(json.dumps(line) + "\n" for line in self._demonstrations())
             with self._writing(), disk(self.folder):

@@ -24,6 +24,9 @@ REACHED = 0.05
 # More answers than this are not said to be about as many as would tell.
 MOST_NEEDED = 30
 
+# So many questions more can be asked for at once, when it is over.
+MORE = 5
+
 # What the agent does is told in so many groups at most; each has so many situations at least, and a share of those in
 # which it does something else.
 GROUPS, LEAST_IN_GROUP, OTHERWISE = 6, 2, 0.1
@@ -43,8 +46,9 @@ class Group:
 class Ending:
     """What was learnt: what the agent `does`, the `wish` that speaks from it, and which answers nothing explains.
 
-    `needed` is about how many more answers would tell what is wanted, None if nobody can say. `explained` says of
-    states with an answer whether the recovered reward explains it.
+    `needed` is about how many more answers would tell what is wanted, None if nobody can say; those in the `telling`
+    states would tell most, of those that can be asked about. `explained` says of states with an answer whether the
+    recovered reward explains it.
     """
 
     does: tuple[Group, ...]
@@ -52,6 +56,7 @@ class Ending:
     goal: GoalWords | None
     needed: int | None
     explained: Mapping[int, bool]
+    telling: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,18 +69,16 @@ class NamedStates:
     features: Mapping[int, Features]
 
 
-def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement]) -> Ending:
-    """What a turn has come to, with what the person `told` of their wish."""
+def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement] = (), askable: Sequence[int] = ()) -> Ending:
+    """What a turn has come to, with what the person `told` of their wish; they may be asked about `askable` states."""
     wish = said_wish(turn, named.names, named.actions, YOU, told)
     if wish.kind == "bold" and not any(one.right for one in told) and not _is_reached(turn, wish):
-        sentence = (
-            f"{wish.sentence.removesuffix('.')}, but whoever does as you say does not get there: nothing is sure."
-        )
+        sentence = f"{wish.sentence.removesuffix('.')}, but your answers do not lead there: nothing is sure."
         wish = replace(wish, kind="open", named=[], sentence=sentence)
     needed = answers_needed(turn) if wish.kind == "open" else None
     found = turn.explanation
     if told and found is not None:
-        goal: GoalWords | None = goal_as_told(wish, found, YOU)
+        goal: GoalWords | None = goal_as_told(wish, found, YOU, told)
     else:
         goal = goal_of(turn, named.names, named.actions, YOU)
     return Ending(
@@ -84,7 +87,19 @@ def ending_of(turn: Turn, named: NamedStates, told: Sequence[Statement]) -> Endi
         goal,
         needed if needed is not None and needed <= MOST_NEEDED else None,
         explained_answers(turn),
+        _telling(turn, askable) if wish.kind == "open" else (),
     )
+
+
+def _telling(turn: Turn, askable: Sequence[int]) -> tuple[int, ...]:
+    """The askable states in which the likeliest wishes differ most in what they would do, if more than one thing was
+    tried there; `MORE` at most."""
+    tried = np.asarray(turn.counts.visits).any(axis=0).sum(axis=1)
+    states = [state for state in askable if state < len(tried) and tried[state] > 1]
+    if len(states) > MORE:
+        apart = turn.contested
+        states.sort(key=lambda state: (-round(float(apart[state]), 9), state))
+    return tuple(states[:MORE])
 
 
 def _is_reached(turn: Turn, wish: SaidWish) -> bool:

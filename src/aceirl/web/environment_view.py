@@ -141,10 +141,8 @@ def _chance_in_words(mdp: MDP) -> tuple[str, ...]:
     """How often what one does has its usual effect."""
     usual = float(mdp.transitions.dense().max(axis=-1).mean())
     if usual > 0.999:
-        return ("Whatever you do always has the same effect.",)
-    return (
-        f"There is chance in it: in {100 * usual:.0f} of 100 cases an action has its usual effect, else another one.",
-    )
+        return ("Each action always has the same effect.",)
+    return (f"In {100 * usual:.0f} of 100 cases an action has its usual effect, otherwise another one.",)
 
 
 def open_view(source: Source) -> EnvironmentView:

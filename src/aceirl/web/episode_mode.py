@@ -32,6 +32,10 @@ PASSED_OVER, MOST_PASSED_OVER = 6, 15
 FIRST_STEPS, LOOKING_STEPS, LOOKING_EPISODES, ALL_LOOKING_STEPS = 4_000, 15_000, 100, 40_000
 NEWS, NEWS_EPISODES = 0.1, 3
 
+# Whoever asks for more questions waits until the agent has looked around in so many episodes, or for so many steps; the
+# first times only.
+WONDERING_EPISODES, WONDERING_STEPS, WONDERING_TIMES = 100, 5_000, 3
+
 # So many comparisons are asked for at most, and of so many of the last episodes. There are at least so many episodes.
 MOST_PAIRS, PAIRED_EPISODES, FIRST_EPISODES = 30, 60, 12
 
@@ -40,11 +44,22 @@ def next_mode(history: History, *, can_guess: bool) -> EpisodeMode:
     """How the next episode is walked."""
     if history.mode == "compare":
         return "alone"
+    if looks_around(history):
+        return "alone"
     if history.mode == "play":
         return "asked"
     if _shall_look_around(history):
         return "alone"
     return "shown" if can_guess and history.right_guesses >= RIGHT_GUESSES else "asked"
+
+
+def looks_around(history: History) -> bool:
+    """Whether the agent finds out what actions lead to, before the questions come that the person has asked for."""
+    since, left = history.wondered_since, history.pending
+    if since is None or not left or len(left) < len(history.wondered) or history.times_wondered > WONDERING_TIMES:
+        return False
+    walks = [walk for walk in history.trajectories[since:] if walk.over]
+    return len(walks) < WONDERING_EPISODES and sum(walk.step for walk in walks) < WONDERING_STEPS
 
 
 def _shall_look_around(history: History) -> bool:

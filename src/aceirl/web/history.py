@@ -24,7 +24,7 @@ from aceirl.web.early import LEAST_SHARE, MOST_SHARE
 
 # What a person says, which can be taken back, and all that a person does; the rest of a log is what the agent did.
 SAID = ("answer", "skip", "correct", "review", "prefer", "verdict")
-USER_ACTIONS = (*SAID, "undo", "finish", "go on", "adjust", "start again", "mode")
+USER_ACTIONS = (*SAID, "undo", "finish", "go on", "more", "adjust", "start again", "mode")
 
 Mode = Literal["ask", "play", "compare"]
 """How a person is interviewed: asked now and then, playing every move, or comparing two episodes."""
@@ -200,6 +200,17 @@ class SaidRule:
     action: int
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What a log came to before the person last started again: how many lines, what the person did, how often they had
+    started again, and what was spent of the error rate. All else is forgotten, and need not be read again."""
+
+    lines: int = 0
+    turns: int = 0
+    times_begun: int = 0
+    spent: int = 0
+
+
 class History:
     """Votes and episodes, kept up to date event by event.
 
@@ -209,8 +220,10 @@ class History:
     `spent` counts how often evidence for a promise was gathered anew, whoever did it and whatever was taken back since;
     `restarts` is that number when what there is was begun. `turn` counts what the person did, `said` is what of it can
     be taken back, and `reopened` what was taken back just now. `needed` counts questions that came because others had
-    answered them. `first_said` has by state the event that speaks of it
-    first, or that put it right, and `given` by state and action the last event that says so.
+    answered them, `wondered` are the states that the person asked to be asked about after the end, and `wondered_since`
+    is the number of the next episode then, None if one was under way. `first_said` has by state the event that speaks
+    of it first, or that put it right, and `given` by state and action the last event that says so. `earlier` is what
+    was before the person last started again.
     """
 
     def __init__(self) -> None:
@@ -221,6 +234,8 @@ class History:
         self.episodes_since_user_action = 0
         self.mode: Mode = "ask"
         self.finished = False
+        self.wondered: list[int] = []
+        self.wondered_since: int | None = None
         self.adjusted: tuple[Accuracy, int] | None = None
         self.restarts = self.spent = self.evidence_since = self.alone_steps = 0
         self.rules: list[SaidRule] = []
@@ -233,7 +248,8 @@ class History:
         self._last_met: deque[set[int]] = deque()
         self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._totals: deque[float] = deque(maxlen=LAST_EPISODES)
-        self.turn = self.times_begun = 0
+        self.turn = self.times_begun = self.times_wondered = 0
+        self.earlier = Earlier()
         self.said: list[Event] = []
         self.reopened: Event | None = None
         self.last_event: Event | None = None
@@ -241,24 +257,29 @@ class History:
         self.first_said: dict[int, Event] = {}
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> History:
-        """The history that a log tells; what was undone is left out, and the episodes stay.
+    def of(cls, events: Iterable[Event], earlier: Earlier | None = None) -> History:
+        """The history that a log tells, or the part of it after what is `earlier`; what was undone is left out, and the
+        episodes stay.
 
         Who starts again forgets all but what was spent of the error rate: the folder promises once.
         """
-        events, first, spent = list(events), 0, 0
+        earlier = earlier or Earlier()
+        events, first, spent = list(events), 0, earlier.spent
         begins = [number for number, event in enumerate(events) if event.get("event") == "start again"]
         for last in (*begins, len(events)):
             history = cls()
             history.restarts = history.spent = spent
-            for number, event in enumerate(effective(events[first:last]), start=first + 1):
+            for number, event in enumerate(effective(events[first:last]), start=earlier.lines + first + 1):
                 try:
                     history.apply(event)
                 except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
                     raise _misfit(number) from error
-            first, spent = last + 1, history.spent + 1
-        history.turn = sum(event["event"] in USER_ACTIONS for event in events)
-        history.times_begun = len(begins)
+            if last < len(events):
+                first, spent = last + 1, history.spent + 1
+        did = [event["event"] in USER_ACTIONS for event in events]
+        history.turn, history.times_begun = earlier.turns + sum(did), earlier.times_begun + len(begins)
+        turns = earlier.turns + sum(did[:first])
+        history.earlier = Earlier(earlier.lines + first, turns, history.times_begun, spent)
         return history
 
     @property
@@ -302,6 +323,11 @@ class History:
         return found
 
     @property
+    def pending(self) -> list[int]:
+        """The states that the person asked to be asked about, and has said nothing of."""
+        return [state for state in self.wondered if state not in self.votes]
+
+    @property
     def to_review(self) -> LoggedTrajectory | None:
         """The last episode, if the person is asked, shall see what was guessed in it and has not yet."""
         walk = self.trajectory
@@ -341,19 +367,28 @@ class History:
         return found
 
     @property
+    def chosen(self) -> list[list[Any]]:
+        """What the person chose last as what they want or avoid, with all besides: what, where, and its name."""
+        last = next((event for event in reversed(self.verdicts) if event["chosen"] is not None), None)
+        return [] if last is None else [*last.get("besides", ()), [*last["chosen"], last["state_name"]]]
+
+    @property
     def told(self) -> list[Statement]:
-        """What the person said of their wish: all that they denied, and what they affirmed last."""
+        """What the person said of their wish: all that they denied, and what they affirmed last. To say no to one of
+        several wishes is to deny each; to say yes affirms none."""
         denied: list[Statement] = []
         affirmed: list[Statement] = []
         for event in self.verdicts:
             named = frozenset((str(what), int(where)) for what, where in event["named"])
+            one_of = bool(event.get("one_of"))
             if event["chosen"] is not None:
-                what, where = event["chosen"]
-                affirmed = [Statement(frozenset({(str(what), int(where))}))]
-            elif event["verdict"] == "yes" and named:
+                claims = [event["chosen"], *(one[:2] for one in event.get("besides", ()))]
+                affirmed = [Statement(frozenset((str(what), int(where)) for what, where in claims))]
+            elif event["verdict"] == "yes" and named and not one_of:
                 affirmed = [Statement(named)]
             if event["verdict"] == "no" and named:
-                denied.append(Statement(named, right=False))
+                parts = [frozenset({one}) for one in sorted(named)] if one_of else [named]
+                denied += [Statement(part, right=False) for part in parts]
         return [one for one in denied if all(one.claims != other.claims for other in affirmed)] + affirmed
 
     def fits(self, shape: tuple[int, int, int]) -> bool:
@@ -405,9 +440,14 @@ class History:
             case "mode":
                 if event["mode"] not in get_args(Mode):
                     raise ValueError(event)
-                self.mode = event["mode"]
+                self.mode, self.wondered = event["mode"], []
             case "finish" | "go on":
-                self.finished, self.episodes_since_user_action = kind == "finish", 0
+                self.finished, self.episodes_since_user_action, self.wondered = kind == "finish", 0, []
+            case "more":
+                at_rest = self.trajectory is None or self.trajectory.over
+                self.wondered = list(_numbers(*event["states"]))
+                self.wondered_since = len(self.trajectories) if at_rest else None
+                self.times_wondered += 1
             case "adjust":
                 (horizon,) = _numbers(event["horizon"])
                 if self.trajectory is not None:

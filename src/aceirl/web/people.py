@@ -152,7 +152,7 @@ class People:
     def join(self, name: str, invitation: Invitation) -> Participant:
         """A new person of that name, who has answered nothing yet and takes one of the seats of an invitation."""
         if invitation.taken >= invitation.seats:
-            raise InputError("this invitation has been used; ask whoever sent it for another one")
+            raise InputError("this invitation has been used; ask the person who sent it for another one")
         name = self._free_name(name)
         if not self.free_seats:
             raise InputError(f"there are {MOST_PEOPLE} people already, and no room for more")
@@ -259,7 +259,7 @@ class People:
         name = checked_name(name)
         taken = [other.name for other in self.everybody if other is not person]
         if any(_same(name, other) for other in (*taken, *self.broken)):
-            raise InputError(f"somebody called {name} is here already; choose another name")
+            raise InputError(f"someone called {name} is here already; choose another name")
         return name
 
     def _free_folder(self, name: str) -> Path:
@@ -387,7 +387,7 @@ class Together:
     async def _work_out(self, person: Participant, learned: Turn, background: Background, moment: object) -> None:
         names = [person.interview.view.name(state) for state in range(person.interview.environment.n_states)]
         actions = [action.name for action in person.interview.view.actions]
-        called, told = Person(person.name, "them", person.name), person.interview.history.told
+        called, told = Person(person.name, "them"), person.interview.history.told
         loop = asyncio.get_running_loop()
         goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called, told)
         if self._goals[person.token][0] == moment:
@@ -403,7 +403,7 @@ def situation(view: EnvironmentView, state: int) -> str:
 
 def _in_words(found: Agreement) -> str:
     if not found.pairs:
-        return "Nobody else is here yet."
+        return "You are the only one here so far."
     if not found.common:
         return "There is no situation yet that two people have answered."
     if not found.disagreements:
@@ -415,7 +415,7 @@ def _in_words(found: Agreement) -> str:
 def _few_in_words(few: list[str], names: dict[str, str], minimum: int) -> str:
     """Which situations have too few answers."""
     if not names:
-        return "Nobody has answered anything yet."
+        return "There are no answers yet."
     if not few:
         return f"Each of {counted(len(names), 'situation')} has the answers of {minimum} people or more."
     shown = listed([names[key] for key in few[:FEW]])

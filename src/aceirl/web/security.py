@@ -69,7 +69,7 @@ GONE_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>This address does not work</title></head>
 <body><main><h1>This address does not work</h1>
-<p>Its secret part is not, or no more, that of an interview. If you started the interview, use the address that was
+<p>It does not belong to an interview, or not any more. If you started the interview, use the address that was
 printed then. If you were invited, ask whoever sent you the link for another one.</p></main></body></html>
 """
 
@@ -199,7 +199,7 @@ def origin_of(url: str) -> str:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError as error:
-        raise InputError(f"--url {url!r} is no address: {error}") from None
+        raise InputError(f"--url {url!r} is not an address: {error}") from None
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname

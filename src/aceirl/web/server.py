@@ -52,9 +52,16 @@ CHANGES = {
     "correct": _change(Interview.correct, state=(int, ...), action=(int, ...)),
     "review": _change(Interview.review, step=(int | None, None), action=(int | None, None)),
     "prefer": _change(Interview.prefer, better=(Literal[0, 1] | None, ...)),
-    "verdict": _change(Interview.verdict, verdict=(Verdict, ...), what=(str | None, None), where=(int | None, None)),
+    "verdict": _change(
+        Interview.verdict,
+        verdict=(Verdict, ...),
+        what=(str | None, None),
+        where=(int | None, None),
+        besides=(bool, False),
+    ),
     "finish": _change(Interview.finish),
     "go_on": _change(Interview.go_on),
+    "more": _change(Interview.more),
     "start_again": _change(Interview.start_again),
     "mode": _change(Interview.change_mode, mode=(Mode, ...)),
     "adjust": _change(Interview.adjust, epsilon=(float, ...), delta=(float, ...), horizon=(int, ...)),
@@ -62,7 +69,7 @@ CHANGES = {
 
 
 # What computes everything again may be asked for so often: it takes the time of all others.
-LABORIOUS = {"undo", "correct", "verdict", "finish", "go_on", "start_again", "mode", "adjust"}
+LABORIOUS = {"undo", "correct", "verdict", "finish", "go_on", "more", "start_again", "mode", "adjust"}
 PER_SECOND, IN_A_ROW = 4.0, 8.0
 
 

@@ -99,7 +99,10 @@ def _last_said(interview: Interview) -> dict[str, str] | None:
         case "skip":
             short, full = "You did not know", f"“I don’t know” in {where}"
         case "correct":
-            short, full = f"You put right: {event['action_name']}", f"the change to {event['action_name']} in {where}"
+            short, full = (
+                f"You changed it to {event['action_name']}",
+                f"the change to {event['action_name']} in {where}",
+            )
         case "review":
             said = event["names"][-1] if event["instead"] and event["names"] else None
             short = "You agreed" if said is None else f"You said {said['action_name']}"
@@ -134,7 +137,7 @@ def _how_said(event: Event) -> str:
         return f"the same: {Scope.read(event['scope']).words}"
     if event.get("also"):
         return f"the same in {counted(1 + len(event['also']), 'situation')}"
-    how = {"answer": "", "applied": "the same everywhere like it", "correct": "put right", "review": "you saw it"}
+    how = {"answer": "", "applied": "the same everywhere like it", "correct": "changed", "review": "you saw it"}
     return how[event["event"]]
 
 
@@ -142,7 +145,7 @@ def like(interview: Interview, relations: dict[str, str]) -> dict[str, Any]:
     """How many situations an answer to the current question would hold for, in words."""
     question = interview.asked
     if not isinstance(question, Question):
-        raise InputError("nobody is asked about a situation now")
+        raise InputError("no question is open now")
     scope, dialogue = Scope.like(interview.view.features(question.state), relations), interview.dialogue
     kept = len(dialogue.covered(scope, question.state, known=True))
     count = 1 + len(dialogue.covered(scope, question.state))
@@ -201,6 +204,10 @@ def _why(interview: Interview, question: Question) -> str:
     history, votes = interview.history, interview.history.votes.get(question.state)
     if history.reopened:
         return "You took back what you said here. The agent goes on from where it is."
+    if history.pending:
+        left = len(history.pending)
+        last = "the last of these" if left == 1 else f"{left} of these are left"
+        return f"You may want several things that differ in what to do here; {last}."
     if interview.dialogue.needed is not None:
         return "Others have answered this one, and you are asked too. The agent goes on from where it is."
     if history.mode == "play":
@@ -212,7 +219,7 @@ def _why(interview: Interview, question: Question) -> str:
     if votes is not None:
         return "You did not know before; perhaps you do now."
     walked = history.episodes_since_user_action
-    before = f"It walked {counted(walked, 'episode')} without you. " if walked > 1 else ""
+    before = f"It played {counted(walked, 'episode')} without you. " if walked > 1 else ""
     often = history.met[question.state]
     came = f"came up in {often} of {counted(history.episodes, 'episode')}" if often else "comes up for the first time"
     return f"{before}You have not spoken about this situation; it {came}."
@@ -267,7 +274,7 @@ def _gauge(interview: Interview) -> dict[str, Any]:
     elif share >= 1 and over:
         words = "Nothing can be promised."
     elif share >= 1:
-        words = "Nothing can be promised yet. That changes once it has walked whole episodes on your answers alone."
+        words = "Nothing can be promised yet. That changes once it has played whole episodes on your answers alone."
     elif interview.certified:
         words = f"Promised, with {confidence} confidence: compared with you, {loses}."
     else:
@@ -282,7 +289,7 @@ def _answer_errors_in_words(interview: Interview) -> str:
     if not found.repeated and interview.phase == "done":
         return "No question came twice, so there is no telling how many of your answers may be errors."
     if not found.repeated:
-        return "Everybody errs now and then, so a few questions may come twice on purpose."
+        return "Everyone makes mistakes, so a few questions may come twice on purpose."
     one, differ = found.repeated == 1, found.contradicted
     asked = "One question came twice" if one else f"{found.repeated} questions came twice"
     said = "you said the same" if not differ else "you said something else" if one else f"{differ} got another answer"
@@ -360,7 +367,7 @@ def _outcome(interview: Interview, learned: Turn, ending: Ending) -> dict[str, A
     episodes, steps = counted(history.episodes, "episode"), counted(history.samples, "step")
     found = ending.goal if ending.wish.kind == "bold" else None
     lines = [] if found is None else [*found.reasons, *found.errors]
-    lines.append(f"{worked}; the agent walked {episodes}, {steps} in all.")
+    lines.append(f"{worked}; the agent played {episodes}, {steps} in all.")
     if not interview.certified and not history.contradictory():
         lines.append(_why_not_more(interview))
     return {
@@ -398,6 +405,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
         "headline": headline,
         "why": why,
         "rivals": [one | {"words": _rival_in_words(one)} for one in _likely(wish.rivals)],
+        "more": len(ending.telling),
+        "chosen": bool(history.chosen),
         "verdict": None if verdict is None else _verdict_in_words(verdict),
     }
 
@@ -419,7 +428,10 @@ def _verdict_in_words(event: Event) -> str:
 
 
 def _chosen_in_words(event: Event) -> str:
-    return f"{'get to' if event['chosen'][0] == 'wants' else 'keep away from'} {event['state_name']}"
+    chosen = [*event.get("besides", ()), [*event["chosen"], event["state_name"]]]
+    ways = (("wants", "get to"), ("avoids", "keep away from"))
+    said = [(words, [name for what, _, name in chosen if what == way]) for way, words in ways]
+    return " and ".join(f"{words} {listed(names)}" for words, names in said if names)
 
 
 def _explained(interview: Interview, verdicts: Mapping[int, bool]) -> dict[str, Any]:

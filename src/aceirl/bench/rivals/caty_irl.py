@@ -43,7 +43,9 @@ class RfExpress:
     """
 
     access: ClassVar = "episodes"
-    summary: ClassVar = "go where rows have the fewest visits along the way (paper: RF-Express, CATY-IRL)"
+    summary: ClassVar = (
+        "go where the states and actions on the path have the fewest visits (paper: RF-Express, CATY-IRL)"
+    )
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """At each state the action with the largest bonus to come."""

@@ -19,8 +19,8 @@ from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.mdp import IntArray
 
 PROMISE = (
-    "each reward that explains the expert has one among those recovered, and each of those one that explains it, that "
-    "values every policy the same up to"
+    "the recovered set of rewards and the set of those that explain the expert differ, in the value of any policy, by "
+    "at most"
 )
 
 

@@ -135,8 +135,8 @@ def open_continuous(
 
 
 STOCHASTIC = (
-    "a stochastic expert agrees with no policy for long, so a gate would ask at every step; give a deterministic one, "
-    "or cut the observations with discretise"
+    "with continuous observations the expert must be deterministic: no policy agrees with a stochastic one for long; "
+    "give a deterministic one, or put the observations into bins with discretise"
 )
 
 
@@ -148,8 +148,8 @@ def _asked(expert: Any) -> tuple[Ask | None, dict[str, str], bool]:
         name = str(expert)
         if name in ("optimal", "terminal"):
             raise InputError(
-                f"expert {name!r} is for numbered states; with continuous observations give {FORMS}; or cut them: "
-                "discretise=Bins(...) (--discretise)"
+                f"expert {name!r} is for numbered states; with continuous observations give {FORMS}; or put them into "
+                "bins: discretise=Bins(...) (--discretise)"
             )
         if not name.endswith(".zip") and not is_reference(name):
             raise InputError(f"expert {name!r} is not {FORMS}")

@@ -40,7 +40,7 @@ def optimal_task(world: GymWorld, *, stationary: bool = False) -> Task:
 
     environment, model = world.environment, world.model()
     if np.ptp(model.reward) == 0:
-        raise InputError("the environment pays the same whatever is done, so no policy is best; use another expert")
+        raise InputError("the environment's reward is always the same, so no policy is best; use another expert")
     best = model.stationary_expert()[None] if stationary else model.expert()
 
     def answer(observation: Any, step: int) -> Any:
@@ -146,7 +146,7 @@ def _of_state_alone(expert: Callable[[int], Any]) -> Callable[[int, int], Any]:
 def _array(expert: Any) -> np.ndarray[Any, Any]:
     if isinstance(expert, Sequence) and any(_is_episode(entry) for entry in expert):
         raise InputError(
-            "recorded episodes are no expert; give them as demonstrations: fit(environment, demonstrations=...)"
+            "recorded episodes cannot be asked; give them as demonstrations: fit(environment, demonstrations=...)"
         )
     try:
         table = np.asarray(expert) if expert is not None else np.zeros(0, dtype=object)
@@ -178,7 +178,7 @@ def interviewed_expert(folder: str, names: Sequence[str], n_actions: int) -> Fun
 
     def state_of(written: Any) -> int:
         if written not in numbers:
-            raise InputError(f"{written!r} is no state of this environment")
+            raise InputError(f"{written!r} is not a state of this environment")
         return numbers[written]
 
     entries = read_log(path, state_of)
@@ -188,7 +188,7 @@ def interviewed_expert(folder: str, names: Sequence[str], n_actions: int) -> Fun
         if entry.action not in range(n_actions):
             raise InputError(f"{path} has the action {entry.action!r}; actions are 0 to {n_actions - 1}")
         if known.setdefault((entry.step, entry.observation), entry.action) != entry.action:
-            raise InputError(f"{path} says different things of {names[entry.observation]}")
+            raise InputError(f"{path} has different actions for {names[entry.observation]}; keep one of them")
     return FunctionExpert(
         lambda step, state: known.get((None if stationary else step, state)), stationary=stationary, ask_again=0.0
     )

@@ -22,7 +22,7 @@ from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Capabilities, NumberedEnvironment, Seen
 
 AWAY = (
-    "the environment and the expert of this run are not at hand; to go on, give them: "
+    "the environment and the expert of this run were not saved with it; to go on, give them: "
     "ActiveIRL(...).fit(environment, expert, out=FOLDER)"
 )
 """What is said of a run whose environment and expert were objects that a folder cannot name."""

@@ -24,8 +24,8 @@ from aceirl.models.tabular.mdp import MDP
 from aceirl.protocols import Expert, NumberedEnvironment
 
 KINDS = (
-    "a Gymnasium environment or its id, a vector environment, one of ours by name, a Problem, an MDP, or an object "
-    "with reset(rng) and step(action)"
+    "a Gymnasium environment or its id, a vector environment, the name of a built-in one, a Problem, an MDP, or an "
+    "object with reset(rng) and step(action)"
 )
 
 ONLY_RECORDED = "aceirl.envs.recorded:RecordedEnv"

@@ -47,7 +47,7 @@ class Source:
         if self.num_envs < 1:
             raise InputError(f"num_envs must be at least 1, got {self.num_envs}")
         if self.num_envs > 1 and self.ours:
-            raise InputError(f"num_envs is for Gymnasium environments; {self.environment} plays its episodes at once")
+            raise InputError(f"num_envs is for Gymnasium environments; leave it out for {self.environment}")
 
     @property
     def ours(self) -> bool:

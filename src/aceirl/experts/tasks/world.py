@@ -60,7 +60,7 @@ class World:
 
     def regret(self) -> Callable[[IntArray], float]:
         """What a policy `[H, S]` loses by what the environment pays itself; it must have an exact model."""
-        raise InputError("only a Gymnasium environment says what it pays")
+        raise InputError("the true reward is not known: only a Gymnasium environment has one of its own")
 
     def close(self) -> None:
         """Free what the environment holds."""

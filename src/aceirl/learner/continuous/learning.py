@@ -122,13 +122,13 @@ def check_settings(settings: Settings) -> None:
     certify = settings.certify
     if certify is not None and getattr(certify, "name", "policy") != "policy":
         raise InputError(
-            f"certificate {certify.name!r} is for numbered states; with continuous observations the policy is "
-            "certified behind its gate: certify='policy', or None"
+            f"certificate {certify.name!r} is for numbered states; with continuous observations only the policy can be "
+            "certified: certify='policy', or None"
         )
     for name in sorted(settings.model_fields_set - set(SETTINGS)):
         raise InputError(
-            f"{name} is for numbered states, and these observations or actions are continuous; leave it out, or cut "
-            "the observations: fit(..., discretise=Bins(...)) (--discretise)"
+            f"{name} is for numbered states, and these observations or actions are continuous; leave it out, or put "
+            "the observations into bins: fit(..., discretise=Bins(...)) (--discretise)"
         )
 
 
@@ -190,7 +190,10 @@ def _wants_more(task: ContinuousTask, settings: Settings, state: LearningState) 
     if promise.epsilon == target_of(task, settings).epsilon:
         return asks and shown is not None and len(shown) != settings.calibration_episodes
     if not asks:
-        raise InputError("the recording has certified another epsilon already; a second look at it proves nothing")
+        raise InputError(
+            "the recording was used to certify another epsilon, and cannot be used a second time; keep that epsilon, "
+            "or give an expert to ask"
+        )
     return True
 
 
@@ -250,7 +253,9 @@ def _begun_with(recording: Recording, task: ContinuousTask, seed: int) -> Learni
     if task.ask is not None:
         return LearningState(Answered(shown.observations, shown.actions), recorded=len(shown.observations))
     if len(shown) < 2:
-        raise InputError(f"the recording has {len(shown)} episode; one has to be learned from and another to calibrate")
+        raise InputError(
+            f"the recording has {len(shown)} episode, and at least two are needed: one to learn from, one to calibrate"
+        )
     order = np.random.default_rng((seed, DIVIDING)).permutation(len(shown))
     learned, kept = shown.chosen(order[: len(shown) // 2]), shown.chosen(order[len(shown) // 2 :])
     answers = Answered(learned.observations, learned.actions)

@@ -58,10 +58,10 @@ class Planned:
     def in_words(self) -> str:
         """What it took, what it is worth, and what speaks against it."""
         lines = [
-            f"Planned with the recovered reward by {self.steps:,} steps in the simulator, of whose dynamics nothing "
-            f"was known; by that reward test episodes are worth {self.value:.3g}, discounted."
+            f"Planned with the recovered reward after {self.steps:,} steps in the simulator, whose dynamics were not "
+            f"known; by that reward, the mean discounted return of test episodes is {self.value:.3g}."
         ]
-        lines.append("Nothing speaks against it." if self.warning is None else f"Do not trust it: {self.warning}.")
+        lines.append("No check found a problem." if self.warning is None else f"Do not trust it: {self.warning}.")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,11 +92,11 @@ def reward_of(task: ContinuousTask, seed: int, report: Callable[[int], None] | N
     ask = task.ask
     if ask is None:
         raise InputError(
-            "a reward is recovered from an expert who goes on after being led astray; recordings alone do not tell it: "
-            "give an expert that is a function or a model"
+            "to recover a reward, the expert has to act after actions that were not its own; recordings alone do not "
+            "show that: give an expert that is a function or a model"
         )
     if task.by_step:
-        raise InputError("a reward of continuous observations needs an expert that does not look at the step")
+        raise InputError("a reward of continuous observations needs an expert whose actions do not depend on the step")
     env, rng = simulator(task.env, task.horizon), np.random.default_rng([seed, 0x4E])
     return recover_reward(lambda: env, lambda seen: ask(seen, 0), rng, RECOVERING, names=task.fields, report=report)
 
@@ -123,7 +123,8 @@ def falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
     if short <= SHORT:
         return None
     return (
-        f"by the recovered reward the plan falls short of the expert at home by {short:.0%} of what random actions lose"
+        f"by the recovered reward, the plan does worse than the expert did in its own environment, by {short:.0%} of "
+        "what random actions lose"
     )
 
 
@@ -148,7 +149,8 @@ def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | N
     if worst >= UNSURE:
         return None
     return (
-        f"another reward that explains the expert as well plans something else here: by it, the plan gains {worst:.0%}"
+        "another reward that explains the expert equally well has another plan here; by that reward, this plan gains "
+        f"only {worst:.0%} of what is possible"
     )
 
 

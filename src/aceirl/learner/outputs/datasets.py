@@ -88,7 +88,8 @@ def imitation_trajectories(log: EpisodeLog) -> list[Any]:
         from imitation.data.types import TrajectoryWithRew
     except ImportError:
         raise InputError(
-            "trajectories need imitation, which pins an old Gymnasium: give it an environment of its own"
+            "trajectories need the package imitation, which pins an old Gymnasium: install it into a virtual "
+            "environment of its own"
         ) from None
     return [
         TrajectoryWithRew(

@@ -80,7 +80,7 @@ class ObservedReward:
         if number is None:
             known = ", ".join(shown(own) for own in self.actions[:MOST_SHOWN])
             more = ", ..." if len(self.actions) > MOST_SHOWN else ""
-            raise InputError(f"the action {shown(action)} is none of this environment's: {known}{more}")
+            raise InputError(f"the action {shown(action)} is not one of this environment's: {known}{more}")
         return number
 
     @cached_property
@@ -301,7 +301,7 @@ def check_observation(states: StateIndex, observation: Any) -> None:
         known, cause = False, error
     if cause is not None or not (known or _in_space(states.space, observation)):
         told = f"{shown(observation)} ({type(observation).__name__})"
-        raise InputError(f"{told} is no observation: it is not in {states.space}") from cause
+        raise InputError(f"{told} is not an observation of this environment: it is not in {states.space}") from cause
 
 
 def _sum_of_later(steps: FloatArray) -> FloatArray:

@@ -92,7 +92,7 @@ class Transfer:
         """What the plan does, what it is worth, and what that depends on."""
         lines = [self._where_it_leads()]
         if not self.explains:
-            lines.append("The reward repeats the expert's answers and does not explain them: little follows from this.")
+            lines.append("The reward repeats the expert's answers and does not explain them: do not rely on the plan.")
         if self.regret is not None:
             lines.append(
                 f"By the target's own reward, which was not used, it loses {self.regret:.1%} of the difference between "
@@ -100,7 +100,7 @@ class Transfer:
             )
         if self.target.sampled:
             lines.append(
-                f"The target has no exact model: all this is by one estimated from {self.target.sampled:,} steps in it."
+                f"The target has no exact model, so one was estimated from {self.target.sampled:,} steps in it."
             )
         if self.loses_more_than:
             worse = [
@@ -109,14 +109,14 @@ class Transfer:
                 if share >= 0.005
             ]
             lines.append(
-                f"By other rewards that explain the answers, {self.samples} sampled ones and the most probable wishes, "
-                f"it loses {', '.join(worse) or 'hardly anything'}."
+                f"By other rewards that explain the answers ({self.samples} samples, and the most probable simple "
+                f"ones) it loses {', '.join(worse) or 'hardly anything'}."
             )
         if self.unmet:
             named = ", ".join(self.target.word(state) for state in self.unmet[:5])
             more = ", and others" if len(self.unmet) > 5 else ""
             lines.append(
-                f"{len(self.unmet):,} of the states there were never met in the run, and count as worth nothing: "
+                f"{len(self.unmet):,} of the states there were never visited in the run, and count with a reward of 0: "
                 f"{named}{more}."
             )
         if self.certificate is not None and self.certificate.value < self.certificate.possible:
@@ -189,8 +189,8 @@ def same_states(names: Sequence[str], n_states: int, target: KnownProcess) -> In
     if not names or not target.names:
         if n_states != target.mdp.n_states:
             raise InputError(
-                f"the target has {target.mdp.n_states} states and the run {n_states}; give both names, "
-                "so that it is known which are the same"
+                f"the target has {target.mdp.n_states} states and the run {n_states}; name the states of both, so "
+                "that it is known which are the same"
             )
         return np.arange(n_states)
     number_of = {name: number for number, name in enumerate(names)}
@@ -318,7 +318,7 @@ def _laid(
     if found.about_actions:
         _require_same_actions(shape[1], target, found.space)
     if features is None and found.space not in SPACES:
-        raise InputError(f"how a reward of the space {found.space!r} is taken elsewhere is not known; it is not ours")
+        raise InputError(f"a reward of the space {found.space!r} cannot be transferred: only the built-in spaces can")
     design = (SPACES[found.space]() if features is None else features).design_matrix(target.mdp, target.terminal_states)
     own, theirs = len(found.states) - found.has_step_cost, design.n_parameters - design.has_step_cost
     if features is not None:

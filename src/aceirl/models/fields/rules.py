@@ -41,13 +41,19 @@ class Committee:
     n_actions: int
 
     @cached_property
+    def chances(self) -> FloatArray:
+        """`[n, A]`: how likely each action is in the states that were answered, by the trees that have not seen that
+        answer, and by chance."""
+        unseen = self.left_out > 0
+        voted = self.votes[:, self.states, None] == np.arange(self.n_actions)
+        often = (voted & unseen[:, :, None]).sum(axis=0)
+        chance = (often + 1 / self.n_actions) / (unseen.sum(axis=0)[:, None] + 1)
+        return np.asarray((1 - ERRORS) * chance + ERRORS / self.n_actions)
+
+    @property
     def log_likelihood(self) -> float:
-        """Of all answers together, each predicted by the trees that have not seen it, and by chance."""
-        predicted = self.votes[:, self.states]
-        right = ((predicted == self.actions) & (self.left_out > 0)).sum(axis=0)
-        asked = (self.left_out > 0).sum(axis=0)
-        chance = (right + 1 / self.n_actions) / (asked + 1)
-        return float(np.log((1 - ERRORS) * chance + ERRORS / self.n_actions).sum())
+        """Of all answers together."""
+        return float(np.log(self.chances[np.arange(len(self.actions)), self.actions]).sum())
 
     @property
     def shares(self) -> FloatArray:

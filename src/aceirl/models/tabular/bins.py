@@ -41,7 +41,7 @@ class Bins:
         """From `bins` or `low:high:bins` for each dimension, with commas between; the bounds default to the space's."""
         parts = [part.split(":") for part in text.split(",")]
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise InputError(f"bins can cut a flat Box only, and the observations are {space}; use a function instead")
+            raise InputError(f"bins need observations in a flat Box, and these are {space}; use a function instead")
         if len(parts) == 1:
             parts *= space.shape[0]
         if len(parts) != space.shape[0] or any(len(part) not in (1, 3) for part in parts):

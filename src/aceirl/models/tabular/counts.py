@@ -136,7 +136,7 @@ class Counts:
         if len(shape) != 3 or answers.shape != shape or of_states != (shape[1:2], (shape[1], 2), shape[1:2]):
             raise InputError(
                 f"visits {list(shape)}, answers {list(answers.shape)}, starts {list(starts.shape)}, "
-                f"repeats {list(again.shape)} and met {list(found.shape)} do not belong to one problem"
+                f"repeats {list(again.shape)} and met {list(found.shape)} have shapes that do not fit"
             )
         _check_moves(keys, times, shape, stationary)
         if met is None:

@@ -200,7 +200,7 @@ def plain(observation: Any) -> Any:
             return observation
         case _:
             raise InputError(
-                f"observation {shown(observation)} cannot be written down; wrap it into numbers, text or tuples"
+                f"observation {shown(observation)} cannot be saved; use a wrapper that returns numbers, text or tuples"
             )
 
 

@@ -378,7 +378,7 @@ def best_mixture(
     indptr: IntArray, successors: Successors, probabilities: FloatArray, stride: int, reward: FloatArray, share: float,
     policy: FloatArray,
 ) -> None:  # fmt: skip
-    """Fill `policy [H, S, A]` with the best actions for `reward`, `[H, S, A]` or `[1, S, A]`, each as likely.
+    """Fill `policy [H, S, A]` with the best actions for `reward`, `[H, S, A]` or `[1, S, A]`, equally likely.
 
     Actions are equally good that differ by at most this share of the largest value. There is a sweep to find that, and
     one to plan; no other table of all steps is made.

@@ -77,7 +77,7 @@ def check_horizon(horizon: Any) -> None:
         raise InputError(f"horizon must be a whole number of at least 1, got {horizon!r}")
     if horizon > MOST_STEPS:
         raise InputError(
-            f"horizon must be at most {MOST_STEPS:,} steps, got {horizon:,}; what is known is kept for each"
+            f"horizon must be at most {MOST_STEPS:,} steps, got {horizon:,}; tables are kept for every step"
         )
 
 

@@ -41,11 +41,13 @@ class Encoding:
         try:
             numbers = int(spaces.flatdim(self.observations))
         except (NotImplementedError, ValueError):
-            raise InputError(f"observations {self.observations} cannot be written as numbers; wrap them") from None
+            raise InputError(
+                f"observations {self.observations} cannot be written as numbers; use a wrapper that returns a Box"
+            ) from None
         if numbers > MOST_NUMBERS:
             raise InputError(
-                f"observations have {numbers:,} numbers, and at most {MOST_NUMBERS:,} can be learned from; wrap the "
-                "environment so that it returns what matters in a picture"
+                f"observations have {numbers:,} numbers, and at most {MOST_NUMBERS:,} can be learned from; use a "
+                "wrapper that returns a few features instead of an image"
             )
         if not isinstance(self.actions, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             raise InputError(f"actions must be Discrete, MultiDiscrete, MultiBinary or Box, not {self.actions}")
@@ -68,7 +70,7 @@ class Encoding:
             case _:
                 return None
         if len(listed) > MOST_ACTIONS:
-            raise InputError(f"there are {len(listed):,} actions, and at most {MOST_ACTIONS} can be told apart")
+            raise InputError(f"there are {len(listed):,} actions, and at most {MOST_ACTIONS} can be learned")
         return ActionChoices(np.asarray(listed, dtype=np.float64))
 
     def vector(self, observation: Any) -> FloatArray:

@@ -46,7 +46,8 @@ ABREAST = 8
 class GivenAnswers:
     """The answers that can be compared with another action that was tried, by step.
 
-    Answer `i` took `action[i]` in `state[i]`, `times[i]` times; those of step `h` are `first[h]` to `first[h + 1]`.
+    Answer `i` took `action[i]` in `state[i]`, `times[i]` times; those of step `h` are `first[h]` to `first[h + 1]`, by
+    state.
     `options [S]` is how many actions were tried in each state, `tried [S, A]` which.
     """
 

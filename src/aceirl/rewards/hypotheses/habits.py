@@ -13,6 +13,9 @@ from aceirl.rewards.hypotheses.evidence import GivenAnswers
 CREDITS = (0.05, 0.5)
 """What a habit credits an action with that it has not seen yet: it is firm, or it wavers."""
 
+ANYTHING = "anything"
+"""The habit of answering at random."""
+
 
 def habits(answers: GivenAnswers) -> Mapping[str, float]:
     """The log-likelihood of the answers under each habit, each answer predicted from those before it.
@@ -20,7 +23,7 @@ def habits(answers: GivenAnswers) -> Mapping[str, float]:
     Any action at random; the commonest ones everywhere; those of the same state; those of the same step.
     """
     n_actions = answers.tried.shape[1]
-    found = {"anything": -float((answers.times * np.log(answers.options[answers.state])).sum())}
+    found = {ANYTHING: -float((answers.times * np.log(answers.options[answers.state])).sum())}
     groups = {
         "the same action everywhere": np.zeros_like(answers.state),
         "an action for each state": answers.state,

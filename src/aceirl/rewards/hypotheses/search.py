@@ -64,26 +64,18 @@ class Claim:
 
 
 HONEST = 0.95
-"""How often somebody who says what they want, or do not want, says what is so."""
+"""How often somebody who says what they do not want says what is so."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the expert said of the wish itself: that all these `claims` hold together or, if not `right`, do not."""
+class Denied:
+    """What the expert said of the wish itself: that these `claims` do not hold together."""
 
     claims: frozenset[Claim]
-    right: bool = True
 
-    def log_likelihood(self, hypothesis: Hypothesis, n_places: int) -> float:
-        """How likely that is to be said by somebody with such a wish. Whoever errs names any place."""
-        holds = self.claims <= hypothesis.claims
-        if self.right:
-            return log(HONEST) if holds else log((1 - HONEST) / n_places)
-        return log(1 - HONEST) if holds else log(HONEST)
-
-    def log_likelihood_of_habit(self, n_places: int) -> float:
-        """The same of somebody without a wish, who names any place by error, and denies any wish."""
-        return log((1 - HONEST) / n_places) if self.right else log(HONEST)
+    def log_likelihood(self, hypothesis: Hypothesis) -> float:
+        """How likely that is to be said by somebody with such a wish; of somebody without one as of any other."""
+        return log(1 - HONEST) if self.claims <= hypothesis.claims else log(HONEST)
 
 
 @dataclass(frozen=True)
@@ -177,10 +169,10 @@ class Judged:
 class Search:
     """The search for hypotheses that predict the comparable answers of an estimate.
 
-    The `beam` best are composed with more, `rounds` times.
+    The `beam` best are composed with more, `rounds` times; at least `least_kept` are judged in the end.
     """
 
-    beam, rounds = BEAM, ROUNDS
+    beam, rounds, least_kept = BEAM, ROUNDS, 8
 
     def __init__(
         self,
@@ -188,7 +180,7 @@ class Search:
         rng: np.random.Generator,
         fields: FieldTable | None = None,
         dynamics: DrawnDynamics | None = None,
-        told: Sequence[Told] = (),
+        denied: Sequence[Denied] = (),
     ) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
@@ -196,7 +188,8 @@ class Search:
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
-        self.places, self.told = _candidates(estimate, self._some(MOST_PLACES, 30)), tuple(told)
+        self.places, self.denied = _candidates(estimate, self._some(MOST_PLACES, 30)), tuple(denied)
+        self.n_places = int(met_states(estimate.counts).sum())
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
@@ -210,9 +203,13 @@ class Search:
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._front(self._some(KEPT, 8))
+        kept = self._front(self._some(KEPT, self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
-        return self._judged(kept, self._some(DRAWS, 12)).best(len(kept))
+        return self.judged(kept).best(len(kept))
+
+    def judged(self, hypotheses: Sequence[Hypothesis]) -> Judged:
+        """Hypotheses by all draws of the dynamics, or by fewer in a large world."""
+        return self._judged(hypotheses, self._some(DRAWS, 12))
 
     def _some(self, number: int, least: int) -> int:
         """So many, or fewer in a large world."""
@@ -231,20 +228,17 @@ class Search:
         return sorted(self._screened, key=self._screened.__getitem__, reverse=True)[:n]
 
     def _screen(self, hypotheses: Iterable[Hypothesis]) -> None:
-        """Judge those that are new by a few draws, and the better ones by more."""
+        """Judge those that are new by a few draws and one error rate, and the better ones by more."""
         new = [one for one in dict.fromkeys(hypotheses) if one not in self._screened]
         if not new:
             return
-        first = self._screened_first(new).best(self._some(max(40, len(new) // 6), 12))
+        first = self._judged(new, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
+        first = first.best(self._some(max(40, len(new) // 6), 12))
         better = self._judged(first.hypotheses, self._some(MORE_DRAWS, 4))
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
         for i in np.flatnonzero(kept):
             self._screened[better.hypotheses[i]] = float(better.score[i])
-
-    def _screened_first(self, hypotheses: Sequence[Hypothesis]) -> Judged:
-        """By a few draws, and one error rate."""
-        return self._judged(hypotheses, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
 
     def _judged(
         self,
@@ -259,13 +253,13 @@ class Search:
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
-        sizes = len(self.places), self.shape[2]
+        sizes = self.n_places, self.shape[2]
         # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
-        prior = np.array([one.log_prior(*sizes) + self._said(one) for one in hypotheses])
+        prior = np.array([one.log_prior(*sizes) + self._of_denials(one) for one in hypotheses])
         return Judged(tuple(hypotheses), prior, likelihood, unexplained)
 
-    def _said(self, hypothesis: Hypothesis) -> float:
-        return sum(said.log_likelihood(hypothesis, len(self.places)) for said in self.told)
+    def _of_denials(self, hypothesis: Hypothesis) -> float:
+        return sum(said.log_likelihood(hypothesis) for said in self.denied)
 
     def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
         """What hypotheses pay."""

@@ -11,13 +11,24 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
+from aceirl.data.preferences import Preference
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
-from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Judged, Search, Told, claimed, met_states, paid
+from aceirl.rewards.hypotheses.search import (
+    HONEST,
+    Claim,
+    Denied,
+    Hypothesis,
+    Judged,
+    Search,
+    claimed,
+    met_states,
+    paid,
+)
 
 Kind = Literal["bold", "set", "open"]
 
@@ -109,21 +120,20 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, told: Sequence[Told] = ()) -> Wish:
-    """What the answers of an estimate tell, with what the expert `told` of the wish itself.
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, denied: Sequence[Denied] = ()) -> Wish:
+    """What the answers of an estimate tell, with what the expert `denied` of the wish itself.
 
     The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, told=told)
+    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied)
     customs = habits(search.answers)
     habit = max(customs, key=customs.__getitem__)
-    guessed = sum(log(1 / 3 if one.equal else 1 / 2) for one in estimate.preferences)
-    guessed += sum(said.log_likelihood_of_habit(len(search.places)) for said in told)
+    by_chance = guessed(estimate.preferences) + len(denied) * log(HONEST)
     answers = search.answers.number + len(estimate.preferences)
-    if not answers and not told:
+    if not answers and not denied:
         return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found()
-    of_habit = customs[habit] + guessed
+    of_habit = customs[habit] + by_chance
     evidence = float(np.logaddexp.reduce(found.score)) - of_habit
     weights = _posterior(found, evidence, of_habit)
     order = np.argsort(-weights, kind="stable")
@@ -150,6 +160,11 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
         tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
         tuple(Named(one, likely[one]) for one in rivals[:MOST_RIVALS]),
     )
+
+
+def guessed(preferences: Sequence[Preference]) -> float:
+    """The log-likelihood of preferences between episodes of somebody who does not care."""
+    return sum(log(1 / 3 if one.equal else 1 / 2) for one in preferences)
 
 
 def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, fields: FieldTable) -> Named:

@@ -139,7 +139,7 @@ def _choices(
     else:
         strategy = "tries what the expert declined, then follows it until the certificate holds"
     if facts.states is None or facts.binned:
-        reward = "the smallest that explains the answers; a function of the observation, if you know what may matter"
+        reward = "the smallest that explains the answers; or features of your own, a function of an observation"
     else:
         reward = "state, state-action or any: the smallest that explains the answers"
     if certify is not None:
@@ -147,12 +147,14 @@ def _choices(
     elif kind == "stochastic":
         promise = "there is none for a stochastic expert that a few thousand samples can give"
     else:
-        promise = "what was recorded of a state says nothing of the other observations in its bin"
+        promise = "what was recorded for one observation does not hold for the others in its bin"
     if slow:
-        batch = Choice("num_envs", "8", f"a step takes {1e3 * wandered.seconds_per_step:.3g} ms: play side by side")
+        batch = Choice(
+            "num_envs", "8", f"a step takes {1e3 * wandered.seconds_per_step:.3g} ms: play episodes in parallel"
+        )
     else:
-        batch = Choice("episodes_per_iteration", "1", "a plan costs little here, and larger batches take more samples")
-    radii = "not used by the policy certificate" if certify else "sound, and enough to steer by"
+        batch = Choice("episodes_per_iteration", "1", "planning is fast here, and larger batches take more samples")
+    radii = "not used by the policy certificate" if certify else "valid, and tight enough to explore by"
     return (
         Choice("strategy", "guided", strategy),
         Choice("reward", "auto", reward),
@@ -166,26 +168,26 @@ def _notes(facts: Facts, source: Source, kind: str | None, contradicted: int) ->
     """What else to know before choosing otherwise."""
     if source.expert is None and not facts.own:
         if facts.exact:
-            yield "The expert of these figures is the best policy of its exact model; give your own with --expert."
+            yield "These figures are for the optimal policy of the exact model; give your own expert with --expert."
         else:
             yield (
-                "Say whom to ask: --expert package.module:function of an observation, ppo:model.zip, recorded "
+                "Name an expert: --expert package.module:function of an observation, ppo:model.zip, recorded "
                 "demonstrations (.jsonl, .npz), terminal, or optimal if it is deterministic and can be copied; or be "
                 f"the expert yourself: aceirl interview {source.environment}"
             )
     if kind == "by step":
-        yield "If the expert does not look at the step, say --stationary-expert: an answer then holds at every step."
+        yield "If the expert's answers do not depend on the step, add --stationary-expert: one holds at every step."
     if contradicted:
         place = ("bin" if facts.binned else "state") + "s" * (contradicted > 1)
         cut = (
-            "cut more finely there, or along what it looks at" if facts.binned else "show the learner what it looks at"
+            "use finer bins, or bins of what it looks at" if facts.binned else "add what it looks at to the observation"
         )
         yield (
             f"The expert contradicted itself in {contradicted} {place}: it looks at more than the learner sees, and "
             f"nothing is certified there; {cut}."
         )
     elif facts.binned:
-        yield "States are bins: nothing is certified of one in which the expert does different things."
+        yield "States are bins: nothing is certified for a bin in which the expert does different things."
     yield (
         "For a promise about all rewards: --certify set --strategy ace "
         "--episodes-per-iteration 50, at 10^5 to 10^7 samples (docs/choosing.md)."
@@ -207,20 +209,24 @@ def _without_bins(source: Source, facts: Facts) -> Advice:
         notes.append("Continuous actions are rounded to a few that the expert takes, and the promise says so.")
     elif bins := _bins(wandered.ranges):
         notes.append(
-            f"A second way, for a reward in states: --discretise={bins}, or --discretise package.module:function. Bins "
-            "have a price: only those in which the expert always does the same are certified. The bounds are what "
-            "random episodes reached; an expert may go further."
+            f"Or use bins, for a reward of states: --discretise={bins}, or --discretise package.module:function. Only "
+            "bins in which the expert always does the same are certified. The bounds are what random episodes reached; "
+            "an expert may go further."
         )
     return Advice(
         facts=facts,
         seen=(_described(facts), _wandered(wandered)),
         missing=(),
         choices=(
-            Choice("max_answers", str(MAX_ANSWERS), "enough for most controllers; a policy needs a tenth of it"),
+            Choice(
+                "max_answers",
+                str(MAX_ANSWERS),
+                "enough to certify most controllers; the policy alone needs about a tenth of it",
+            ),
             Choice(
                 "calibration_episodes",
                 str(usual.calibration_episodes),
-                "episodes that the expert drives, so that the promise can be made; nothing is learned from them",
+                "episodes in which the expert acts, for the certificate; nothing is learned from them",
             ),
         ),
         notes=tuple(notes),
@@ -235,7 +241,7 @@ def _first_needs(source: Source, facts: Facts) -> Advice:
         wandered = wander_unlimited(env, source.seed)
     all_ended = wandered.longest is not None and wandered.ended == wandered.episodes
     steps = wandered.limit or (_round_up(wandered.longest) if all_ended and wandered.longest else PLAIN_HORIZON)
-    missing = (f"It names no time limit: give --horizon, as many steps as the expert needs. {_ends(wandered)}.",)
+    missing = (f"It has no time limit: give --horizon, as many steps as the expert needs. {_ends(wandered)}.",)
     proposed = replace(source, horizon=steps)
     return Advice(
         facts=facts,
@@ -285,7 +291,7 @@ def _outward(value: float, side: int) -> float:
 
 def _described(facts: Facts) -> str:
     """An environment in a sentence."""
-    states = "states that cannot be counted beforehand" if facts.states is None else f"{facts.states:,} states"
+    states = "an unknown number of states" if facts.states is None else f"{facts.states:,} states"
     if facts.continuous:
         states = f"observations {facts.continuous}"
     if facts.binned:
@@ -298,8 +304,8 @@ def _described(facts: Facts) -> str:
 
 def _wandered(wandered: Wandering) -> str:
     """The random episodes in a sentence."""
-    ends = f"{wandered.ended} ended by themselves" if wandered.ended else "none ended by itself"
-    met = "" if wandered.states is None else f", {wandered.states:,} states were met"
+    ends = f"{wandered.ended} terminated" if wandered.ended else "none terminated"
+    met = "" if wandered.states is None else f", {wandered.states:,} states were visited"
     return (
         f"{wandered.episodes} random episodes: {wandered.steps / wandered.episodes:.3g} steps each on average, {ends}"
         f"{met}; a step took {1e3 * wandered.seconds_per_step:.3g} ms."

@@ -33,7 +33,7 @@
         problems.delete(kind);
         sent = content;
       } else if (response.status === 403) {
-        problems.set("server", "This address does not work any more: you were removed, or the interview was set up anew.");
+        problems.set("server", "This address does not work any more: you were removed, or the interview was set up again.");
       } else {
         problems.set(kind, content.error);
         refused = content.error;
@@ -188,7 +188,7 @@
       const level = Math.round(8 * (state.reward || 0) / most);
       const ink = level > 4 ? "on-bright" : "on-dark";
       const box = cell(state, `cell w${level}${state.end ? " end" : ""}${panel.picture ? " over" : ""}`);
-      box.addEventListener("click", () => { if (!$("choose").hidden) choose("wants", state.state); });
+      box.addEventListener("click", () => { if (!$("choose").hidden) choose($("keep-away").checked ? "avoids" : "wants", state.state); });
       svg.append(box);
       if (state.end) svg.append(endLabel(state, level));
       else if (state.said !== undefined || state.reward) {
@@ -324,12 +324,12 @@
   function waiting() {
     if (now.trouble) return "It cannot go on at present.";
     if (now.phase === "thinking") return now.mode === "compare" ? "Choosing what to compare …" : "Putting it all together …";
-    return now.progress.answers ? "The agent is walking on your answers …" : "The agent is looking around …";
+    return now.progress.answers ? "The agent is acting on your answers …" : "The agent is looking around …";
   }
 
   function whileWaiting() {
     if (now.trouble) return "";
-    return `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It comes back when it meets something it does not know."}`;
+    return `${plural(now.progress.episodes, "episode")} so far. ${now.phase === "thinking" ? "" : "It asks again when it meets something it does not know."}`;
   }
 
   function item(words) {
@@ -492,9 +492,12 @@
 
   function showEnd(before) {
     const { wish, lines, does, open, certified, explained } = now.outcome;
+    $("wish-title").textContent = wish.kind === "stated" ? "What you want" : "What you seem to want";
     $("wish").textContent = wish.headline;
     $("wish").classList.toggle("long", wish.headline.length > 90);
     $("wish-why").textContent = wish.why;
+    $("more-row").hidden = !wish.more;
+    $("more").textContent = wish.more === 1 ? "Ask me one question more" : `Ask me ${wish.more} questions more`;
     $("does").replaceChildren(...does.map(({ action, where, count }) => {
       const group = document.createElement("div"), term = document.createElement("dt"), told = document.createElement("dd");
       term.textContent = action;
@@ -558,9 +561,11 @@
     };
     $("place").replaceChildren(new Option("…", ""), group("Get to", "wants"), group("Keep away from", "avoids"));
     $("choose-place").disabled = true;
+    $("besides-row").hidden = !wish.chosen;
+    $("besides").checked = $("besides").checked && wish.chosen;
   }
 
-  const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where });
+  const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where, besides: $("besides").checked });
 
   function say(verdict) {
     if (verdict === "yes") return void act("verdict", { verdict });
@@ -890,6 +895,7 @@
     for (const radio of $("modes").querySelectorAll("input")) radio.addEventListener("change", () => changeMode(radio));
     $("finish").addEventListener("click", () => act("finish", {}));
     $("go-on").addEventListener("click", () => act("go_on", {}));
+    $("more").addEventListener("click", () => act("more", {}));
     $("list-answers").addEventListener("click", listAnswers);
     $("set-aim").addEventListener("click", askAim);
     $("aim").addEventListener("submit", setAim);

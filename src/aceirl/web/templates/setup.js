@@ -22,7 +22,7 @@
     wrong(field, needed && !field.value.trim() ? `Needed: ${found.name} does not say how long an episode is.` : "");
     $("horizon-hint").textContent = !found ? "By default the environment’s own limit."
       : found.own ? `It is ${found.steps}; to change it, write horizon=${found.steps} below.`
-      : needed ? "After so many steps an episode is over."
+      : needed ? "After this many steps an episode is over."
       : `Its own limit is ${found.steps}. Another number takes its place.`;
     const has = Object.entries(found ? found.parameters : {}).map(([name, value]) => `${name}=${JSON.stringify(short(value))}`);
     $("parameters-hint").textContent = `One a line, as name=value. ${has.length ? `It has ${has.join(", ")}.` : "May be left empty."}`;
