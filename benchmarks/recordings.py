@@ -31,7 +31,8 @@ from aceirl.envs.truth import exact_model
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.irl import MaxCausalEntropy
 from aceirl.learner.transfer import KnownProcess, best_actions, process_of_source, same_states
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import StateReward
 from aceirl.runs.result import Result

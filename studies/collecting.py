@@ -10,7 +10,8 @@ from aceirl.certificates.criterion import with_first
 from aceirl.irl.belief import Plan
 from aceirl.learner.collect import Answers, Collected, Reply, Streams, collect
 from aceirl.models.tabular.confidence import FAMILIES
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Expert, TableExpert

@@ -15,7 +15,8 @@ from aceirl.irl import alternatives
 from aceirl.irl.alternatives import AS_MUCH, HALVINGS, TOLERATED, VALUES, Alternatives, _moved
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SparseFit
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
 from aceirl.rewards import RewardSpace, StateReward

@@ -39,8 +39,9 @@ from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.confidence import Radii, trivial_bound
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, occupancy
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Moves

@@ -16,7 +16,8 @@ from strategies import counts, random_mdp, random_policy
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.models.tabular.confidence import FAMILIES, hoeffding, kl, total_variation, trivial_bound
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind, StepCounts
+from aceirl.models.tabular.counts import Counts, StepCounts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 
 FALSE_ALARM = 1e-7  # the probability that a coverage test of right radii fails

@@ -14,7 +14,8 @@ from strategies import SEEDS, counts, random_mdp, random_moves, shapes
 
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind, StepCounts, _merge
+from aceirl.models.tabular.counts import Counts, StepCounts, _merge
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 

@@ -24,7 +24,7 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
-from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Question

@@ -13,8 +13,9 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl.likelihood import Likelihood
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import (
     AnyReward,

@@ -10,8 +10,9 @@ import pytest
 from aceirl import ActiveIRL
 from aceirl.envs.problem import from_moves
 from aceirl.models.fields import Fields, FieldTable, entries
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP
 from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar

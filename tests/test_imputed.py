@@ -19,7 +19,8 @@ from aceirl.learner.collect import Answers, Collected, Reply, Streams, collect
 from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind, StepCounts
+from aceirl.models.tabular.counts import Counts, StepCounts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.protocols import Capabilities, Expert, Question
 from studies import soundness as study

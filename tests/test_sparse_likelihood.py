@@ -14,7 +14,8 @@ from aceirl.envs import Problem, make
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 from aceirl.rewards import FeatureReward, RewardSpace, StateActionReward, StateReward

@@ -11,7 +11,8 @@ from aceirl.envs import Problem, make
 from aceirl.irl import FeasiblePoint, MaxCausalEntropy, SparseLikelihood
 from aceirl.learner.transfer import KnownProcess, best_actions, carried_reward, same_states
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import AnyReward, Recovered, StateReward

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.irl.belief import Belief, Plan, Target
-from aceirl.models.tabular.counts import Estimate, imputation_doubts
+from aceirl.models.tabular.estimate import Estimate, imputation_doubts
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 

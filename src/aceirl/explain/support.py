@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.explain.listing import listed
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards import Explanation, FeasibleRewardSet, action_values
 from aceirl.rewards.polytope import programme

@@ -8,7 +8,7 @@ import numpy as np
 
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import PENALTY, SIZES, SparseFit, changed, pieces
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import DesignMatrix

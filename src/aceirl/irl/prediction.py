@@ -17,7 +17,7 @@ import numpy as np
 
 from aceirl.models.fields.rules import Committee, committee
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers

@@ -16,8 +16,8 @@ from aceirl.irl.comparisons import Comparisons
 from aceirl.irl.incremental_likelihood import Common, IncrementalLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation

@@ -18,7 +18,8 @@ from aceirl.data.arrays import Move
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.errors import InputError
 from aceirl.irl.belief import Plan, uniform_policy
-from aceirl.models.tabular.counts import Counts, ExpertKind, first_questions
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import ExpertKind, first_questions
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Model, Question, Seen

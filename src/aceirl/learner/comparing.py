@@ -16,8 +16,8 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.irl import MaxCausalEntropy
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import soft_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
 from aceirl.rewards import StateReward, action_values
 

@@ -27,7 +27,8 @@ from aceirl.learner.collect import Answers, Guess, Reference, Reply, Streams, co
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
 from aceirl.models.tabular.confidence import hoeffding
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import IntArray, check_horizon
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Model, Question, offers, require_capabilities

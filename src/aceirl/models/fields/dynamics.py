@@ -16,7 +16,8 @@ from itertools import combinations
 import numpy as np
 
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import Moves
 

@@ -13,8 +13,9 @@ from aceirl.data.dataset import Dataset, Totals
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, error_bound
 from aceirl.models.tabular.confidence import Family, Radii
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import ActionBelief, Capabilities, ConfidenceRadii, ExactPlanning, RewardFunction
 

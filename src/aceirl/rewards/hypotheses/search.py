@@ -10,8 +10,9 @@ from math import log
 import numpy as np
 
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import ERRORS, DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 from aceirl.rewards.hypotheses.predicates import Grammar, Predicate
