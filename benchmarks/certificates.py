@@ -32,8 +32,9 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.confidence import FAMILIES
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, steps_after
 from aceirl.rewards import action_values
 from studies.adversaries import Case

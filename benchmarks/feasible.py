@@ -23,7 +23,8 @@ from aceirl import rewards
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.irl import MaxCausalEntropy, MaxMargin, reproducing_answers
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards import FeasibleRewardSet
 
 

@@ -36,7 +36,7 @@ from aceirl.irl import MaxCausalEntropy, SparseLikelihood
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.transfer import best_actions
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import DesignMatrix, FeasibleRewardSet, StateReward, polytope

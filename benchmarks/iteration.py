@@ -33,7 +33,8 @@ from aceirl.certificates import KINDS
 from aceirl.explore import STRATEGIES
 from aceirl.irl.belief import Inference
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.model import TabularModel
 from aceirl.runs import Run
 from studies.fields import KeyDoor, key_expert

@@ -31,7 +31,8 @@ from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bounds import error_bound
 from aceirl.models.tabular.confidence import FAMILIES
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray
 
 EPISODES = 10**9

@@ -33,7 +33,8 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.kernels import config
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.planner import Episodes, SaddlePlan, solve_constrained, solve_saddle

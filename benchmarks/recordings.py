@@ -31,7 +31,8 @@ from aceirl.envs.truth import exact_model
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.irl import MaxCausalEntropy
 from aceirl.learner.transfer import KnownProcess, best_actions, process_of_source, same_states
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import StateReward
 from aceirl.runs.result import Result
@@ -282,7 +283,7 @@ def own_entropy(problems: list[dict[str, np.ndarray]], python: Path) -> list[np.
         for walk in walks:
             for step, (state, later) in enumerate(pairwise(walk)):
                 answers[step, state, int(transitions[state, :, later].argmax())] += 1
-        counts = Counts(
+        counts = Counts.of_arrays(
             True, np.full(shape, 10**9), answers, np.zeros(n_states, np.int64), rows * n_states + after, times
         )
         kind = ExpertKind(deterministic=False)

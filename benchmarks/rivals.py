@@ -30,8 +30,9 @@ from aceirl.irl.belief import Target
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.confidence import FAMILIES, adaptive
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.rewards import FeasibleRewardSet
 from studies import rivals as study

@@ -38,7 +38,7 @@ from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.posterior import Prior, sample
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import (
     boltzmann_policy,
     evaluate,
@@ -46,6 +46,7 @@ from aceirl.models.tabular.dynamic_programming import (
     occupancy,
     optimal_values,
 )
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import FeatureReward

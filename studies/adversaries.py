@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from aceirl.experts import PolicyExpert
-from aceirl.models.tabular.counts import ExpertKind
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
 

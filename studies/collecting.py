@@ -10,7 +10,8 @@ from aceirl.certificates.criterion import with_first
 from aceirl.irl.belief import Plan
 from aceirl.learner.collect import Answers, Collected, Reply, Streams, collect
 from aceirl.models.tabular.confidence import FAMILIES
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Expert, TableExpert
@@ -75,5 +76,5 @@ def batch_of(new: Collected, access: Capabilities, so_far: Counts) -> Batch:
 
 def watched_actions(kind: ExpertKind, so_far: Counts, first_action: int | None = None) -> IntArray | None:
     """`[H, S]`: what the expert is known to do, an imposed first action included; None if it is stochastic."""
-    known = kind.known_actions(so_far.answers)
+    known = kind.known_actions(so_far.given)
     return known if known is None or first_action is None else with_first(known, first_action)

@@ -15,8 +15,9 @@ from aceirl.envs.simulator import Simulator
 from aceirl.experts import PolicyExpert
 from aceirl.irl.belief import Plan, Target
 from aceirl.models.tabular.confidence import FAMILIES, adaptive
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.rewards import FeasibleRewardSet, expert_loss
 from studies.adversaries import Case

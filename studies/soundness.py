@@ -32,8 +32,9 @@ from aceirl.learner.loop import answers_of
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.confidence import FAMILIES, Family, Radii
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.models.tabular.model import TabularModel
@@ -338,7 +339,7 @@ def as_met(counts: Counts, order: IntArray, terminal: frozenset[int]) -> Counts:
     kept = np.flatnonzero(open_states[state])
     kept = kept[np.argsort(keys[kept])]
     visits, answers = (array * open_states[:, None] for array in (counts.visits, counts.answers))
-    return Counts(
+    return Counts.of_arrays(
         counts.stationary,
         visits[:, order],
         answers[:, order],

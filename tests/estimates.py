@@ -13,8 +13,9 @@ from aceirl.experts import PolicyExpert
 from aceirl.irl import SparseLikelihood
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import CERTAIN, Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
 

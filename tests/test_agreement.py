@@ -34,8 +34,8 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import ExpertKind
 from aceirl.models.tabular.encoder import StateIndex
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import MDP
 from aceirl.protocols import Question
 from aceirl.runs import Run

@@ -14,8 +14,9 @@ from aceirl.envs import make
 from aceirl.irl import alternatives
 from aceirl.irl.alternatives import AS_MUCH, HALVINGS, TOLERATED, VALUES, Alternatives, _moved
 from aceirl.irl.likelihood import Likelihood
-from aceirl.irl.sparse_likelihood import FEW, PENALTY, SparseFit
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SparseFit
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
 from aceirl.rewards import RewardSpace, StateReward
@@ -66,7 +67,7 @@ def moves_from(theta: Theta) -> Iterator[tuple[FloatArray | None, float]]:
         draws = waiting.pop()
         rng = Chosen(draws)
         try:
-            yield _moved(np.array(theta), np.arange(len(theta)), rng), rng.probability  # type: ignore[arg-type]
+            yield _moved(np.array(theta), np.arange(len(theta)), MOST, rng), rng.probability  # type: ignore[arg-type]
         except Undecided as open_draw:
             waiting += [(*draws, drawn) for drawn in range(open_draw.args[0])]
 

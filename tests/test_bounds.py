@@ -15,7 +15,8 @@ from strategies import SEEDS, from_rows, mdps, random_mdp, random_policy, reward
 from aceirl.envs.simulator import Simulator
 from aceirl.models.tabular.bounds import ErrorBound, error_bound, highest_means
 from aceirl.models.tabular.confidence import Radii, kl, trivial_bound
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray
 
 

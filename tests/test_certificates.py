@@ -39,8 +39,9 @@ from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.confidence import Radii, trivial_bound
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, occupancy
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_after
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Moves
@@ -250,7 +251,7 @@ def test_what_is_new_is_told_by_episodes_and_not_by_visits() -> None:
     assert found.sum() == pytest.approx(1)
     assert law(counts, 11)[-1] == pytest.approx(1), "unless there is no other"
     # Had the episodes met one another's states, all would be known but what single moves leave open.
-    mixed = replace(counts, met=np.full(11, 2), counted=None)
+    mixed = replace(counts, met=np.full(11, 2))
     assert law(mixed, np.inf)[-1] == pytest.approx(1 - unmet)
 
 

@@ -19,6 +19,7 @@ from aceirl.bench.store import Store
 from aceirl.bench.sweep import Here, sweep
 from aceirl.bench.userspecs import read_spec
 from aceirl.errors import InputError
+from studies.large import cells, killed_sweep
 
 pytest.importorskip("distributed")
 
@@ -121,6 +122,16 @@ def test_a_sweep_killed_three_times_has_the_rows_of_an_undisturbed_one(tmp_path:
     assert files(out / "runs") == files(tmp_path / "undisturbed")
     assert not list((out / "runs").glob("*.error.json"))
     assert (out / "report.html").exists()
+
+
+@pytest.mark.timeout(240)
+def test_an_environment_of_one_s_own_on_four_workers_one_killed_twice(tmp_path: Path) -> None:
+    some, alone, cluster = cells(12, max_samples=120), tmp_path / "alone", tmp_path / "cluster"
+    *_, last = sweep(some, Store(alone), Here())
+    assert (last.finished, last.failed) == (12, 0)
+    assert killed_sweep(some, Store(cluster), 4) == (12, 0)
+    assert files(cluster) == files(alone), "every run once, and the same bytes"
+    assert len(files(alone)) == 12
 
 
 def test_no_scheduler_is_one_clear_line(tmp_path: Path) -> None:

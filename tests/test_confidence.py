@@ -16,7 +16,8 @@ from strategies import counts, random_mdp, random_policy
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.models.tabular.confidence import FAMILIES, hoeffding, kl, total_variation, trivial_bound
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts, StepCounts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 
 FALSE_ALARM = 1e-7  # the probability that a coverage test of right radii fails
@@ -31,7 +32,7 @@ def seen_everywhere(times: int, *, stationary: bool = True, shape: tuple[int, in
     keys = np.arange(n_rows) * n_states
     none = np.zeros(0, dtype=np.int64)
     moved = (keys, np.full(n_rows, per_row)) if times else (none, none)
-    return Counts(stationary, visits, np.zeros_like(visits), visits[0, :, 0] * 0, *moved)
+    return Counts.of_arrays(stationary, visits, np.zeros_like(visits), visits[0, :, 0] * 0, *moved)
 
 
 def estimated(some: Counts, initial: FloatArray | None = None, **kind: Any) -> Estimate:
@@ -50,15 +51,15 @@ def test_the_kl_radius_by_hand() -> None:
     some = replace(
         seen_everywhere(1000, stationary=False),
         stationary=True,
-        visits=np.array([np.full((2, 2), v) for v in (1000, 0, 0)]),
+        visited=StepCounts.of(np.array([np.full((2, 2), v) for v in (1000, 0, 0)])),
         move_keys=np.array([0, 2, 4, 6]),
         move_counts=np.full(4, 1000),
-        answers=np.ones((3, 2, 2), dtype=np.int64),
+        given=StepCounts.of(np.ones((3, 2, 2), dtype=np.int64)),
     )
     radii = kl(estimated(some, initial=np.array([1.0, 0.0])), 1.0, 0.1)
     np.testing.assert_allclose(radii.total[:, 0, 0], [0.159350, 0.0796751, 0.0], rtol=1e-5)
     # Per step the union is over three times as many rows.
-    apart = replace(seen_everywhere(1000, stationary=False), answers=np.ones((3, 2, 2), dtype=np.int64))
+    apart = seen_everywhere(1000, stationary=False).with_answers(np.ones((3, 2, 2), dtype=np.int64))
     beta = math.log(12 / (0.1 / 3)) + math.log(math.e * 1001)
     radii = kl(estimated(apart, initial=np.array([1.0, 0.0])), 1.0, 0.1)
     np.testing.assert_allclose(radii.transition[:, 0, 0], np.array([2, 1, 0]) * math.sqrt(beta / 2000), rtol=1e-12)
@@ -86,7 +87,8 @@ def scalar_kl(n: int, h: int, shape: tuple[int, int, int], rows: int, rmax: floa
 )
 def test_radii_are_the_formulas_entry_by_entry(some: Counts, rmax: float, delta: float, factor: int) -> None:
     # Multiplying the counts reaches the range in which radii are not trivial.
-    some = replace(some, visits=some.visits * (factor + 1), move_counts=some.move_counts * (factor + 1))
+    visited = StepCounts.of(some.visits * (factor + 1))
+    some = replace(some, visited=visited, move_counts=some.move_counts * (factor + 1))
     start = np.eye(some.shape[1])[0]
     estimate = Estimate.of(some, kind=ExpertKind(), delta=delta, initial=start)
     paper, sound = hoeffding(estimate, rmax, delta), kl(estimate, rmax, delta)

@@ -14,7 +14,8 @@ from strategies import SEEDS, counts, random_mdp, random_moves, shapes
 
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind, _merge
+from aceirl.models.tabular.counts import Counts, StepCounts, _merge
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 
@@ -117,6 +118,18 @@ def test_adding_changes_neither_and_nothing_can_be_written(two: list[Counts]) ->
         assert not getattr(total, name).flags.writeable
 
 
+@given(several(1))
+def test_what_is_kept_by_step_is_what_the_tables_say(one: list[Counts]) -> None:
+    some, (horizon, n_states, _) = one[0], one[0].shape
+    for kept, table in ((some.visited, some.visits), (some.given, some.answers)):
+        np.testing.assert_array_equal(kept.pooled, table.sum(axis=0))
+        np.testing.assert_array_equal(StepCounts.of(table).keys, kept.keys)
+        for state in range(n_states):
+            np.testing.assert_array_equal(kept.in_state(state), table[:, state].sum(axis=0))
+            np.testing.assert_array_equal(kept.in_state(state, horizon - 1), table[-1, state])
+    assert_same(some, Counts.of_arrays(**some.arrays()))
+
+
 def test_counts_of_different_problems_do_not_add() -> None:
     with pytest.raises(InputError, match=r"\[2, 3, 1\] and \[2, 3, 2\]"):
         Counts.empty((2, 3, 1)) + Counts.empty((2, 3, 2))
@@ -132,7 +145,7 @@ def test_a_count_that_is_none_is_named(name: str, value: float) -> None:
     array = getattr(good, name).astype(np.float64)
     array[(0,) * array.ndim] = value
     with pytest.raises(InputError) as caught:
-        replace(good, **{name: array})
+        Counts.of_arrays(**good.arrays() | {name: array})
     assert f"{name}{[0] * array.ndim} is {array[(0,) * array.ndim]}" in str(caught.value)
 
 
@@ -152,7 +165,7 @@ def test_a_count_that_is_none_is_named(name: str, value: float) -> None:
 def test_parts_that_do_not_fit_are_named(changes: dict[str, Any], named: str) -> None:
     good = replace(Counts.empty((2, 3, 2)), move_keys=np.array([4, 17]), move_counts=np.array([1, 2]))
     with pytest.raises(InputError) as caught:
-        replace(good, **changes)
+        Counts.of_arrays(**good.arrays() | changes)
     assert named in str(caught.value)
 
 

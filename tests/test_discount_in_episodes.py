@@ -29,9 +29,10 @@ from aceirl.irl.comparisons import returns
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bounds import error_bound
 from aceirl.models.tabular.confidence import kl
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.discounted import Discounted
 from aceirl.models.tabular.dynamic_programming import evaluate, follow, occupancy, optimal_values, worst_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions
 from aceirl.models.tabular.metrics import Truth
 from aceirl.models.tabular.planner import solve_constrained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
-from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Question
@@ -318,6 +319,25 @@ def counting(estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], sp
     reward = np.zeros(estimate.mdp.shape)
     reward[:, -1] = rmax
     return Recovered(reward, 0.5, 0.0, parameters)
+
+
+def test_in_a_large_world_a_reward_is_inferred_when_the_samples_have_doubled(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(strategy="random", irl=counting, certify=None, max_samples=200, seed=3)
+    expert = PolicyExpert(problem.expert, problem.mdp.shape)
+
+    def inferred_at() -> list[int]:
+        turns = learn(Simulator(problem.mdp), expert, settings)
+        return sorted({turn.state.inferred_at for turn in turns})
+
+    often = inferred_at()
+    monkeypatch.setattr("aceirl.learner.engine.LARGE", 1)
+    monkeypatch.setattr("aceirl.learner.engine.DOUBLING", 1)
+    rarely = inferred_at()
+    assert len(rarely) < len(often)
+    assert all(later >= 2 * sooner for sooner, later in itertools.pairwise(rarely[:-1])), "the last one ends the run"
+    assert rarely[-1] == often[-1]
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.5])

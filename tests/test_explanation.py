@@ -12,7 +12,8 @@ from strategies import counts
 
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import ERROR_RATES, Likelihood
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import SPACES, Explanation, RewardSpace, StateActionReward, StateReward
 

@@ -12,8 +12,9 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl import FeasiblePoint, MaxCausalEntropy, reproducing_answers
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, Transitions, steps_left
 from aceirl.rewards import (
     EmptySetError,

@@ -13,8 +13,9 @@ from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.irl.likelihood import Likelihood
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import (
     AnyReward,
@@ -262,7 +263,7 @@ def test_an_action_never_tried_rules_nothing_out() -> None:
     keys = [(s * 3 + a) * 4 + leads[s, a] for s in range(4) for a in range(3) if counts[s, a]]
     answers = np.zeros_like(visits)
     answers[:, 0, 0] = 1
-    seen = Counts(
+    seen = Counts.of_arrays(
         visits=visits,
         answers=answers,
         starts=np.array([1, 0, 0, 0]),

@@ -10,7 +10,8 @@ import pytest
 from aceirl.errors import InputError
 from aceirl.models.fields import Field, Fields, FieldTable
 from aceirl.models.fields.dynamics import FieldDynamics, Imagined, imagined
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate
 from aceirl.rewards.in_fields import FieldReward
 from aceirl.rewards.spaces import described_by

@@ -10,8 +10,9 @@ import pytest
 from aceirl import ActiveIRL
 from aceirl.envs.problem import from_moves
 from aceirl.models.fields import Fields, FieldTable, entries
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP
 from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar
@@ -101,7 +102,8 @@ def told(mdp: MDP, wanted: tuple[int, int], visits: int) -> Estimate:
         for successor in np.flatnonzero(rows[s, a]):
             keys.append(row * mdp.n_states + successor)
             counts.append(max(1, round(visits * rows[s, a, successor])))
-    made = Counts(True, tried, answers, np.zeros(mdp.n_states, dtype=np.int64), np.array(keys), np.array(counts))
+    starts = np.zeros(mdp.n_states, dtype=np.int64)
+    made = Counts.of_arrays(True, tried, answers, starts, np.array(keys), np.array(counts))
     return Estimate.of(made, kind=ExpertKind(), delta=0.1, initial=mdp.initial)
 
 

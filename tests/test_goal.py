@@ -14,8 +14,8 @@ from aceirl.explain import goal
 from aceirl.explain.goal import explained_answers, goal_in_words
 from aceirl.explain.listing import EXPERT, LONGEST, YOU, Person, listed
 from aceirl.explain.wish import said_wish
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import AnyReward, Explanation, FeatureReward, RewardSpace, StateReward, estimated_conflict
 from aceirl.rewards.hypotheses import Claim, Hypothesis, Named, Wish, wish_of

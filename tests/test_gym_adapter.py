@@ -26,8 +26,9 @@ from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
 from aceirl.models.tabular.bins import Bins
 from aceirl.models.tabular.confidence import kl
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Capabilities, Environment, Expert, Moves
@@ -299,7 +300,7 @@ def relabelled(counts: Counts, order: list[int]) -> Counts:
     step = np.zeros_like(state)
     moves = Moves(step, number[state], action, number[successor], counts.move_counts, counts.starts[order])
     moved = Counts.of_moves(moves, counts.shape)
-    return Counts(
+    return Counts.of_arrays(
         True,
         counts.visits[:, order],
         counts.answers[:, order],

@@ -13,7 +13,8 @@ from aceirl import ActiveIRL
 from aceirl.data.arrays import Move
 from aceirl.data.preferences import Preference
 from aceirl.envs.problem import from_moves
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Denied, Hypothesis, Named, Wish, agreement, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
     BY_HABIT,

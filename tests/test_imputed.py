@@ -19,7 +19,8 @@ from aceirl.learner.collect import Answers, Collected, Reply, Streams, collect
 from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts, StepCounts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, IntArray
 from aceirl.protocols import Capabilities, Expert, Question
 from studies import soundness as study
@@ -73,13 +74,13 @@ def test_in_states_met_later_their_first_answers_are_imputed() -> None:
     answers = np.zeros((2, 4, 3), dtype=np.int64)
     answers[0, 0, 2] = answers[1, 2, 1] = 1
     memory = {"now": np.zeros(1), "imputed": np.array([0.0, 1.0, 1.0])}  # two states, and what was imputed elsewhere
-    after = with_new_states(memory, answers)
+    after = with_new_states(memory, StepCounts.of(answers))
     np.testing.assert_array_equal(after["imputed"], [0, 1, 1, -1, 1])
     assert after["now"] is memory["now"]
     answers[0, 2, 0] = 5
     answers[0, 3, 2] = 1
-    np.testing.assert_array_equal(with_new_states(after, answers)["imputed"], [0, 1, 1, 2, 1])
-    assert with_new_states({}, answers) == {}
+    np.testing.assert_array_equal(with_new_states(after, StepCounts.of(answers))["imputed"], [0, 1, 1, 2, 1])
+    assert with_new_states({}, StepCounts.of(answers)) == {}
 
 
 def chain() -> tuple[MDP, IntArray]:

@@ -19,8 +19,9 @@ from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxCausalEntropy, PosteriorMea
 from aceirl.irl.feasible_point import MARGIN
 from aceirl.irl.max_causal_entropy import RESIDUAL, gathered, loss, problem_of
 from aceirl.learner.named import read
-from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values, soft_values
+from aceirl.models.tabular.estimate import CERTAIN, Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, steps_after
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import Recovered, RewardSpace, StateActionReward, StateReward, action_values

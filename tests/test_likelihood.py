@@ -21,7 +21,8 @@ from aceirl.irl.incremental_likelihood import IncrementalLikelihood
 from aceirl.irl.likelihood import ERROR_PRICE, ERROR_RATES, EXPLAINED, INDIFFERENCE, MOST_WEIGHT, Likelihood
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import CERTAIN, Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import Moves
 from aceirl.rewards import DesignMatrix, StateReward

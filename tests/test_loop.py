@@ -18,7 +18,7 @@ from aceirl.learner.collect import Streams
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn, last_measured
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.metrics import Threshold, Truth, samples_to_threshold
 from aceirl.rewards import Recovered, RewardSpace, StateReward

@@ -14,7 +14,8 @@ from aceirl.envs.simulator import Simulator
 from aceirl.irl import ALGORITHMS, FeasiblePoint, MaxMargin, reproducing_answers
 from aceirl.irl.max_margin import PRICE
 from aceirl.learner.named import read
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 from aceirl.rewards import FeasibleRewardSet, action_values, contains, extreme, sample

@@ -25,7 +25,7 @@ from aceirl.irl.belief import Belief, Plan, uniform_policy
 from aceirl.learner.named import Unavailable, read, write
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.confidence import FAMILIES, Radii, kl
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.runs import Run
 from aceirl.runs.api import ActiveIRL
 from aceirl.runs.folder import CONFIGURATION

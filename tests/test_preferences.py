@@ -32,7 +32,8 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves, Question
 from aceirl.rewards import Explanation, RewardSpace, StateActionReward, StateReward

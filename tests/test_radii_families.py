@@ -27,7 +27,8 @@ from aceirl.models.tabular.confidence import (
     mixture_divergence,
     subset_variation,
 )
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import IntArray, Transitions
 from studies.collecting import collected
 

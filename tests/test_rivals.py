@@ -28,8 +28,9 @@ from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bounds import dynamics_bound
 from aceirl.models.tabular.confidence import FAMILIES, adaptive
-from aceirl.models.tabular.counts import CERTAIN, Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import occupancy, optimal_values
+from aceirl.models.tabular.estimate import CERTAIN, Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.rewards import FeasibleRewardSet, expert_loss
 from studies.adversaries import Case

@@ -13,8 +13,9 @@ from strategies import SEEDS, mdps, random_mdp, random_policy
 
 from aceirl.errors import InputError
 from aceirl.irl import FeasiblePoint, MaxMargin
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import evaluate, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray, steps_left
 from aceirl.rewards import (
     SPACES,

@@ -14,7 +14,8 @@ from aceirl.envs import Problem, make
 from aceirl.irl import SparseLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import EQUAL, PENALTY, SIZES, UNLIKELY, SparseFit
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
 from aceirl.rewards import FeatureReward, RewardSpace, StateActionReward, StateReward
@@ -75,6 +76,19 @@ def test_a_warm_start_never_ends_worse_than_it_began_nor_where_the_expert_has_a_
                 assert total(fit, warm) <= total(fit, before) + 4 * EQUAL
             assert total(fit, warm) <= total(cold, cold.solve()) + 1e-9
             before = warm
+
+
+def test_in_a_large_world_states_that_were_met_since_are_worth_nothing_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fit = fit_of(next(growing(0, 1)))
+    assert fit._grown(np.array([1.0, 0.0])) is None, "a small one is searched anew"
+    monkeypatch.setattr("aceirl.irl.sparse_likelihood.LARGE", 3)
+    np.testing.assert_array_equal(fit._grown(np.array([0.5, 1.0])), [0.5, 1.0, 0.0, 0.0])
+    assert fit._grown(np.ones(5)) is None
+    start = fit._grown(np.array([0.0, 1.0]))
+    assert start is not None
+    assert fit.cost(fit.solve(np.array([0.0, 1.0]))) <= fit.cost(start) + 1e-9
 
 
 def test_smaller_sizes_never_undo_what_a_change_has_gained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,9 @@ from aceirl.learner.engine import Engine
 from aceirl.learner.loop import answers_of, learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
-from aceirl.models.tabular.counts import Counts, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import MDP, Transitions
 from aceirl.models.tabular.metrics import Truth
 from aceirl.protocols import Capabilities, Moves

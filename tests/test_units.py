@@ -18,8 +18,9 @@ from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.bounds import plausible_policies
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.planner import Episodes, PolicySet, solve_constrained, solve_saddle
 from aceirl.rewards import (

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from aceirl.learner.turns import Turn as Turn
     from aceirl.models.tabular.bins import Bins as Bins
     from aceirl.models.tabular.counts import Counts as Counts
-    from aceirl.models.tabular.counts import Estimate as Estimate
-    from aceirl.models.tabular.counts import ExpertKind as ExpertKind
+    from aceirl.models.tabular.estimate import Estimate as Estimate
+    from aceirl.models.tabular.estimate import ExpertKind as ExpertKind
     from aceirl.models.tabular.mdp import MDP as MDP
     from aceirl.models.tabular.metrics import Truth as Truth
     from aceirl.models.tabular.metrics import samples_to_threshold as samples_to_threshold
@@ -62,9 +62,9 @@ _HOMES = {
     "Demonstration": "experts",
     "Engine": "learner.engine",
     "EnvironmentDescription": "envs.description",
-    "Estimate": "models.tabular.counts",
+    "Estimate": "models.tabular.estimate",
     "EstimatedReward": "runs.estimating",
-    "ExpertKind": "models.tabular.counts",
+    "ExpertKind": "models.tabular.estimate",
     "FeasibleRewardSet": "rewards",
     "FunctionExpert": "experts",
     "GatedPolicy": "learner.continuous.policy",

@@ -17,7 +17,7 @@ from aceirl.errors import InputError
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.estimate import ExpertKind
 
 VERSION = 2
 """Part of every run's name. Raise it when runs of the arena are measured differently."""

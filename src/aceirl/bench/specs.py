@@ -126,7 +126,7 @@ class Cell(Frozen):
                 {**rows[-1], "regret": regret, "plan": plan, "target": target}
                 for (plan, target), regret in found.items()
             ]
-        rows[-1]["visits"] = np.asarray(turn.counts.visits.sum(axis=(0, 2))).tolist()
+        rows[-1]["visits"] = np.asarray(turn.counts.visited.pooled.sum(axis=1)).tolist()
         return Measured(rows, SCHEMA, {"results": work.RESULTS_VERSION}, turn, seconds)
 
 

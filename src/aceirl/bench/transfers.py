@@ -11,7 +11,8 @@ from aceirl.envs import Problem, make
 from aceirl.irl import FeasiblePoint, MaxCausalEntropy, SparseLikelihood
 from aceirl.learner.transfer import KnownProcess, best_actions, carried_reward, same_states
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Counts, Estimate, ExpertKind
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.metrics import Truth
 from aceirl.rewards import AnyReward, Recovered, StateReward
@@ -124,7 +125,7 @@ def known_estimate(problem: Problem, answers: IntArray) -> Estimate:
     row = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
     times: FloatArray = np.rint(rows.probabilities * CERTAIN)
     seen = times > 0
-    counts = Counts(
+    counts = Counts.of_arrays(
         stationary=mdp.stationary,
         visits=np.full(mdp.shape, CERTAIN),
         answers=answers,

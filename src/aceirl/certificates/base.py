@@ -13,8 +13,8 @@ from aceirl.certificates.e_process import BatchOutcome, Wager
 from aceirl.irl.belief import Belief, Memory, Plan, Target
 from aceirl.models.tabular.bounds import ErrorBound
 from aceirl.models.tabular.confidence import Radii
-from aceirl.models.tabular.counts import Estimate, ExpertKind
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import ConfidenceRadii, ExactPlanning
 

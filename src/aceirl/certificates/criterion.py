@@ -13,7 +13,7 @@ from aceirl.certificates.e_process import BatchOutcome, EProcess, Wager, kelly_w
 from aceirl.certificates.forecast import chance_taken, doubts, forecast
 from aceirl.certificates.policy import episodes_certificate, outlook, refuted, require_deterministic, steps_of_episode
 from aceirl.irl.belief import Belief, Memory, Plan, Target
-from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import ExactPlanning
 

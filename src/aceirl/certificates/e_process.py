@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aceirl.irl.belief import Memory
+from aceirl.models.tabular.counts import StepCounts
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 
@@ -73,15 +74,15 @@ class BatchOutcome:
         return {"imputed": np.asarray(self.imputed, dtype=np.float64)} if new else {}
 
 
-def with_new_states(memory: Memory, answers: IntArray) -> Memory:
-    """What was imputed stands; in a state that was met since then it is the commonest of its first `answers [H, S, A]`.
+def with_new_states(memory: Memory, given: StepCounts) -> Memory:
+    """What was imputed stands; in a state that was met since then it is the commonest of the first answers `given`.
 
     That stands too. Until there is an answer, nothing is imputed there: -1. The last entry is what was imputed in
     states without any answer.
     """
     if "imputed" not in memory:
         return memory
-    before, by_state = memory["imputed"], answers.sum(axis=0)
+    before, by_state = memory["imputed"], given.pooled
     imputed = np.full(len(by_state) + 1, -1.0)
     imputed[: len(before) - 1], imputed[-1] = before[:-1], before[-1]
     new = np.flatnonzero((imputed[:-1] < 0) & by_state.any(axis=1))

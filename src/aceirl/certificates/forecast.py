@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.irl.belief import Belief, Plan, Target
-from aceirl.models.tabular.counts import Estimate, imputation_doubts
+from aceirl.models.tabular.estimate import Estimate, imputation_doubts
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
@@ -98,7 +98,7 @@ def _not_confirmed(estimate: Estimate) -> FloatArray:
     asked, differed = counts.repeats.sum(axis=1), counts.repeats[:, 1]
     silent = 0
     if estimate.kind.asked_everywhere:
-        visits, answers = (array.sum(axis=(0, 2)) for array in (counts.visits, counts.answers))
+        visits, answers = (one.pooled.sum(axis=1) for one in (counts.visited, counts.given))
         silent = np.maximum(visits - answers - asked, 0)
     return np.asarray((differed + silent) / np.maximum(asked + silent, 1))
 
@@ -121,7 +121,7 @@ def chance_taken(plan: Plan, reference: IntArray) -> FloatArray:
         return NOTHING
     assert plan.policy is not None
     follow = NOTHING if plan.follow is None else np.asarray(plan.follow, dtype=np.float64)
-    taken = _chances(plan.policy, follow, reference)
+    taken = _chances(np.ascontiguousarray(plan.policy), np.ascontiguousarray(follow), reference)
     if plan.first_action is not None:
         taken[0] = 1.0
     return taken

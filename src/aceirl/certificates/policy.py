@@ -34,7 +34,7 @@ from aceirl.certificates.e_process import (
 from aceirl.certificates.forecast import LOOK_AGAIN, chance_taken, doubts, forecast, possible_losses, unpromising
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief, Memory, Plan, Target
-from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 
 WAIT_FOR = "wait_for"

@@ -19,8 +19,8 @@ from aceirl.errors import InputError
 from aceirl.irl.belief import Belief
 from aceirl.models.tabular.bounds import highest_means
 from aceirl.models.tabular.confidence import Radii
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, FloatArray, IntArray
 from aceirl.rewards import Recovered, action_values
 

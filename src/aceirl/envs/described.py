@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from aceirl.envs.description import EnvironmentDescription, Features, MapCell
@@ -28,6 +29,7 @@ def description(env: Any) -> EnvironmentDescription:
     return EnvironmentDescription(found.actions, found.brief, rules=found.rules)
 
 
+@cache
 def _of_class(kind: type) -> EnvironmentDescription | None:
     own = vars(kind).get("description")
     if isinstance(own, EnvironmentDescription):
@@ -37,6 +39,8 @@ def _of_class(kind: type) -> EnvironmentDescription | None:
 
 def _observed_otherwise(env: Any) -> bool:
     """Whether a wrapper changes the observations."""
+    if env is env.unwrapped:
+        return False
     return env.observation_space != env.unwrapped.observation_space or is_wrapped(env, "ObservationWrapper")
 
 

@@ -30,7 +30,7 @@ Outcome = tuple[float, Any, float, bool]
 Row = tuple[Any, int, list[Outcome]]
 
 # How many states a search may find before it is given up.
-SEARCH_LIMIT = 200_000
+SEARCH_LIMIT = 400_000
 
 # How often the start is looked at, and how often each action is tried in each state, always with other random numbers,
 # to see whether it always does the same. The first ones are tried more often: where there are few, each has to show

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -179,7 +180,7 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
 def _conflict(turn: Turn, names: Sequence[str], actions: Sequence[str]) -> list[str]:
     """Answers that no reward of places explains together, if the problem is small."""
     estimate = turn.belief.estimate
-    if estimate.counts.visits.size > LARGE:
+    if math.prod(estimate.counts.shape) > LARGE:
         return []
     answers = estimated_conflict(estimate, StateReward())
     if not answers:

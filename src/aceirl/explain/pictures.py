@@ -57,7 +57,7 @@ def _lists(found: Learned) -> dict[str, Figure]:
     """The states that pay most or cost most, those met most often and what is done there, and whose answers matter."""
     from aceirl.explain import plots
 
-    often, acted = found.visits.sum(axis=(0, 2)), found.turn.counts.visits.sum(axis=(0, 2))
+    often, acted = found.visits.sum(axis=(0, 2)), found.turn.counts.visited.pooled.sum(axis=1)
     most, acting = ([int(s) for s in np.argsort(-n, kind="stable")[:MOST_LISTED] if n[s]] for n in (often, acted))
     share = often / max(1, often.sum())
     doing = [_doing(found, s) for s in acting]

@@ -23,7 +23,7 @@ def inferred_in_words(found: Learned, shown: Demonstrations, names: Sequence[str
     goal = goal_of(found.turn, names, found.actions)
     if goal is None:
         mean = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
-        most = names[int(np.where(found.turn.counts.visits.any(axis=(0, 2)), mean, -np.inf).argmax())]
+        most = names[int(np.where(found.turn.counts.visited.pooled.any(axis=1), mean, -np.inf).argmax())]
         wanted = [f"The answers name no goal. Of the states that were visited, the reward is largest in {most}."]
     else:
         wanted = replace(goal, undetermined=()).lines  # the support says more of that

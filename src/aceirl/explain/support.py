@@ -10,7 +10,7 @@ import numpy as np
 
 from aceirl.explain.listing import listed
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards import Explanation, FeasibleRewardSet, action_values
 from aceirl.rewards.polytope import programme
@@ -312,7 +312,7 @@ def _ahead(
 def _acting(estimate: Estimate) -> BoolArray:
     """`[S]`: the states that were met and in which one acts."""
     counts = estimate.counts
-    met = counts.visits.any(axis=(0, 2)) | (counts.starts > 0) | counts.answers.any(axis=(0, 2))
+    met = counts.visited.pooled.any(axis=1) | (counts.starts > 0) | counts.given.pooled.any(axis=1)
     met[counts.move_keys % counts.shape[1]] = True
     met[estimate.terminal_states] = False
     return np.asarray(met)
@@ -346,7 +346,7 @@ def _suggestions(turn: Turn, tried: BoolArray, unanswered: BoolArray, policy: Fl
     known = np.where(tried.any(axis=1, keepdims=True), tried, True)
     straying = np.broadcast_to(known / known.sum(axis=1, keepdims=True), policy.shape)
     reach = _reach(estimate, (1 - STRAYING) * policy + STRAYING * straying)
-    dispute, taken = _disagreement(turn), estimate.counts.visits.sum(axis=(0, 2))
+    dispute, taken = _disagreement(turn), estimate.counts.visited.pooled.sum(axis=1)
     found = [
         Suggestion(s, (), int(taken[s]), float(reach[s]), float(dispute[s]))
         for s in np.flatnonzero(unanswered).tolist()

@@ -81,7 +81,7 @@ def _goal(found: Learned) -> list[str]:
     if found.turn.explanation is not None:
         return goal_in_words(found.turn, found.names, found.actions, told=found.told)
     by_state = found.turn.belief.recovered.reward.mean(axis=0).max(axis=1)
-    by_state = np.where(found.turn.counts.visits.any(axis=(0, 2)), by_state, -np.inf)
+    by_state = np.where(found.turn.counts.visited.pooled.any(axis=1), by_state, -np.inf)
     best = np.flatnonzero(by_state >= by_state.max() - 1e-9 * found.turn.settings.rmax)
     return [
         f"The recovered reward is largest in {listed([found.names[s] for s in best])}. It is one of many that explain "
@@ -115,7 +115,7 @@ def _silent(found: Learned) -> int:
     limit, counts = found.turn.settings.max_answers, found.turn.counts
     if limit is not None and counts.questions >= limit:
         return 0
-    return int((counts.visits.any(axis=(0, 2)) & ~counts.answers.any(axis=(0, 2))).sum())
+    return int((counts.visited.pooled.any(axis=1) & ~counts.given.pooled.any(axis=1)).sum())
 
 
 def _disagreement(found: Learned) -> str:

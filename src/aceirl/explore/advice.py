@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from aceirl.irl.belief import Belief, Plan, uniform_policy
-from aceirl.models.tabular.mdp import shared
+from aceirl.irl.belief import Belief, Plan
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,5 @@ class Advice:
 
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, everywhere."""
-        return Plan(follow=1.0) if belief.tables is None else _following(belief.shape)
-
-
-@shared
-def _following(shape: tuple[int, ...]) -> Plan:
-    """The plan of all who follow the expert in a problem of that shape."""
-    follow = np.ones(shape[:2])
-    follow.flags.writeable = False
-    return Plan(policy=uniform_policy(shape), follow=follow)
+        policy = None if belief.tables is None else np.broadcast_to(1.0 / belief.shape[2], belief.shape)
+        return Plan(policy=policy, follow=1.0)

@@ -27,7 +27,7 @@ def expected_radius(belief: Belief) -> tuple[FloatArray, FloatArray]:
     """
     horizon, n_states, n_actions = belief.shape
     counts = belief.estimate.counts
-    visits = np.maximum(1.0, counts.visits.sum(axis=0) if counts.stationary else counts.visits)
+    visits = np.maximum(1.0, counts.visited.pooled if counts.stationary else counts.visits)
     log_term = np.log(24 * n_states * n_actions * horizon * visits**2 / belief.delta)
     remaining = belief.estimate.mdp.steps_left
     ahead = np.cumsum(remaining[::-1])[::-1]

@@ -38,11 +38,13 @@ class Probe:
     def plan(self, belief: Belief, rng: np.random.Generator) -> Plan:
         """The expert, or what was hardly tried."""
         shape, counts = belief.shape, belief.estimate.counts
-        if belief.episodes == 1 and not counts.visits.any():
+        if belief.episodes == 1 and not counts.samples:
             return Advice().plan(belief, rng)
-        visits, met = belief.estimate.row_visits, counts.visits.sum(axis=2)
+        visits = belief.estimate.row_visits
         if counts.stationary:  # every step has the same rows
-            visits, met = visits[:1], met.sum(axis=0, keepdims=True)
+            visits, met = visits[:1], counts.visited.pooled.sum(axis=1)[None]
+        else:
+            met = counts.visits.sum(axis=2)
         level = visits.min(axis=2)
         probed = level <= self._highest(level, met)
         rarest = probed[:, :, None] & (visits == level[:, :, None])
@@ -50,8 +52,8 @@ class Probe:
         share = met[probed].sum() / met.sum() if met.any() else 1.0
         chance = self._chance(share * shape[0], shape[0])
         return Plan(
-            policy=np.broadcast_to(np.where(probed[:, :, None], rarest, 1.0 / shape[2]), shape).copy(),
-            follow=np.broadcast_to(np.where(probed, 1 - chance, 1.0), shape[:2]).copy(),
+            policy=np.broadcast_to(np.where(probed[:, :, None], rarest, 1.0 / shape[2]), shape),
+            follow=np.broadcast_to(np.where(probed, 1 - chance, 1.0), shape[:2]),
             follow_new=1 - self._chance(shape[0], shape[0]),
         )
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief, Plan, uniform_policy
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Successors
 from aceirl.protocols import ExactPlanning

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from aceirl.irl.likelihood import Likelihood
-from aceirl.irl.sparse_likelihood import FEW, MOST, PENALTY, SIZES, SparseFit, changed, pieces
-from aceirl.models.tabular.counts import Estimate
+from aceirl.irl.sparse_likelihood import PENALTY, SIZES, SparseFit, changed, pieces
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import DesignMatrix
@@ -63,10 +63,10 @@ class Alternatives:
         n_samples = max(min(N_SAMPLES, FEWEST_SAMPLES), n_moves // THINNING)
         thinning = n_moves // n_samples
         theta, cost = self.theta, self._fit.cost(self.theta)
-        candidates = np.array(self._fit.candidates(FEW))
+        candidates = np.array(self._fit.candidates(self._fit.few))
         found = np.empty((n_samples, len(theta)))
         for n in range(n_samples * thinning):
-            moved = _moved(theta, candidates, rng)
+            moved = _moved(theta, candidates, self._fit.most, rng)
             luck = rng.exponential()
             if moved is not None:
                 there = self._fit.cost(moved, cost + luck)
@@ -122,7 +122,7 @@ class Alternatives:
         return [int(s) for s in np.unique(about) if self._places[s]]
 
 
-def _moved(theta: FloatArray, candidates: IntArray, rng: np.random.Generator) -> FloatArray | None:
+def _moved(theta: FloatArray, candidates: IntArray, most: int, rng: np.random.Generator) -> FloatArray | None:
     """A move as likely as the one back, if a parameter's values count as one; None if it leads out of the space."""
     moved, support = theta.copy(), np.flatnonzero(theta)
     one, other = int(rng.choice(support)), int(rng.choice(candidates))
@@ -133,4 +133,4 @@ def _moved(theta: FloatArray, candidates: IntArray, rng: np.random.Generator) ->
             moved[other] = 0.0 if theta[other] != 0 else rng.choice(VALUES)
         case _:  # another size or sign
             moved[one] = rng.choice(VALUES)
-    return moved if np.abs(moved).max() == 1 and np.count_nonzero(moved) <= MOST else None
+    return moved if np.abs(moved).max() == 1 and np.count_nonzero(moved) <= most else None

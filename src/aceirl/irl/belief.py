@@ -16,7 +16,7 @@ from aceirl.models.fields.dynamics import Imagined, imagined
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
-from aceirl.models.tabular.counts import Estimate, ExpertKind
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, steps_left
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model

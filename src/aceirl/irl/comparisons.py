@@ -28,7 +28,7 @@ from scipy import sparse
 
 from aceirl.data.arrays import Move
 from aceirl.irl.likelihood import ERROR_RATES, INDIFFERENCE
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
 from aceirl.rewards.spaces import DesignMatrix

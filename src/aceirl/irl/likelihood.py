@@ -28,7 +28,7 @@ from functools import cached_property
 
 import numpy as np
 
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import Successors, compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.spaces import Entries

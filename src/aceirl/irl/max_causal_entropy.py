@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy, soft_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.rewards.recovered import Recovered, recovered_from

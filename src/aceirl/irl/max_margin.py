@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from aceirl.irl.feasible_point import reproducing_answers
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.polytope import polished, programme, unpacked

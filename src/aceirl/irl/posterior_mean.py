@@ -11,7 +11,7 @@ from aceirl.irl.boltzmann import Boltzmann, Choices
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.posterior import Posterior, Prior, sample
 from aceirl.irl.sparse_likelihood import PENALTY, SparseFit, explanation_of
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.recovered import Recovered, recovered_from
 from aceirl.rewards.spaces import DesignMatrix, RewardSpace, StateReward

@@ -17,7 +17,7 @@ import numpy as np
 
 from aceirl.models.fields.rules import Committee, committee
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers
@@ -126,7 +126,7 @@ def predicted(estimate: Estimate, fields: FieldTable | None, seed: int = 0) -> P
     if fields is None:
         weights = np.exp(found.score - np.logaddexp.reduce(found.score))
         return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), len(wishes))
-    said = counts.answers.sum(axis=0)
+    said = counts.given.pooled
     states = np.flatnonzero(said.any(axis=1))
     trees = committee(fields, states, said[states].argmax(axis=1), n_actions, np.random.default_rng([seed, 0x46]))
     votes = trees.votes[:, :, None] == np.arange(n_actions)

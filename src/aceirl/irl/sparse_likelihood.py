@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +16,8 @@ from aceirl.irl.comparisons import Comparisons
 from aceirl.irl.incremental_likelihood import Common, IncrementalLikelihood
 from aceirl.irl.likelihood import Likelihood
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
@@ -42,6 +43,9 @@ LEAST_GAIN = 1e-9
 FEW = 128
 """Up to so many parameters, each is tried with either sign; of more, those with the largest feature expectation gap
 and with its sign."""
+
+LARGE = 1_000
+"""With more states than this, fewer parameters are tried, and fewer may be other than zero."""
 
 LEADING = 12
 """How many of those are tried for each parameter after the first, or together with a step cost."""
@@ -91,6 +95,9 @@ class SparseFit:
         self._incremental = IncrementalLikelihood(likelihood)
         self.ends = np.isin(design.states, likelihood.estimate.terminal_states)
         self.evaluations = 0
+        effort = min(1.0, LARGE / design.shape[1])
+        self.few, self.leading = max(12, round(FEW * effort)), max(4, round(LEADING * effort))
+        self.most = max(6, round(MOST * effort))
         self._commons: dict[bytes, Common] = {}
 
     def loss(self, theta: FloatArray, limit: float = np.inf) -> float:
@@ -156,14 +163,28 @@ class SparseFit:
     def solve(self, start: FloatArray | None = None) -> FloatArray:
         """`θ [n]`: from the best single parameter, or from an earlier answer if that is better."""
         begin = (np.zeros(self.design.n_parameters), np.inf)
-        if start is not None and len(start) == self.design.n_parameters and start.any():
+        start = None if start is None else self._grown(start)
+        if start is not None and start.any():
             begin = (start, self.cost(start))
         return self._improved(self._first(begin))[0]
+
+    def _grown(self, start: FloatArray) -> FloatArray | None:
+        """An earlier answer with nothing for the states that were met since; None if it is of no use.
+
+        In a small world the search begins anew when a state is met: it takes no longer, and hangs on nothing before.
+        """
+        more = self.design.n_parameters - len(start)
+        if more == 0:
+            return start
+        if more < 0 or self.design.shape[1] <= LARGE or (self.design.states < 0).all():
+            return None
+        last = len(start) - self.design.has_step_cost  # those of new states come last, but before the step cost
+        return np.concatenate((start[:last], np.zeros(more), start[last:]))
 
     def _first(self, fit: Fit) -> Fit:
         """The single parameter that fits best, of either sign, or with a step cost; or the fit if better."""
         n, step_cost = self.design.n_parameters, self.design.n_parameters - 1
-        candidates, nothing = np.array(self.candidates(FEW)), np.zeros(n)
+        candidates, nothing = np.array(self.candidates(self.few)), np.zeros(n)
         if n <= FEW:
             singles = changed(nothing, np.repeat(candidates, 2), np.tile([1.0, -1.0], len(candidates)))
         else:
@@ -171,7 +192,7 @@ class SparseFit:
         best = self._best(fit, [singles, *self._with_avoided_terminals(nothing, SIZES[:1])])
         if not self.design.has_step_cost:
             return best
-        goals = sorted({*self.candidates(LEADING), *np.flatnonzero(self.ends).tolist()[:FEW]} - {step_cost})
+        goals = sorted({*self.candidates(self.leading), *np.flatnonzero(self.ends).tolist()[: self.few]} - {step_cost})
         paired = changed(nothing, np.repeat(goals, len(STEP_COSTS)), 1.0)
         paired[:, step_cost] = np.tile(STEP_COSTS, len(goals))
         return self._best(best, [paired])
@@ -191,9 +212,9 @@ class SparseFit:
 
     def _changes(self, theta: FloatArray) -> Iterable[FloatArray]:
         """One parameter more, less, or in the place of another; in blocks `[N, n]`."""
-        support, candidates = np.flatnonzero(theta), np.array(self.candidates(LEADING))
+        support, candidates = np.flatnonzero(theta), np.array(self.candidates(self.leading))
         others = candidates[theta[candidates] == 0]
-        if len(support) < MOST:
+        if len(support) < self.most:
             yield from self._with_avoided_terminals(theta, NEW_SIZES)
             sizes = [sign * size for size in NEW_SIZES for sign in (1.0, -1.0)]
             yield changed(theta, np.repeat(others, len(sizes)), np.tile(sizes, len(others)))
@@ -209,7 +230,7 @@ class SparseFit:
         Who fears two holes alike calls two episodes equal that end in either: to avoid one alone would deny that.
         """
         avoided = self.ends & (self.comparisons.feature_gap < 0) & (theta == 0)
-        if 1 < np.count_nonzero(avoided) <= MOST - np.count_nonzero(theta):
+        if 1 < np.count_nonzero(avoided) <= self.most - np.count_nonzero(theta):
             yield np.array([np.where(avoided, -size, theta) for size in sizes])
 
     def _resized(self, fit: Fit) -> Fit:
@@ -259,8 +280,11 @@ class SparseFit:
     @cached_property
     def _order(self) -> list[int]:
         """The parameters that anything was ever paid by, those with the largest gap first; all, if nothing was."""
-        visits = self.likelihood.estimate.counts.visits.astype(np.float64)
-        rows = visits if self.design.matrix.shape[0] == visits.size else visits.sum(axis=0)
+        counts, by_step = (
+            self.likelihood.estimate.counts,
+            self.design.matrix.shape[0] > math.prod(self.design.shape[1:]),
+        )
+        rows = np.asarray(counts.visits if by_step else counts.visited.pooled, dtype=np.float64)
         paid = (abs(self.design.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
         return [int(k) for k in np.argsort(-np.abs(self._feature_gap), kind="stable") if paid[k] or not paid.any()]
 
@@ -275,7 +299,7 @@ class SparseFit:
         With either sign; so `theta` itself is there once more for each of its parameters. Those that are less likely by
         more than `UNLIKELY` nats are left out.
         """
-        candidates, blocks = np.array(self.candidates(FEW)), [theta[None]]
+        candidates, blocks = np.array(self.candidates(self.few)), [theta[None]]
         for k in np.flatnonzero(theta):
             rest = changed(theta, [k], 0.0)[0]
             free = candidates[rest[candidates] == 0]
@@ -376,7 +400,7 @@ class SparseLikelihood:
             if space is not None or explanation.explains:
                 return _recovered(estimate, design, explanation, fit.evaluations).in_units(rmax)
             unexplained = unexplained or _recovered(estimate, design, explanation, fit.evaluations)
-        if unexplained is None or not estimate.preferences or estimate.counts.answers.any():
+        if unexplained is None or not estimate.preferences or estimate.counts.questions:
             return _repeating(estimate, likelihood).in_units(rmax)
         return unexplained.in_units(rmax)
 

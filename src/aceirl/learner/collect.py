@@ -18,7 +18,8 @@ from aceirl.data.arrays import Move
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.errors import InputError
 from aceirl.irl.belief import Plan, uniform_policy
-from aceirl.models.tabular.counts import Counts, ExpertKind, first_questions
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import ExpertKind, first_questions
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Model, Question, Seen
@@ -205,7 +206,7 @@ def _batched(
 ) -> Collected:
     assert access.batched is not None
     assert answers.table is not None
-    policy = uniform_policy(so_far.shape) if plan.policy is None else plan.policy
+    policy = uniform_policy(so_far.shape) if plan.policy is None else np.ascontiguousarray(plan.policy)
     if plan.follow is not None:
         follow = np.asarray(plan.follow)[..., None]
         policy = follow * answers.table + (1 - follow) * policy

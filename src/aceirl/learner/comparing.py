@@ -16,8 +16,8 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.irl import MaxCausalEntropy
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import soft_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
 from aceirl.rewards import StateReward, action_values
 
@@ -133,7 +133,7 @@ def _entropy(turn: Turn, shown: Estimate) -> FloatArray:
 
 def _copying(turn: Turn, shown: Estimate) -> FloatArray:
     """What the expert said in the same state at other steps; elsewhere copying knows nothing."""
-    said = shown.counts.answers.sum(axis=0).astype(np.float64)
+    said = shown.counts.given.pooled.astype(np.float64)
     return np.broadcast_to(said, shown.mdp.shape)
 
 

@@ -27,12 +27,17 @@ from aceirl.learner.collect import Answers, Guess, Reference, Reply, Streams, co
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
 from aceirl.models.tabular.confidence import hoeffding
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import IntArray, check_horizon
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Capabilities, Environment, Model, Question, offers, require_capabilities
 from aceirl.rewards import FeatureReward, Recovered, RewardSpace
 from aceirl.rewards.spaces import described_by, pays_by_state
+
+LARGE, DOUBLING = 1_000, 3_000
+"""In a world of more states than the first a reward is inferred less often; of so many as the second, when the samples
+have doubled."""
 
 Recorded = tuple[Trajectory, Mapping[str, Wager]]
 """An episode that was walked before, and what had been wagered on it, by kind of certificate."""
@@ -276,10 +281,13 @@ class Engine:
     def _is_time_to_infer(self, samples: int) -> bool:
         """After the first turn, and whenever the samples have grown by the share that the settings name.
 
-        An algorithm whose programmes are large may ask for a larger share, its `least_growth`; 0 means every time.
+        An algorithm whose programmes are large may ask for a larger share, its `least_growth`; 0 means every time. In a
+        large world each inference takes long, and the share grows with the states: at most the samples are doubled.
         """
-        growth = self.settings.infer_after_growth
-        growth = max(growth, getattr(self.settings.irl, "least_growth", 0.0)) if growth else 0.0
+        growth, n_states = self.settings.infer_after_growth, self.access.shape[1]
+        if growth:
+            of_world = min(1.0, n_states / DOUBLING) if n_states > LARGE else 0.0
+            growth = max(growth, of_world, getattr(self.settings.irl, "least_growth", 0.0))
         return not self._inferred_at or samples >= (1 + growth) * self._inferred_at
 
     def _conclude(
@@ -289,8 +297,8 @@ class Engine:
         before = self.belief
         kept = before.memory if memory is None else memory
         if isinstance(model, TabularModel):
-            answers = model.estimate.counts.answers
-            evidence = {name: with_new_states(one, answers) for name, one in evidence.items()}
+            given = model.counts.given
+            evidence = {name: with_new_states(one, given) for name, one in evidence.items()}
         belief = self._belief(model, before.inference, iteration, evidence, kept)
         if self._is_time_to_infer(model.totals.samples):
             self._infer(belief)

@@ -11,7 +11,7 @@ from aceirl.learner.collect import Answers, Reply
 from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import RunState, Turn
-from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.protocols import Environment, Expert, Model, Question, TableExpert
 

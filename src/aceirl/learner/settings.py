@@ -148,7 +148,7 @@ class Settings(BaseModel):
     infer_after_growth: Annotated[float, Field(ge=0)] = Field(
         0.1,
         description="a reward is inferred again when the samples have grown by this share (with max-margin, at least "
-        "by half); 0: after every iteration",
+        "by half, with more than 1,000 states by a third or more); 0: after every iteration",
     )
     seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the environment and of all randomness of the run")
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.feasible import Entry, FeasibleRewardSet
 from aceirl.rewards.polytope import compared, linear

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import Successors, compiled
 from aceirl.models.tabular.mdp import (
     MDP,

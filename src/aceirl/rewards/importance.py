@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.rewards.recovered import Recovered, action_values
 

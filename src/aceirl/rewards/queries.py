@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.feasible import Entry, FeasibleRewardSet
 from aceirl.rewards.membership import Membership, contains

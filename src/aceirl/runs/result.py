@@ -70,7 +70,7 @@ class Result(Learned):
 
         They repeat what was said, and are a guess about what was not; none if nothing is known of the fields.
         """
-        table, said = self.turn.belief.table.fields, self.turn.counts.answers.sum(axis=0)
+        table, said = self.turn.belief.table.fields, self.turn.counts.given.pooled
         if table is None:
             return []
         states = np.flatnonzero(said.any(axis=1))
@@ -358,8 +358,8 @@ class Result(Learned):
                 "state": [self.names[s] for s in met for _ in range(n_actions)],
                 "action": list(actions) * len(met),
                 "reward": self.reward_table.mean(axis=0)[met].ravel(),
-                "visits": counts.visits.sum(axis=0)[met].ravel(),
-                "answers": counts.answers.sum(axis=0)[met].ravel(),
+                "visits": counts.visited.pooled[met].ravel(),
+                "answers": counts.given.pooled[met].ravel(),
                 "policy": np.eye(n_actions)[self.policy].mean(axis=0)[met].ravel(),
             }
         )

@@ -23,7 +23,7 @@ def packed(state: RunState) -> bytes:
     recovered = _fields(state.recovered)
     parameters, told = recovered.pop("parameters"), recovered.pop("explanation")
     groups = {
-        "counts": _fields(state.counts),
+        "counts": state.counts.arrays(),
         "recovered": recovered,
         "parameters": parameters,
         "explanation": {} if told is None else _fields(told),
@@ -60,7 +60,7 @@ def unpacked(arrays: dict[str, Any]) -> RunState:
     told, kinds = plain("explanation"), dict.fromkeys(name.partition(".")[0] for name in group("evidence"))
     return RunState(
         iteration=int(arrays["iteration"]),
-        counts=Counts(**plain("counts")),
+        counts=Counts.of_arrays(**plain("counts")),
         recovered=Recovered(
             **plain("recovered"), parameters=group("parameters"), explanation=Explanation(**told) if told else None
         ),

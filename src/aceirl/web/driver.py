@@ -25,7 +25,7 @@ from aceirl.learner.collect import Answers, Guess, Reply
 from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.protocols import Capabilities, NumberedEnvironment, Question
 from aceirl.runs import Run
 from aceirl.runs.files import DiskError, Event, LogFile, disk

@@ -20,8 +20,8 @@ from aceirl.irl.belief import Belief, Plan
 from aceirl.irl.feasible_point import plain_reward
 from aceirl.models.tabular.bounds import dynamics_bound
 from aceirl.models.tabular.confidence import Radii
-from aceirl.models.tabular.counts import Estimate, ExpertKind
 from aceirl.models.tabular.dynamic_programming import greedy_actions, occupancy, optimal_values
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray, check_reward
 from aceirl.rewards import FeasibleRewardSet, Recovered, expert_loss
 

@@ -13,8 +13,8 @@ from aceirl.bench.rivals.rebased import Rebased, judged, towards
 from aceirl.data.arrays import IntArray
 from aceirl.irl.feasible_point import plain_reward
 from aceirl.models.tabular.confidence import adaptive
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import Successors, compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, steps_after
 from aceirl.rewards import Recovered

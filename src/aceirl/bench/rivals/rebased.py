@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from aceirl.irl import ALGORITHMS
 from aceirl.learner.named import read
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 from aceirl.rewards.recovered import infeasibility

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.recovered import Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import RewardSpace, require_any

@@ -12,7 +12,7 @@ import numpy as np
 from aceirl.bench.rivals.rebased import Rebased, judged
 from aceirl.models.tabular.bounds import highest_means
 from aceirl.models.tabular.confidence import adaptive
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import Recovered, action_values
 from aceirl.rewards.recovered import scaled

@@ -15,7 +15,7 @@ from aceirl.certificates.base import Certificate, CertificateKind, radii_certifi
 from aceirl.irl.belief import Belief, Plan
 from aceirl.models.tabular.bounds import error_bound
 from aceirl.models.tabular.confidence import Radii, total_variation, trivial_bound
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import IntArray
 
 PROMISE = (

@@ -17,7 +17,7 @@ from aceirl.experts.tasks.opening import drawing
 from aceirl.experts.tasks.references import named_object
 from aceirl.experts.tasks.source import Source, Task
 from aceirl.experts.tasks.world import OfflineWorld
-from aceirl.models.tabular.counts import ExpertKind
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Capabilities, NumberedEnvironment, Seen
 

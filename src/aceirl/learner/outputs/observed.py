@@ -15,9 +15,9 @@ from aceirl.envs.gymnasium import GymAdapter, actions_of
 from aceirl.errors import InputError, shown
 from aceirl.experts import Demonstration
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.counts import ExpertKind
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.encoder import PADDING_STATE, StateIndex
+from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards import Explanation, RewardSpace
 from aceirl.rewards.spaces import described_by

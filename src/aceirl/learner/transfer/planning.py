@@ -252,7 +252,7 @@ def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tup
     wish, same_actions = turn.wish, target.mdp.n_actions == turn.counts.shape[2]
     explained = 1 - wish.unexplained / max(1, wish.answers)
     there = {int(number): state for state, number in enumerate(numbers) if number >= 0}
-    said = np.asarray(turn.counts.answers.any(axis=0))
+    said = turn.counts.given.pooled > 0
     for one, weight in wish.likeliest:
         if (same_actions or not one.actions) and not one.features:
             places, later = (

@@ -16,7 +16,8 @@ from itertools import combinations
 import numpy as np
 
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import Moves
 
@@ -264,7 +265,7 @@ def _starts(table: FieldTable, counts: Counts) -> FloatArray:
 def _contradicted(counts: Counts, state: IntArray, action: IntArray, after: IntArray) -> BoolArray:
     """`[n]`: whether such a move was tried and has led elsewhere."""
     n_states, n_actions = counts.shape[1:]
-    tried = np.asarray(counts.visits.any(axis=0))
+    tried = counts.visited.pooled > 0
     met = state < n_states
     row = np.where(met, state, 0) * n_actions + action
     keys = row * n_states + np.where(after < n_states, after, 0)

@@ -8,8 +8,8 @@ import numpy as np
 
 from aceirl.data.arrays import IntArray
 from aceirl.models.tabular.confidence import Radii
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import Successors, clipped_backward, compiled
 from aceirl.models.tabular.mdp import MDP, FloatArray
 from aceirl.models.tabular.planner import PolicySet, solve_constrained

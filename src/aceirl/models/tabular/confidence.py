@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from aceirl.errors import InputError
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import FloatArray, IntArray, Transitions, steps_left
 

@@ -13,8 +13,9 @@ from aceirl.data.dataset import Dataset, Totals
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, error_bound
 from aceirl.models.tabular.confidence import Family, Radii
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.protocols import ActionBelief, Capabilities, ConfidenceRadii, ExactPlanning, RewardFunction
 
@@ -108,8 +109,7 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
         """What a deterministic expert has said in a state; None if it has not."""
         if state >= self.counts.shape[1]:
             return None
-        answers = self.counts.answers
-        given = answers[:, state].sum(axis=0) if self.estimate.kind.stationary else answers[step, state]
+        given = self.counts.given.in_state(state, None if self.estimate.kind.stationary else step)
         action = int(given.argmax())
         return action if given[action] else None
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from aceirl.models.tabular.counts import Estimate
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.rewards.hypotheses.habits import ANYTHING, habits
 from aceirl.rewards.hypotheses.search import Claim, Hypothesis, Search
 from aceirl.rewards.hypotheses.wish import ENOUGH, UNEXPLAINED, guessed

@@ -62,13 +62,16 @@ class GivenAnswers:
     def of(cls, counts: Counts, terminal: IntArray, steps: slice = slice(None)) -> GivenAnswers:
         """Those of all steps, or of some."""
         horizon, n_states, _ = counts.shape
-        tried = np.asarray(counts.visits.any(axis=0))
-        told = np.zeros_like(counts.answers)
-        told[steps] = counts.answers[steps]
+        tried, given = counts.visited.pooled > 0, counts.given
         comparable = (tried.sum(axis=1) >= 2) & ~np.isin(np.arange(n_states), terminal)
-        step, state, action = np.nonzero(told * comparable[:, None] * tried)
-        first = np.searchsorted(step, np.arange(horizon + 1))
-        return cls(state, action, told[step, state, action], first, tried.sum(axis=1), tried)
+        row, step = np.divmod(given.keys, horizon)
+        wanted = np.zeros(horizon, dtype=np.bool_)
+        wanted[steps] = True
+        kept = np.flatnonzero(wanted[step] & (comparable[:, None] & tried).ravel()[row])
+        kept = kept[np.argsort(step[kept], kind="stable")]
+        state, action = np.divmod(row[kept], counts.shape[2])
+        first = np.searchsorted(step[kept], np.arange(horizon + 1))
+        return cls(state, action, given.times[kept], first, tried.sum(axis=1), tried)
 
     @property
     def step(self) -> IntArray:

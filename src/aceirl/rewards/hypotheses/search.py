@@ -10,8 +10,9 @@ from math import log
 import numpy as np
 
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Counts, Estimate
+from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import occupancy
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import ERRORS, DrawnDynamics, GivenAnswers, Rewards, judged, preferred
 from aceirl.rewards.hypotheses.predicates import Grammar, Predicate
@@ -368,7 +369,7 @@ def _candidates(estimate: Estimate, most: int) -> list[int]:
 def met_states(counts: Counts) -> BoolArray:
     """`[S]`: the places that were met."""
     n_states = counts.shape[1]
-    met = np.asarray(counts.visits.any(axis=(0, 2)))
+    met = np.asarray(counts.visited.pooled.any(axis=1))
     met[counts.move_keys % n_states] = True
     return met
 

@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from aceirl.data.preferences import Preference
 from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.counts import Estimate
 from aceirl.models.tabular.dynamic_programming import optimal_values
+from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
