@@ -41,6 +41,9 @@ MOST_PLACES = 120
 LEAST_PREDICATES, MOST_WORK = 80, 60_000_000
 """So many predicates over fields are tried alone, or as many as so many rows, over all steps, allow."""
 
+MORE_PREDICATES = 320
+"""So many more are tried of an expert that does not look at the step."""
+
 BEST_PREDICATES = 12
 """So many predicates over fields, and of ends as many more, are composed with others."""
 
@@ -381,6 +384,13 @@ class StationarySearch(Search):
         short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
         self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
         self.patient = None
+
+    def _simple(self) -> Iterator[Hypothesis]:
+        """Of fields with many values some more are tried, if only as what is wanted."""
+        yield from super()._simple()
+        if self.grammar is not None:
+            for one in self.grammar.simple[self._most_predicates :][:MORE_PREDICATES]:
+                yield Hypothesis(features=((one, 1.0),))
 
     def _changing(self) -> Iterator[Hypothesis]:
         """It does not look at the step."""

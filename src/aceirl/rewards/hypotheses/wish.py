@@ -57,6 +57,9 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
+LEAST_SEEN = 3
+"""So many answers are needed where something holds that is said to be wanted."""
+
 LIKELIEST = 12
 """So many hypotheses are kept with a wish."""
 
@@ -163,6 +166,8 @@ def wish_found(search: Search) -> Wish:
             kind, named, probability = "open", (), 0.0
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
+        if not all(_is_seen(one, search.answers, fields) for one in named):
+            kind, named, probability = "open", (), 0.0
     likely = _probabilities([one.claims for one in found.hypotheses], weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
@@ -209,6 +214,14 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     if widest != likeliest:
         words += f" (perhaps {widest.words(fields)})"
     return replace(named, predicate=likeliest, widest=widest, words=words)
+
+
+def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
+    """Whether somebody who wants to be where a predicate over fields holds has said what to do there: it may be only on
+    the way to something else."""
+    if named.predicate is None or named.predicate.ends or not named.claim.fields.startswith("wants"):
+        return True
+    return int(answers.times[named.predicate.holds(fields)[answers.state]].sum()) >= LEAST_SEEN
 
 
 def _posterior(found: Judged, evidence: float, of_habit: float) -> FloatArray:
