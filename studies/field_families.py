@@ -78,22 +78,31 @@ class FieldCase:
             value = (here[:, None] - self.step_cost + last + PATIENCE * np.where(over, 0.0, value[after])).max(axis=1)
         return dict(zip(going_on, value.tolist(), strict=True))
 
-    def _q(self, record: Record, action: int) -> float:
+    def quality(self, record: Record, action: int) -> float:
+        """What an action is worth to the expert."""
+        here = (float(self.pays(record, False)) if not self.ends else 0.0) - self.step_cost
         after, over = self.move(record, action)
-        return float(self.pays(after, True)) if over else PATIENCE * self._worth[after]
+        return here + (float(self.pays(after, True)) if over else PATIENCE * self._worth[after])
 
     def expert(self, seen: Any) -> int:
         """What is best, the first of what is equally good."""
         record = tuple(int(seen[name]) for name in self.sizes)
-        return int(np.argmax([round(self._q(record, action), 9) for action in range(self.n_actions)]))
+        return int(np.argmax([round(self.quality(record, action), 9) for action in range(self.n_actions)]))
+
+    def fulfilled_from(self, start: Record) -> bool:
+        """Whether the expert gets what it wants from there."""
+        record, over = start, False
+        for _ in range(self.horizon):
+            if over or self.pays(record, over):
+                break
+            record, over = self.move(record, self.expert(dict(zip(self.sizes, record, strict=True))))
+        return self.pays(record, over)
 
     @property
     def can_be_had(self) -> bool:
-        """Whether the wish can be fulfilled from four starts of five, and is not fulfilled in most of them."""
-        worth = np.array([self._worth[start] for start in self.starts])
-        nothing = -self.step_cost / (1 - PATIENCE) + 1e-6
-        held = np.mean([self.pays(start, False) for start in self.starts])
-        return bool((worth > max(nothing, -0.5)).mean() >= 0.8 and held < 0.3)
+        """Whether the wish is fulfilled from four starts of five, and at the start in fewer than three of ten."""
+        begun = float(np.mean([self.pays(start, False) for start in self.starts]))
+        return begun < 0.3 and float(np.mean([self.fulfilled_from(start) for start in self.starts])) >= 0.8
 
     def is_true(self, one: Named, table: FieldTable) -> bool:
         """Whether a claim is true.

@@ -13,6 +13,7 @@ from aceirl.models.fields.dynamics import FieldDynamics, Imagined, imagined
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate
+from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.in_fields import FieldReward
 from aceirl.rewards.spaces import described_by
 
@@ -147,3 +148,26 @@ def test_features_that_are_a_mapping_have_names() -> None:
     assert names == ("distance", "near")
     assert values.tolist() == [1.0, 1.0]
     assert described_by(lambda seen: [seen], 3)[0] == ()
+
+
+def test_an_end_that_was_met_once_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has delivered once does not know yet whether that ends it with any energy left."""
+    monkeypatch.setattr("aceirl.models.fields.table.MOST_TOGETHER", 10)
+    fields = (Field("place", "ordered"), Field("key", "categorical", ("0", "1")), Field("energy", "ordered"))
+    met = [(1, 0, 5), (1, 1, 4), (0, 0, 3), (0, 1, 2), (2, 0, 0), (2, 1, 0)]
+    only_imagined = [(0, 1, 1), (1, 1, 3), (2, 0, 2)]
+    over = [one in met[3:] for one in (*met, *only_imagined)]
+    table = FieldTable(fields, np.array([*met, *only_imagined], dtype=np.float64), np.array(over))
+    assert [(told_by, values.tolist()) for told_by, values in table.kinds_of_ends] == [((2,), [0.0])]
+    together = table.met_together(len(met))
+    assert together[: len(met)].all()
+    assert not together[len(met)], "the end with the key was met once"
+    assert together[len(met) + 1 :].all()
+
+
+def test_ends_are_wanted_by_kind_and_each_kind_is_as_likely_as_another() -> None:
+    _, found = world()
+    kinds = Grammar(found.table, np.ones(len(found.table.values), dtype=np.bool_)).kinds_of_ends
+    assert [one.words(found.table) for one in kinds] == ["an end with energy = 0", "an end with place = 0 and key = 1"]
+    assert {round(one.log_prior, 12) for one in kinds} == {round(-np.log(8), 12)}
+    assert all(one in Grammar(found.table, found.table.known).simple for one in kinds)
