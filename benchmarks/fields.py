@@ -115,6 +115,7 @@ def warehouses(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("reached", "{}"),
         frame.number("samples, mean", "{:,.0f}"),
         frame.number("delivers elsewhere", "{}"),
+        page="fields.md",
     )
     kept = Kept(options.keep)
     for seed in range(options.first, options.first + options.seeds):
