@@ -233,7 +233,7 @@ class Allowance:
         self.per_second, self.burst = per_second, burst
         self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str) -> bool:
+    def take(self, client: str = "") -> bool:
         """Whether a client may ask once more."""
         now = monotonic()
         left, before = self.left.pop(client, (self.burst, now))
