@@ -237,8 +237,11 @@ def consider_alternatives(turn: Turn, over: bool) -> None:
 
 
 def prepare() -> None:
-    """Work out a tiny problem, so that all compiled parts are ready before somebody waits for them."""
+    """Work out a tiny problem to its end, so that all compiled parts are ready before somebody waits for them."""
     problem = make("gridworld", seed=0, horizon=2)
     settings = Settings(strategy="advice", max_samples=4, epsilon=1e-9)
     for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
         work_out(turn)
+    consider_alternatives(turn, over=True)
+    names = problem.layout.state_names
+    ending_of(turn, NamedStates(names, problem.layout.action_names, {0: 0}, {0: {}}), askable=range(len(names)))

@@ -49,6 +49,10 @@ FORMAT = 3
 # So many episodes in a row without a question, and nothing is left to ask.
 QUIET_EPISODES = 300
 
+# So many steps of episodes the agent makes at most, and so many bytes the log may have for something to be added to it:
+# no person comes near, and all of it is kept in memory, and read again when something is taken back.
+MOST_WALKED, MOST_LOGGED = 200_000, 16_000_000
+
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
 
@@ -330,7 +334,8 @@ class Interview:
         if history.reopened is not None:
             return "asking"
         if history.pending:
-            return "walking" if self._step is not None or looks_around(history) else "asking"
+            looks = looks_around(history) and not self.has_walked_enough
+            return "walking" if self._step is not None or looks else "asking"
         if history.finished:
             return "done"
         if self._step is not None:
@@ -341,9 +346,15 @@ class Interview:
             if not enough_episodes(history) or self.learned_version != self.version:
                 return "walking"
             return "done" if self.dialogue.pair is None else "asking"
-        if self.engine.belief.certified("policy") or history.episodes_since_user_action >= QUIET_EPISODES:
+        quiet = history.episodes_since_user_action >= QUIET_EPISODES or self.has_walked_enough
+        if quiet or self.engine.belief.certified("policy"):
             return "done"
         return "asking" if self.asked is not None else "walking"
+
+    @property
+    def has_walked_enough(self) -> bool:
+        """Whether the agent has made all the steps that it may make."""
+        return self.history.samples >= MOST_WALKED
 
     @property
     def needs_inference(self) -> bool:
@@ -416,6 +427,8 @@ class Interview:
 
     def _keep(self, event: Event) -> Event:
         """Log what the person did, after all that the agent did before, and see it on the disk; the event as logged."""
+        if self.log.size > MOST_LOGGED:
+            raise InputError(f"{self.log.path.name} is full; start again in another folder")
         self._keep_step()
         self._note_spent()
         event = event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}

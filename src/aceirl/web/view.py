@@ -506,6 +506,8 @@ def _why_not_more(interview: Interview) -> str:
         return "Comparing episodes tells what you want, and not what you would do, so nothing is promised about that."
     if any(votes.standing is None for votes in history.votes.values()):
         return "More could not be promised: in some situations you did not say what you would do."
+    if interview.has_walked_enough:
+        return f"More could not be promised: the agent has made {counted(history.samples, 'step')}, as many as it may."
     walked = counted(history.episodes_since_user_action, "episode")
     return f"More could not be promised: {walked} without a question were not enough for the accuracy asked for."
 
