@@ -408,6 +408,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
         "more": len(ending.telling),
         "chosen": bool(history.chosen),
         "verdict": None if verdict is None else _verdict_in_words(verdict),
+        # Whoever has said more since then is asked anew, as it may have come to something else.
+        "answered": verdict is not None and history.said[-1] is verdict,
     }
 
 
