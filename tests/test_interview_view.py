@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, here, wants_the_end_of, work_out
+from interviews import (
+    FLAG,
+    RIGHT,
+    UP,
+    Person,
+    all_closed,
+    answer,
+    begin,
+    finish,
+    flag_seeker,
+    here,
+    on_the_lake,
+    wants_the_end_of,
+    work_out,
+)
 
 from aceirl.envs.description import Features
 from aceirl.errors import InputError
@@ -255,17 +269,10 @@ def the_hole(interview: Interview) -> int:
     return next(state for state in states if "hole in row 2, column 2" in interview.view.name(state))
 
 
-def to_the_hole(interview: Interview) -> Callable[[int], int]:
+def to_the_hole(interview: Interview) -> Person:
     """Somebody who wants the hole nearest to the start, on the slippery ice."""
     ways = ("down", "left", "left", "up", "up", "", "left", "", "up", "up", "left", "", "", "left", "left", "")
-    names, shown = [action.name for action in interview.view.actions], interview.view
-
-    def does(state: int) -> int:
-        cell = shown.map_cell(state)
-        assert cell is not None
-        return names.index(ways[int(cell.x - 4 * cell.y)])
-
-    return does
+    return on_the_lake(interview, ways)
 
 
 def test_no_to_one_of_several_wishes_denies_each_and_yes_affirms_none() -> None:
