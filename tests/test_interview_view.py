@@ -303,14 +303,14 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
         interview = begin(tmp_path)
         assert view(interview)["last"] is None
         interview.answer(interview.turn, UP)
-        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        assert view(interview)["last"] == {"short": "You said up", "full": "“up” in the middle"}
         interview.correct(interview.turn, 0, RIGHT)
         assert view(interview)["last"] == {
             "short": "You changed it to right",
-            "full": "the change to right in the middle",
+            "full": "the change to “right” in the middle",
         }
         interview.undo(interview.turn)
-        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        assert view(interview)["last"] == {"short": "You said up", "full": "“up” in the middle"}
         interview.walk_on(10)
         interview.skip(interview.turn)
         assert view(interview)["last"]["short"] == "You did not know"

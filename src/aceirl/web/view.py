@@ -95,18 +95,20 @@ def _last_said(interview: Interview) -> dict[str, str] | None:
     where = event.get("state_name", "")
     match event["event"]:
         case "answer":
-            short, full = f"You said {event['action_name']}", f"{event['action_name']} in {where}"
+            short, full = f"You said {event['action_name']}", f"“{event['action_name']}” in {where}"
         case "skip":
             short, full = "You did not know", f"“I don’t know” in {where}"
         case "correct":
             short, full = (
                 f"You changed it to {event['action_name']}",
-                f"the change to {event['action_name']} in {where}",
+                f"the change to “{event['action_name']}” in {where}",
             )
         case "review":
             said = event["names"][-1] if event["instead"] and event["names"] else None
             short = "You agreed" if said is None else f"You said {said['action_name']}"
-            full = "what you said to the episode" if said is None else f"{said['action_name']} in {said['state_name']}"
+            full = (
+                "what you said to the episode" if said is None else f"“{said['action_name']}” in {said['state_name']}"
+            )
         case "prefer":
             sides = {0: "left is better", 1: "right is better", None: "no difference"}
             said = "I don’t know" if event.get("unknown") else sides[event["better"]]

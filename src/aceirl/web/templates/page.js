@@ -500,11 +500,14 @@
     $("wish-why").textContent = wish.why;
     $("more-row").hidden = !wish.more;
     $("more").textContent = wish.more === 1 ? "Ask me one question more" : `Ask me ${wish.more} questions more`;
-    $("does").replaceChildren(...does.map(({ action, where, count }) => {
-      const group = document.createElement("div"), term = document.createElement("dt"), told = document.createElement("dd");
+    $("does").replaceChildren(...[...new Set(does.map(({ action }) => action))].map((action) => {
+      const group = document.createElement("div"), term = document.createElement("dt");
       term.textContent = action;
-      told.append(where, note(count));
-      group.append(term, told);
+      group.append(term, ...does.filter((one) => one.action === action).map(({ where, count }) => {
+        const told = document.createElement("dd");
+        told.append(where, note(count));
+        return told;
+      }));
       return group;
     }));
     $("does").parentElement.hidden = !does.length;
