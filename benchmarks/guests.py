@@ -28,8 +28,9 @@ from studies.serving import Server
 
 ENVIRONMENT = "FrozenLake-v1"
 
-# How many requests a guest sends a second, more than the server allows, and how many it leaves unfinished.
-PACE, UNFINISHED = 60, 2_000
+# How many requests a guest sends a second, more than the server allows, how many it leaves unfinished, and how many
+# connections it has if it wants many.
+PACE, UNFINISHED, CONNECTIONS = 60, 2_000, 40
 
 
 class Visitor:
@@ -125,6 +126,84 @@ def unfinished(guest: Visitor, over: threading.Event) -> None:
         over.wait()
 
 
+def long_interview(guest: Visitor, over: threading.Event) -> None:
+    """As many answers as can be given, and some taken back in between: all is computed anew each time."""
+    _, shown = guest.ask("view")
+    guest.ask("mode", turn=shown["turn"], mode="play")
+    for number in cycle(range(100)):
+        if over.is_set():
+            return
+        _, shown = guest.ask("view")
+        if shown.get("phase") == "done":
+            guest.ask("go_on", turn=shown["turn"])
+        kind, body = ("undo", {}) if number % 8 == 7 else ("answer", {"action": number * 7 // 3 % 4})
+        guest.ask(kind, turn=shown.get("turn", 0), **body)
+        time.sleep(1 / PACE)
+
+
+def long_walks(guest: Visitor, over: threading.Event) -> None:
+    """Episodes as long as they can be, in which the agent walks on its own, and more of them whenever it is done."""
+    _, shown = guest.ask("view")
+    guest.ask("adjust", turn=shown["turn"], epsilon=0.001, delta=0.001, horizon=1_000)
+    while not over.is_set():
+        _, shown = guest.ask("view")
+        if shown.get("phase") == "asking":
+            guest.ask("answer", turn=shown["turn"], action=0)
+        elif shown.get("phase") in ("done", "thinking"):
+            guest.ask("finish", turn=shown["turn"])
+            guest.ask("go_on", turn=int(str(shown["turn"])) + 1)
+        time.sleep(1 / PACE)
+
+
+def names(guest: Visitor, over: threading.Event) -> None:
+    """Another name each time: each is written to the disk."""
+    number = 0
+    while not over.is_set():
+        guest.ask("name", name=f"Guest {number % 1000}")
+        number += 1
+        time.sleep(1 / PACE)
+
+
+def sending(content: Callable[[Visitor], bytes], reads: bool = True) -> Callable[[Visitor, threading.Event], None]:
+    """Send something on many connections, as fast as it is taken if the answers are read, or once on each."""
+
+    def attack(guest: Visitor, over: threading.Event) -> None:
+        sent, opened = content(guest), dict[int, socket.socket]()
+        while not over.is_set():
+            for number in range(CONNECTIONS):
+                try:
+                    if number not in opened:
+                        opened[number] = socket.create_connection(("127.0.0.1", guest.port), timeout=10)
+                        opened[number].setblocking(False)
+                    elif not reads:
+                        continue
+                    opened[number].send(sent)
+                    while reads and opened[number].recv(1 << 16):
+                        pass
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    opened.pop(number).close()
+            time.sleep(1e-3)
+        for connection in opened.values():
+            connection.close()
+
+    return attack
+
+
+def request(guest: Visitor, path: str, *headers: str, body: bytes = b"") -> bytes:
+    """The bytes of a request."""
+    kind = "POST" if body else "GET"
+    lines = [f"{kind} {guest.base}{path} HTTP/1.1", f"Host: 127.0.0.1:{guest.port}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def in_small_chunks(guest: Visitor) -> bytes:
+    """A body that comes in tens of thousands of pieces at once."""
+    headers = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    return request(guest, "answer", *headers, body=b"1\r\n \r\n" * 30_000)
+
+
 ATTACKS: dict[str, Callable[[Visitor, threading.Event], None]] = {
     "nothing": lambda guest, over: None,
     "long episodes": long_episodes,
@@ -135,6 +214,16 @@ ATTACKS: dict[str, Callable[[Visitor, threading.Event], None]] = {
     "more questions": more_questions,
     "everybody's answers": asking(lambda number: "people.json"),
     "unfinished requests": unfinished,
+    "a long interview": long_interview,
+    "long walks": long_walks,
+    "names": names,
+    "downloads": asking(lambda number: "everything.zip"),
+    "requests as fast as possible": sending(lambda guest: request(guest, "view")),
+    "many requests at once": sending(lambda guest: 1_000 * request(guest, "view")),
+    "a body in small chunks": sending(in_small_chunks),
+    "films that are not read": sending(
+        lambda guest: request(guest, "try?actions=" + ".".join("0123" * 7)), reads=False
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,16 +36,21 @@ FLAG = "the flag in row 4, column 4"
 TO_THE_FLAG = ("left", "up", "up", "up", "left", "", "left", "", "up", "down", "left", "", "", "right", "down", "")
 
 
-def flag_seeker(interview: Interview) -> Person:
-    """Someone who wants the flag of FrozenLake."""
+def on_the_lake(interview: Interview, ways: Sequence[str]) -> Person:
+    """Someone who does that on FrozenLake, row by row."""
     names, view = [action.name for action in interview.view.actions], interview.view
 
     def answer(state: int) -> int:
         cell = view.map_cell(state)
         assert cell is not None
-        return names.index(TO_THE_FLAG[int(cell.x - 4 * cell.y)])
+        return names.index(ways[int(cell.x - 4 * cell.y)])
 
     return answer
+
+
+def flag_seeker(interview: Interview) -> Person:
+    """Someone who wants the flag of FrozenLake."""
+    return on_the_lake(interview, TO_THE_FLAG)
 
 
 _begun: list[Interview] = []

@@ -156,6 +156,19 @@ def test_a_log_keeps_what_was_appended(tmp_path: Path) -> None:
     assert logged(path) == events
 
 
+def test_a_log_goes_on_from_where_it_was_read(tmp_path: Path) -> None:
+    log, events = LogFile(tmp_path / "log.jsonl"), [{"number": number, "name": "ä\n"} for number in range(5)]
+    log.append(events[:3])
+    for first in (0, 2, 1, 3, 0, 3):
+        assert list(log.after(first)) == events[first:3]
+    assert list(log.after(3)) == []
+    log.append(events[3:])
+    for first in (3, 4, 5, 2, 0):
+        assert list(log.after(first)) == events[first:]
+    assert (log.content(), log.size) == (log.path.read_bytes(), log.path.stat().st_size)
+    log.close()
+
+
 @pytest.mark.parametrize("cut", [1, 2, 10])
 def test_a_last_line_that_was_cut_off_is_dropped_and_the_next_is_whole(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "log.jsonl"

@@ -269,6 +269,7 @@ def test_no_file_is_served(client: TestClient, path: str) -> None:
 
 def test_too_many_requests_are_refused_and_forgiven(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
+    monkeypatch.setattr(security, "PENANCE", 0.01)
     monkeypatch.setattr(security, "monotonic", lambda: now[0])
     codes = [client.get(f"/{TOKEN}/view").status_code for _ in range(int(security.BURST) + 20)]
     assert codes[0] == 200
@@ -657,14 +658,23 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent, self.closed, self.inside = b"", False, None  # type: bytes, bool, asyncio.BaseProtocol | None
+        self.unread = 0
 
     def write(self, data: Any) -> None:
         self.sent += data
 
     def close(self) -> None:
-        self.closed = True
+        self.closed, self.unread = True, 0
 
     abort = close
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None: ...
 
     def protocol(self, door: security.Door) -> asyncio.Protocol:
         return door if self.inside is None else cast(asyncio.Protocol, self.inside)
@@ -775,6 +785,63 @@ def test_connections_of_one_token_do_not_crowd_out_those_of_another(monkeypatch:
         return [transport.closed for _, transport in (first, *crowd)]
 
     assert asyncio.run(crowded()) == [False, True, True, False, False, False]
+
+
+VIEW = f"GET /{TOKEN}/view HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+ANSWER = f"POST /{TOKEN}/answer HTTP/1.1\r\nHost: x\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (2 * VIEW,),
+        (VIEW, VIEW),
+        (ANSWER + b"Transfer-Encoding: chunked\r\n\r\n1\r\n \r\n",),
+        (ANSWER + b"transfer-ENC", b"oding: chunked\r\n\r\n"),
+        (ANSWER + b"X: " + 40_000 * b"x",),
+        (ANSWER + b"Content-Length: 99999\r\n\r\n", *(10_000 * b"1" for _ in range(4))),
+        (ANSWER + b"Content-Length: 2\r\n\r\n1", b"1" + VIEW),
+    ],
+    ids=["two at once", "before the answer", "chunks", "chunks in pieces", "long head", "long body", "one too many"],
+)
+def test_what_no_browser_sends_ends_the_connection(pieces: tuple[bytes, ...]) -> None:
+    async def ended(*pieces: bytes) -> bool:
+        return (await come(*pieces))[1].closed
+
+    assert not asyncio.run(ended(*pieces[:-1]))
+    assert asyncio.run(ended(*pieces))
+    assert not asyncio.run(ended(VIEW))
+    assert not asyncio.run(ended(ANSWER + b"Content-Length: 2\r\n\r\n1", b"1"))
+
+
+def test_what_is_not_read_is_bounded_and_no_more_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "MOST_UNREAD", 25)
+
+    async def unread() -> list[bool]:
+        first = await come(f"GET /{'o' * 32}/view".encode())
+        crowd = [await come(f"GET /{TOKEN}/view".encode(), kind=type(first[0])) for _ in range(4)]
+        for _, transport in (first, *crowd[:3]):
+            transport.unread = 10
+            cast(security.Inside, transport.inside).pause_writing()
+        crowd[1][1].inside.data_received(b" HTTP/1.1\r\n")  # type: ignore[union-attr]
+        return [transport.closed for _, transport in (first, *crowd)]
+
+    assert asyncio.run(unread()) == [False, True, True, False, False]
+
+
+def test_who_comes_again_and_again_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(security, "monotonic", lambda: now[0])
+
+    async def crowded() -> tuple[int, bool, bool]:
+        first, _ = await come(VIEW)
+        came = [(await come(VIEW, kind=type(first)))[1].inside is not None for _ in range(100)]
+        other = f"GET /{'o' * 32}/view".encode()
+        others = (await come(other, kind=type(first)))[1].inside is not None
+        now[0] += 1
+        return sum(came), others, (await come(VIEW, kind=type(first)))[1].inside is not None
+
+    assert asyncio.run(crowded()) == (63, True, True)
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(

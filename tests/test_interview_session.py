@@ -39,7 +39,7 @@ from aceirl.learner.loop import learn
 from aceirl.protocols import Question
 from aceirl.runs import Run, files
 from aceirl.runs.files import Event, alone
-from aceirl.web import dialogue
+from aceirl.web import dialogue, driver
 from aceirl.web.driver import ANSWERS, QUIET_EPISODES, RESULTS, Interview, StaleError
 from aceirl.web.environment_view import open_view, png, with_keys
 from aceirl.web.episode_mode import FIRST_REPEAT, MAX_VOTES
@@ -263,6 +263,33 @@ def test_who_does_not_know_is_asked_again_in_later_episodes_and_then_left_alone(
     assert not interview.certified
     assert interview.history.episodes_since_user_action == QUIET_EPISODES
     assert interview.history.skips == sum(skipped.values())
+
+
+def test_the_agent_and_the_log_come_to_an_end_whatever_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "MOST_WALKED", 300)
+    interview = begin(tmp_path)
+    while interview.phase == "asking":
+        answer(interview, lambda state: state % 4)
+    walked = interview.history.samples
+    assert 300 <= walked < 400
+    for _ in range(3):
+        interview.finish(interview.turn)
+        interview.go_on(interview.turn)
+        interview.walk_on(10)
+        assert (interview.phase, interview.history.samples) == ("done", walked)
+    work_out(interview)
+    assert any(f"{walked} steps, as many as it may" in line for line in view(interview)["outcome"]["lines"])
+    interview.start_again(interview.turn)
+    assert (interview.phase, interview.history.samples) == ("walking", 0), "what is forgotten does not count"
+
+    monkeypatch.setattr(driver, "MOST_LOGGED", interview.log.size - 1)
+    before, turn = logged(tmp_path), interview.turn
+    for refused in (lambda: interview.change_mode(turn, "play"), lambda: interview.finish(turn)):
+        with pytest.raises(InputError, match=r"answers\.jsonl is full"):
+            refused()
+    assert (logged(tmp_path), interview.turn) == (before, turn)
 
 
 def test_not_knowing_at_a_repeated_question_moves_on(tmp_path: Path) -> None:

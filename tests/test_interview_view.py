@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from interviews import FLAG, RIGHT, UP, all_closed, answer, begin, finish, flag_seeker, here, wants_the_end_of, work_out
+from interviews import (
+    FLAG,
+    RIGHT,
+    UP,
+    Person,
+    all_closed,
+    answer,
+    begin,
+    finish,
+    flag_seeker,
+    here,
+    on_the_lake,
+    wants_the_end_of,
+    work_out,
+)
 
 from aceirl.envs.description import Features
 from aceirl.errors import InputError
@@ -255,17 +269,10 @@ def the_hole(interview: Interview) -> int:
     return next(state for state in states if "hole in row 2, column 2" in interview.view.name(state))
 
 
-def to_the_hole(interview: Interview) -> Callable[[int], int]:
+def to_the_hole(interview: Interview) -> Person:
     """Somebody who wants the hole nearest to the start, on the slippery ice."""
     ways = ("down", "left", "left", "up", "up", "", "left", "", "up", "up", "left", "", "", "left", "left", "")
-    names, shown = [action.name for action in interview.view.actions], interview.view
-
-    def does(state: int) -> int:
-        cell = shown.map_cell(state)
-        assert cell is not None
-        return names.index(ways[int(cell.x - 4 * cell.y)])
-
-    return does
+    return on_the_lake(interview, ways)
 
 
 def test_no_to_one_of_several_wishes_denies_each_and_yes_affirms_none() -> None:
@@ -296,14 +303,14 @@ def test_undo_says_what_it_takes_back(tmp_path: Path) -> None:
         interview = begin(tmp_path)
         assert view(interview)["last"] is None
         interview.answer(interview.turn, UP)
-        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        assert view(interview)["last"] == {"short": "You said up", "full": "“up” in the middle"}
         interview.correct(interview.turn, 0, RIGHT)
         assert view(interview)["last"] == {
             "short": "You changed it to right",
-            "full": "the change to right in the middle",
+            "full": "the change to “right” in the middle",
         }
         interview.undo(interview.turn)
-        assert view(interview)["last"] == {"short": "You said up", "full": "up in the middle"}
+        assert view(interview)["last"] == {"short": "You said up", "full": "“up” in the middle"}
         interview.walk_on(10)
         interview.skip(interview.turn)
         assert view(interview)["last"]["short"] == "You did not know"

@@ -141,6 +141,7 @@ def wrong_aim(page: Page) -> None:
 def denied(page: Page) -> None:
     """The ending, when the person says that it is not what they wanted."""
     with_map(page)
+    page.locator("#change-verdict").click()
     page.locator("[data-verdict=no]").click()
 
 

@@ -6,11 +6,14 @@ import io
 import re
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.image import imread
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,24 +34,33 @@ from interviews import FLAG
 from studies.serving import Server
 
 
-def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None:
+@contextmanager
+def lake(folder: Path, answers: int | None = None, **options: Any) -> Iterator[tuple[Page, dict[str, Any]]]:
+    """The last screen for somebody who wants the flag: at the end of all questions, or after so many answers."""
     with browser() as chrome:
-        server = Server("FrozenLake-v1", tmp_path)
+        server = Server("FrozenLake-v1", folder)
         try:
-            with visited(chrome, server.url) as page:
+            with visited(chrome, server.url, **options) as page:
                 shown = next_question(page)
-                while shown["phase"] == "asking":
+                while shown["phase"] == "asking" and shown["progress"]["answers"] != answers:
                     shown = reply(page, shown, to_the_flag)
-                # A dozen answers fit too many wishes for a sentence; the map shows the reward all the same.
-                expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
-                expect(page.locator("#wish-why")).to_have_text("Too many simple rewards predict them equally well.")
-                expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
-                expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
-                expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")
-                check_the_map(page)
-                ask_back(page)
+                if answers is not None:
+                    shown = click(page, "#finish")
+                yield page, shown
         finally:
             server.stop(signal.SIGKILL)
+
+
+def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None:
+    with lake(tmp_path) as (page, _):
+        # A dozen answers fit too many rewards for a sentence; the map shows the reward all the same.
+        expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
+        expect(page.locator("#wish-why")).to_have_text("Too many simple rewards predict them equally well.")
+        expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
+        expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
+        expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")
+        check_the_map(page)
+        ask_back(page)
 
 
 def ask_back(page: Page) -> None:
@@ -59,18 +71,19 @@ def ask_back(page: Page) -> None:
     expect(page.locator("#wish")).to_have_text(f"You say that you want to reach {FLAG}, and your answers agree.")
     expect(page.locator("#wish-why")).to_contain_text("are among the best for it, far more than by chance.")
     expect(page.locator("#said-verdict")).to_have_text(f"You said: get to {FLAG}.")
-    expect(page.locator("#back-title")).to_have_text("Is that what you wanted?")
     assert_accessible_and_fits(page)
     page.set_viewport_size({"width": 1280, "height": 800})
+    say_otherwise(page)
     click(page, "[data-verdict=yes]")
     expect(page.locator("#said-verdict")).to_have_text("You said: yes.")
-    expect(page.locator("#choose")).to_be_hidden()
+    say_otherwise(page)
     page.locator("[data-verdict=no]").click()
     expect(page.locator("#choose")).to_be_visible()
     page.wait_for_selector("#final-belief image", state="attached")
     hole = page.locator("#final-belief rect", has_text="the hole in row 2, column 2")
     changed(page, hole.click)
     expect(page.locator("#said-verdict")).to_have_text("You said: no; get to the hole in row 2, column 2.")
+    say_otherwise(page)
     expect(page.locator("#final-undo")).to_have_text("Undo “get to the hole in row 2, column 2” as what you want")
     avoided = page.locator("#place optgroup[label='Keep away from'] option").filter(has_text="row 3, column 1").first
     value = avoided.get_attribute("value")
@@ -79,6 +92,7 @@ def ask_back(page: Page) -> None:
     page.locator("#place").select_option(value)
     click(page, "#choose-place")
     expect(page.locator("#said-verdict")).to_contain_text("keep away from row 3, column 1.")
+    say_otherwise(page)
     page.locator("#besides").check()
     page.locator("#keep-away").check()
     changed(page, page.locator("#final-belief rect", has_text="row 1, column 4").click)
@@ -89,31 +103,58 @@ def ask_back(page: Page) -> None:
     expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
 
 
+def say_otherwise(page: Page) -> None:
+    """Who has answered is not asked again, after a reload neither, and can still say something else."""
+    page.reload()
+    for _ in range(2):
+        expect(page.locator("#back-title")).to_have_text("Thank you, that is taken in")
+        for hidden in ("#verdicts", "#choose"):
+            expect(page.locator(hidden)).to_be_hidden()
+        page.wait_for_timeout(1300)  # until the page has asked the server for news
+    page.locator("#change-verdict").click()
+    expect(page.locator("#back-title")).to_have_text(re.compile("Is that what you wanted|What did you want"))
+    expect(page.locator("#change-verdict")).to_be_hidden()
+    page.wait_for_selector("#final-belief image", state="attached")
+
+
 def test_more_questions_can_be_asked_for_at_the_end(tmp_path: Path) -> None:
     """Whoever finishes early is asked about some of what the agent has met, and comes back to the last screen."""
-    with browser() as chrome:
-        server = Server("FrozenLake-v1", tmp_path)
-        try:
-            with visited(chrome, server.url) as page:
-                shown = next_question(page)
-                while shown["progress"]["answers"] < 3:
-                    shown = reply(page, shown, to_the_flag)
-                click(page, "#finish")
-                expect(page.locator("#more")).to_be_visible()
-                assert_accessible_and_fits(page)
-                shown = page.evaluate("() => fetch('view').then((sent) => sent.json())")
-                more = shown["outcome"]["wish"]["more"]
-                expect(page.locator("#more")).to_have_text(f"Ask me {more} questions more")
-                changed(page, page.locator("#more").click)
-                shown = next_question(page)
-                expect(page.locator("#why")).to_contain_text(
-                    "You may want several things that differ in what to do here"
-                )
-                for _ in range(more):
-                    shown = reply(page, shown, to_the_flag)
-                assert (shown["phase"], shown["progress"]["answers"]) == ("done", 3 + more)
-        finally:
-            server.stop(signal.SIGKILL)
+    with lake(tmp_path, 3) as (page, shown):
+        expect(page.locator("#more")).to_be_visible()
+        assert_accessible_and_fits(page)
+        more = shown["outcome"]["wish"]["more"]
+        expect(page.locator("#more")).to_have_text(f"Ask me {more} questions more")
+        changed(page, page.locator("#more").click)
+        shown = next_question(page)
+        expect(page.locator("#why")).to_contain_text("You may want several things that differ in what to do here")
+        for _ in range(more):
+            shown = reply(page, shown, to_the_flag)
+        assert (shown["phase"], shown["progress"]["answers"]) == ("done", 3 + more)
+
+
+def test_the_film_of_an_early_ending_is_there_on_a_phone_even_if_it_comes_late(tmp_path: Path) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    with lake(tmp_path, 1, **phone) as (page, _):
+        film, failed = page.locator("#film .scene"), list[Route]()
+
+        def fail_once(route: Route) -> None:
+            if failed:
+                route.continue_()
+            else:
+                failed.append(route)
+
+        page.route("**/film?*", fail_once)
+        page.locator("#another").click()
+        expect(film).to_have_text("The film is being made …")
+        failed[0].abort()
+        expect(film).to_have_text("There is no film yet.")
+        expect(film.locator("img")).to_be_visible(timeout=30_000)
+        box = film.locator("img").bounding_box()
+        assert box is not None
+        assert box["width"] > 300
+        assert box["height"] > 300
+        expect(page.locator("#film .film-words")).to_contain_text("Step 0.")
+        expect(page.locator("#trouble")).to_be_hidden()
 
 
 def check_the_map(page: Page) -> None:

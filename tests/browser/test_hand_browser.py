@@ -78,7 +78,7 @@ def test_what_was_said_is_in_sight_and_undo_says_what_it_takes_back(chrome: Brow
         next_question(page)
         expect(page.locator("#last")).to_be_hidden()
         press(page, "ArrowLeft")
-        expect(page.locator("#undo")).to_have_accessible_name("Undo left in row 1, column 1")
+        expect(page.locator("#undo")).to_have_accessible_name("Undo “left” in row 1, column 1")
         page.locator("#list-answers").click()
         chosen = page.get_by_label("What you would do in row 1, column 1")
         expect(page.locator("#answers-table svg .ring")).to_have_count(1)

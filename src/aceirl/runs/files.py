@@ -104,6 +104,12 @@ class LogFile:
             self._size = sum(len(line) for line in self._lines() if line.endswith(b"\n"))
             self._file.truncate(self._size)
             sync_folder(path.parent)
+        self._mark = 0, 0  # so many lines, and where they end
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return self._size
 
     def append(self, events: Iterable[Event], *, wait: bool = True) -> None:
         """Hand events to the system and, unless told otherwise, wait until they and all before them are on the disk.
@@ -128,8 +134,11 @@ class LogFile:
         return self.after(0)
 
     def after(self, lines: int) -> Iterator[Event]:
-        """The events after so many lines."""
-        for number, line in enumerate(self._lines()[lines:], start=lines + 1):
+        """The events after so many lines; those before the last such question are not read again."""
+        known, end = self._mark if self._mark[0] <= lines else (0, 0)
+        rest = self._lines(end)
+        self._mark = lines, end + sum(map(len, rest[: lines - known]))
+        for number, line in enumerate(rest[lines - known :], start=lines + 1):
             try:
                 event = json.loads(line)
             except (ValueError, RecursionError) as error:
@@ -140,15 +149,16 @@ class LogFile:
 
     def content(self) -> bytes:
         """All whole lines as they are, also if the file was deleted meanwhile."""
-        return b"".join(self._lines())[: self._size]
+        self._file.seek(0)
+        return self._file.read(self._size) or b""
 
     def close(self) -> None:
         """No more is written."""
         self._file.close()
 
-    def _lines(self) -> list[bytes]:
-        """All lines with their ends; the last one may have none."""
-        self._file.seek(0)
+    def _lines(self, start: int = 0) -> list[bytes]:
+        """All lines with their ends, from where one begins; the last one may have none."""
+        self._file.seek(start)
         return io.BytesIO(self._file.readall()).readlines()
 
     def _is_there(self) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from aceirl.envs import make
 from aceirl.envs.simulator import Simulator
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
+from aceirl.experts.tasks import Source
+from aceirl.explain.wish import Statement
 from aceirl.learner.collect import Streams
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
@@ -19,7 +22,7 @@ from aceirl.learner.turns import Turn
 from aceirl.runs.files import DiskError
 from aceirl.web.dialogue import generator
 from aceirl.web.driver import Interview
-from aceirl.web.ending import ending_of
+from aceirl.web.ending import Ending, NamedStates, ending_of
 from aceirl.web.environment_view import film, maps, replay
 
 # How long the agent may walk before an answer is acknowledged, and at a time while nobody waits, in seconds.
@@ -35,29 +38,43 @@ FILM, TRY = 3, 6
 # How many steps can be tried out.
 TRIED = 30
 
+Result = TypeVar("Result")
+
 
 class Background:
     """Keeps an interview going: the agent walks between questions, and a reward is inferred, while the page is free.
 
-    Everything that changes the interview runs on the event loop's own thread, in pieces of some milliseconds; only
-    inference and films run in threads of their own, on copies.
+    All that reads or changes the interview is done in one thread of its own, piece after piece (`do`): what takes long,
+    and a slow disk, hold up this person and nobody else. Inference and films have threads too, and work on copies.
     """
 
     def __init__(self, interview: Interview) -> None:
         self.interview = interview
+        self.acting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interview")
         self.thinking = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
         self.filming = ThreadPoolExecutor(max_workers=1, thread_name_prefix="film")
+        self._stuck = False
         self._walking: asyncio.Task[None] | None = None
         self._learning: asyncio.Task[None] | None = None
 
-    def carry_on(self) -> None:
-        """Do at once what can be done at once, and see that the rest gets done."""
+    async def do(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What comes of something that reads or changes the interview, after all that was to be done before."""
+        return await asyncio.get_running_loop().run_in_executor(self.acting, work, *arguments)
+
+    def at_once(self) -> None:
+        """Let the agent walk as far as nobody has to wait for it; to be done in the thread of the interview."""
+        self._stuck = False
         try:
             self.interview.walk_on(AT_ONCE, one_episode=True)
         except DiskError:
             pass  # the page says so, and it is tried again
         except Exception as error:
+            self._stuck = True
             self._show(error)
+
+    def carry_on(self) -> None:
+        """See that what is left to do gets done."""
+        if self._stuck:
             return
         self._walking = self._going(self._walking, self._walk)
         self._learning = self._going(self._learning, self._learn)
@@ -83,42 +100,38 @@ class Background:
         self.interview.trouble = f"The interview cannot go on: {name}{error}"
 
     async def stop(self) -> None:
-        """Give up whatever is under way; the log has all that matters."""
+        """Give up whatever is under way, but for a piece that changes the interview; the log has all that matters."""
         for task in (self._walking, self._learning):
             if task is not None:
                 task.cancel()
         self.thinking.shutdown(wait=False, cancel_futures=True)
         self.filming.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self.acting.shutdown, wait=True, cancel_futures=True)
 
     async def _walk(self) -> None:
-        while self.interview.phase == "walking" and not self.interview.needs_inference:
+        while await self.do(self._walks):
             try:
-                self.interview.walk_on(IN_BETWEEN)
+                await self.do(self.interview.walk_on, IN_BETWEEN)
             except DiskError:
                 await asyncio.sleep(RETRY)
-            await asyncio.sleep(0)
         self._learning = self._going(self._learning, self._learn)
+
+    def _walks(self) -> bool:
+        return self.interview.phase == "walking" and not self.interview.needs_inference
 
     async def _learn(self) -> None:
         """Infer again for as long as there is something new to infer from."""
-        loop = asyncio.get_running_loop()
-        while self._has_news():
+        while await self.do(self._has_news):
             # Whoever is answering quickly is not to be held up; there will be a pause.
             turn = self.interview.turn
             await asyncio.sleep(REFLECTION)
             if turn != self.interview.turn:
                 continue
-            version, glance = self.interview.version, self.interview.preview()
-            await loop.run_in_executor(self.thinking, work_out, glance)
-            over, ending = self.interview.phase == "done", None
-            if over or self.interview.needs_inference:
-                await loop.run_in_executor(self.thinking, consider_alternatives, glance, over)
-            if over:
-                named, told, askable = self.interview.named(), self.interview.history.told, self.interview.askable
-                ending = await loop.run_in_executor(self.thinking, ending_of, glance, named, told, askable)
+            known = await self.do(_Known.of, self.interview)
+            ending = await self._in(self.thinking, known.worked_out)
             while True:
                 try:
-                    self.interview.adopt(glance, version, ending)
+                    await self.do(self.interview.adopt, known.turn, known.version, ending)
                     break
                 except DiskError:
                     await asyncio.sleep(RETRY)
@@ -133,37 +146,79 @@ class Background:
 
     async def replay(self, episode: int) -> list[dict[str, Any]]:
         """An episode of that number, picture by picture, up to now if it is under way."""
-        interview, walks = self.interview, self.interview.history.trajectories
-        if episode >= len(walks):
-            return []
-        rng = Streams(interview.seed, episode).environment
-        return await self._filmed(replay, rng, walks[episode].actions[: interview.environment.horizon])
+        interview = self.interview
+
+        def walked() -> tuple[Any, ...]:
+            walks = interview.history.trajectories[episode : episode + 1]
+            return interview.source, interview.seed, *(one.actions[: interview.environment.horizon] for one in walks)
+
+        source, seed, *actions = await self.do(walked)
+        rng = Streams(seed, episode).environment
+        return await self._in(self.filming, replay, source, rng, *actions) if actions else []
 
     async def film(self, number: int) -> list[dict[str, Any]]:
         """An episode of what was learnt; another one for each number."""
-        learned, rng = self.interview.learned, generator(self.interview.source.seed, FILM, number)
-        return [] if learned is None else await self._filmed(film, rng, learned.policy, learned.names)
+        source, learned, _ = await self._now()
+        rng = generator(source.seed, FILM, number)
+        return [] if learned is None else await self._in(self.filming, film, source, rng, learned.policy, learned.names)
 
     async def tried(self, number: int, actions: list[int]) -> list[dict[str, Any]]:
         """What comes of doing these things from the start: nothing of it counts. Another chance for each number."""
-        interview, rng = self.interview, generator(self.interview.source.seed, TRY, number)
-        known = range(interview.environment.n_actions)
+        source, _, _ = await self._now()
+        known = range(self.interview.environment.n_actions)
         if len(actions) > TRIED or not set(actions) <= set(known):
             raise InputError(f"at most {TRIED} actions from 0 to {known[-1]} can be tried out")
-        return await self._filmed(replay, rng, actions)
+        return await self._in(self.filming, replay, source, generator(source.seed, TRY, number), actions)
 
     async def panels(self) -> list[dict[str, Any]]:
         """The map panels of what was met so far, whether or not anything was learnt."""
-        return await self._filmed(maps, self.interview.engine.access.names)
+        source, _, names = await self._now()
+        return await self._in(self.filming, maps, source, names)
 
     async def maps(self) -> list[dict[str, Any]]:
         """The map panels, with the environment's own pictures."""
-        learned = self.interview.learned
-        return [] if learned is None else await self._filmed(maps, learned.names)
+        source, learned, _ = await self._now()
+        return [] if learned is None else await self._in(self.filming, maps, source, learned.names)
 
-    async def _filmed(self, made: Callable[..., list[dict[str, Any]]], *arguments: Any) -> list[dict[str, Any]]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.filming, made, self.interview.source, *arguments)
+    async def _now(self) -> tuple[Source, Turn | None, tuple[str, ...]]:
+        """The environment, what was learnt of it, and the states that were met."""
+        interview = self.interview
+        return await self.do(lambda: (interview.source, interview.learned, interview.engine.access.names))
+
+    async def _in(self, pool: ThreadPoolExecutor, made: Callable[..., Result], *arguments: Any) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(pool, made, *arguments)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known at one moment, and all that is needed to work it out elsewhere; `over` if it is the last word."""
+
+    version: tuple[int, int]
+    turn: Turn
+    over: bool
+    compares: bool
+    named: NamedStates
+    told: Sequence[Statement]
+    askable: Sequence[int]
+
+    @classmethod
+    def of(cls, interview: Interview) -> _Known:
+        return cls(
+            interview.version,
+            interview.preview(),
+            interview.phase == "done",
+            interview.needs_inference,
+            interview.named(),
+            interview.history.told,
+            interview.askable,
+        )
+
+    def worked_out(self) -> Ending | None:
+        """Infer, and find out what else the answers may mean; the turn keeps it. In the end also what to say of it."""
+        work_out(self.turn)
+        if self.over or self.compares:
+            consider_alternatives(self.turn, self.over)
+        return ending_of(self.turn, self.named, self.told, self.askable) if self.over else None
 
 
 def work_out(turn: Turn) -> None:
@@ -182,8 +237,11 @@ def consider_alternatives(turn: Turn, over: bool) -> None:
 
 
 def prepare() -> None:
-    """Work out a tiny problem, so that all compiled parts are ready before somebody waits for them."""
+    """Work out a tiny problem to its end, so that all compiled parts are ready before somebody waits for them."""
     problem = make("gridworld", seed=0, horizon=2)
     settings = Settings(strategy="advice", max_samples=4, epsilon=1e-9)
     for turn in learn(Simulator(problem.mdp), PolicyExpert(problem.expert, problem.mdp.shape), settings):
         work_out(turn)
+    consider_alternatives(turn, over=True)
+    names = problem.layout.state_names
+    ending_of(turn, NamedStates(names, problem.layout.action_names, {0: 0}, {0: {}}), askable=range(len(names)))

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -21,6 +21,7 @@ from aceirl.data.dataset import Trajectory
 from aceirl.errors import InputError
 from aceirl.experts.demonstrations import DEMONSTRATIONS
 from aceirl.experts.tasks import Source
+from aceirl.explain.wish import Statement
 from aceirl.learner.collect import Answers, Guess, Reply
 from aceirl.learner.engine import Engine
 from aceirl.learner.settings import Settings
@@ -34,7 +35,7 @@ from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import HERE, RECORDS, STATE
 from aceirl.web.dialogue import Dialogue, generator
 from aceirl.web.ending import Ending, NamedStates, ending_of
-from aceirl.web.environment_view import open_view
+from aceirl.web.environment_view import open_view, situation
 from aceirl.web.episode_mode import enough_episodes, looks_around, next_pair
 from aceirl.web.history import USER_ACTIONS, Accuracy, EpisodeMode, History, LoggedTrajectory, Mode, SaidRule, Verdict
 from aceirl.web.inter_rater import answer_errors
@@ -47,6 +48,10 @@ FORMAT = 3
 
 # So many episodes in a row without a question, and nothing is left to ask.
 QUIET_EPISODES = 300
+
+# So many steps of episodes the agent makes at most, and so many bytes the log may have for something to be added to it:
+# no person comes near, and all of it is kept in memory, and read again when something is taken back.
+MOST_WALKED, MOST_LOGGED = 200_000, 16_000_000
 
 # A reward is inferred when there are a quarter more samples than the last time; in between the page shows a preview.
 INFER_AFTER_GROWTH = 0.25
@@ -74,6 +79,22 @@ class SettingsError(InputError):
     """The folder holds an interview with other settings."""
 
 
+Said = dict[str, tuple[str, int]]
+"""What a person would do: by situation, its name and the action."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What others may see of an interview, as it was at one moment; `learned` is its last word, None before that."""
+
+    version: tuple[int, int]
+    answers: int
+    phase: Phase
+    said: Said
+    learned: Turn | None
+    told: Sequence[Statement]
+
+
 class Interview:
     """The questions and answers in a folder.
 
@@ -82,7 +103,8 @@ class Interview:
     what the person did, undoing included, and names the current question: whoever acts says which turn they saw, and is
     refused if it has passed, so of two answers to one question only the first counts. When it is over, the folder is
     also a run, whose expert are the demonstrations beside it. `needs` are the states that the person shall speak of
-    because others have: every second question at most is about one of these.
+    because others have: every second question at most is about one of these. One thread at a time may read or change
+    it; any may read what is `public`.
     """
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy) -> None:
@@ -99,6 +121,7 @@ class Interview:
         self.kept_version: tuple[int, int] | None = None
         self._step: Question | Turn | None = None  # what the agent did last, until it is logged
         self._shown: tuple[int, float] | None = None
+        self.public = Public((0, 0), 0, "walking", {}, None, ())
         try:
             self._rebuild(None)
         except BaseException:
@@ -311,7 +334,8 @@ class Interview:
         if history.reopened is not None:
             return "asking"
         if history.pending:
-            return "walking" if self._step is not None or looks_around(history) else "asking"
+            looks = looks_around(history) and not self.has_walked_enough
+            return "walking" if self._step is not None or looks else "asking"
         if history.finished:
             return "done"
         if self._step is not None:
@@ -322,9 +346,15 @@ class Interview:
             if not enough_episodes(history) or self.learned_version != self.version:
                 return "walking"
             return "done" if self.dialogue.pair is None else "asking"
-        if self.engine.belief.certified("policy") or history.episodes_since_user_action >= QUIET_EPISODES:
+        quiet = history.episodes_since_user_action >= QUIET_EPISODES or self.has_walked_enough
+        if quiet or self.engine.belief.certified("policy"):
             return "done"
         return "asking" if self.asked is not None else "walking"
+
+    @property
+    def has_walked_enough(self) -> bool:
+        """Whether the agent has made all the steps that it may make."""
+        return self.history.samples >= MOST_WALKED
 
     @property
     def needs_inference(self) -> bool:
@@ -339,7 +369,7 @@ class Interview:
         deadline = time.perf_counter() + seconds
         while self.phase == "walking" and not self.needs_inference and time.perf_counter() < deadline:
             if self._step is None and self._between_episodes and self._ask_what_is_needed():
-                return
+                break
             if self._step is None:
                 self._step = self._next_step(deadline)
             self._keep_step()
@@ -347,6 +377,7 @@ class Interview:
                 break
         if self.phase == "done" and not (self.folder / RESULT).exists():  # else the person has seen the end
             self._ask_what_is_needed()
+        self._publish()
 
     @property
     def _between_episodes(self) -> bool:
@@ -396,6 +427,8 @@ class Interview:
 
     def _keep(self, event: Event) -> Event:
         """Log what the person did, after all that the agent did before, and see it on the disk; the event as logged."""
+        if self.log.size > MOST_LOGGED:
+            raise InputError(f"{self.log.path.name} is full; start again in another folder")
         self._keep_step()
         self._note_spent()
         event = event | {"time": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -530,6 +563,17 @@ class Interview:
         self._step = None
         if self.phase != "done":
             self._drop_result()
+        self._publish()
+
+    def _publish(self) -> None:
+        """Let others see what there is now."""
+        history, view, before = self.history, self.view, self.public
+        known = history.known()
+        said = before.said
+        if (before.version[0], len(said)) != (self.turn, len(known)):
+            said = {situation(view, state): (view.name(state), action) for state, action in known.items()}
+        learned = self.learned if self.phase == "done" and self.kept_version == self.version else None
+        self.public = Public(self.version, history.answers, self.phase, said, learned, history.told)
 
     def _set_up(self) -> None:
         """The settings that hold now: those the interview was begun with, or as the person has adjusted them."""
@@ -650,6 +694,7 @@ class Interview:
                 Run.written(self.folder, self.settings, source, turn, "questions", self.history.told)
                 write(self.folder / RESULT, result, private=True)
             self.kept_version = version
+        self._publish()
 
     def _demonstrations(self) -> Iterator[dict[str, Any]]:
         """The answers that stand, as `DemonstrationExpert` reads them: with names, and when each was last given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -135,6 +136,11 @@ class GymView:
 
 
 EnvironmentView = BuiltinView | GymView
+
+
+def situation(view: EnvironmentView, state: int) -> str:
+    """What tells a state from others whoever met it, and in whatever order."""
+    return json.dumps(view.demonstrated(state, 0)[0])
 
 
 def _chance_in_words(mdp: MDP) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
@@ -19,11 +19,12 @@ from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.explain.goal import goal_of
 from aceirl.explain.listing import Person, listed
+from aceirl.explain.wish import Statement
 from aceirl.learner.turns import Turn
 from aceirl.runs.files import alone, disk, replace
 from aceirl.web.background import Background
-from aceirl.web.driver import Interview, SettingsError
-from aceirl.web.environment_view import EnvironmentView
+from aceirl.web.driver import Interview, Public, SettingsError
+from aceirl.web.environment_view import situation
 from aceirl.web.history import Accuracy
 from aceirl.web.inter_rater import Agreement, Pair, agreement
 from aceirl.web.security import TOKEN_FILE, Reach, is_token, lasting_token, new_token
@@ -41,9 +42,6 @@ LONGEST_NAME, MOST_PEOPLE = 40, 20
 
 # So many situations that need more answers are named.
 FEW = 6
-
-Said = dict[str, tuple[str, int]]
-"""What a person would do: by situation, its name and the action."""
 
 BUSY = "an interview with this folder is already running"
 
@@ -268,11 +266,14 @@ class People:
 
 
 class Together:
-    """Everybody's answers side by side. `backgrounds` has one for each token, and works out what a person wants."""
+    """Everybody's answers side by side. `backgrounds` has one for each token, and works out what a person wants.
+
+    Of others only what is public is read: their interviews go on meanwhile, in threads of their own. People meet
+    situations in different orders, so these are told apart by what the environment shows.
+    """
 
     def __init__(self, people: People, backgrounds: Mapping[str, Background], reach: Reach) -> None:
         self.people, self.backgrounds, self.reach = people, backgrounds, reach
-        self._answers: dict[str, tuple[int, Said]] = {}
         self._agreement: tuple[object, dict[str, Any]] = None, {}
         self._goals: dict[str, tuple[object, str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -284,14 +285,15 @@ class Together:
                 "name": person.name,
                 "me": person is me,
                 "role": "host" if person is self.people.owner else "guest",
-                "answers": person.interview.history.answers,
-                "phase": person.interview.phase,
-                "goal": self._goal(person) if person.interview.phase == "done" else None,
+                "answers": public.answers,
+                "phase": public.phase,
+                "goal": self._goal(person, public) if public.phase == "done" else None,
             }
             for person in self.people.everybody
+            for public in (person.interview.public,)
         ]
         decided = self.people.decided
-        turns = [(person.name, person.interview.turn) for person in self.people.everybody]
+        turns = [(person.name, person.interview.public.version[0]) for person in self.people.everybody]
         moment = turns, decided.minimum, dict(decided.settled)
         if self._agreement[0] != moment:
             self._agreement = moment, self._compared()
@@ -316,7 +318,8 @@ class Together:
 
         What only one more has to speak of comes first. What they have not met is left out.
         """
-        spoken = Counter(key for other in self.people.everybody if other is not me for key in self._said(other))
+        others = [other for other in self.people.everybody if other is not me]
+        spoken = Counter(key for other in others for key in other.interview.public.said)
         few = {key: count for key, count in spoken.items() if count < self.people.decided.minimum}
         if not few:
             return []
@@ -327,13 +330,12 @@ class Together:
 
     def _states(self, me: Participant, situations: list[str]) -> dict[str, int]:
         """The numbers that these situations have on the map of one person, who need not have met them all."""
-        view = me.interview.view
-        drawn = [s for s in range(me.interview.environment.n_states) if view.map_cell(s) is not None]
-        numbers = {situation(view, state): state for state in drawn} if situations else {}
+        view, states = me.interview.view, range(me.interview.environment.n_states if situations else 0)
+        numbers = {situation(view, state): state for state in states if view.map_cell(state) is not None}
         return {key: numbers[key] for key in situations if key in numbers}
 
     def _compared(self) -> dict[str, Any]:
-        said = {person.name: self._said(person) for person in self.people.everybody}
+        said = {person.name: person.interview.public.said for person in self.people.everybody}
         names = {key: name for one in said.values() for key, (name, _) in one.items()}
         decided, actions = self.people.decided, [action.name for action in self.people.owner.interview.view.actions]
         found = agreement({name: {key: action for key, (_, action) in one.items()} for name, one in said.items()})
@@ -356,49 +358,32 @@ class Together:
             ],
         }
 
-    def _said(self, person: Participant) -> Said:
-        """What a person would do by situation; people meet situations in different orders, so these are told apart by
-        what the environment shows."""
-        interview, (turn, said) = person.interview, self._answers.get(person.token, (-1, {}))
-        if turn != interview.turn:
-            view, said = interview.view, {}
-            for state, action in interview.history.known().items():
-                said[situation(view, state)] = view.name(state), action
-            self._answers[person.token] = interview.turn, said
-        return said
-
-    def _goal(self, person: Participant) -> str | None:
+    def _goal(self, person: Participant, public: Public) -> str | None:
         """What a person who has finished wants, in one sentence; None while that is being worked out."""
-        interview, background = person.interview, self.backgrounds[person.token]
-        learned = interview.learned if interview.kept_version == interview.version else None
-        moment = None if learned is None else interview.version, person.name
+        background, learned = self.backgrounds[person.token], public.learned
+        moment = None if learned is None else public.version, person.name
         asked, goal = self._goals.get(person.token, (None, None))
         if asked != moment:
             self._goals[person.token] = moment, None
             if learned is None:
                 background.carry_on()
             else:
-                task = asyncio.create_task(self._work_out(person, learned, background, moment))
+                task = asyncio.create_task(self._work_out(person, learned, public.told, background, moment))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             return None
         return goal
 
-    async def _work_out(self, person: Participant, learned: Turn, background: Background, moment: object) -> None:
-        names = [person.interview.view.name(state) for state in range(person.interview.environment.n_states)]
-        actions = [action.name for action in person.interview.view.actions]
-        called, told = Person(person.name, "them"), person.interview.history.told
-        loop = asyncio.get_running_loop()
-        goal = await loop.run_in_executor(background.thinking, goal_of, learned, names, actions, called, told)
+    async def _work_out(
+        self, person: Participant, learned: Turn, told: Sequence[Statement], background: Background, moment: object
+    ) -> None:
+        named, called = await background.do(person.interview.named), Person(person.name, "them")
+        about = learned, named.names, named.actions, called, told
+        goal = await asyncio.get_running_loop().run_in_executor(background.thinking, goal_of, *about)
         if self._goals[person.token][0] == moment:
             wish = "" if goal is None else goal.wish
             short, colon, _ = wish.partition(": ")
             self._goals[person.token] = moment, f"{short}." if colon and wish.startswith("The ") else wish
-
-
-def situation(view: EnvironmentView, state: int) -> str:
-    """What tells a state from others whoever met it, and in whatever order."""
-    return json.dumps(view.demonstrated(state, 0)[0])
 
 
 def _in_words(found: Agreement) -> str:

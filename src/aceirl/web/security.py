@@ -34,6 +34,11 @@ TOKEN_FILE, REDIRECT_FILE = "token", "open.html"
 TOKEN_LENGTH = 32
 MAX_BODY = 4096
 REQUESTS_PER_SECOND, BURST = 40.0, 120.0
+
+# Who asks more often waits so long for the refusal, in seconds: to refuse takes time too, and there are only so many
+# connections.
+PENANCE = 0.5
+
 MAX_CLIENTS = 256
 
 # How many connections there may be that have not shown the token, and how long each may be without it, in seconds.
@@ -41,6 +46,12 @@ ROOM, PATIENCE = 1024, 10.0
 
 # How many connections there may be to one person's pages; a browser has about six, and so does every tab of it.
 OWN_ROOM = 32
+
+# How many connections may be opened to them a second, and in a row: to let somebody in takes time.
+ENTRIES_PER_SECOND, ENTRIES_IN_A_ROW = 20.0, 64.0
+
+# So many bytes a request has at most, and what is sent to one person and not read yet; a film has about two million.
+LONGEST_REQUEST, MOST_UNREAD = 32_768, 16_000_000
 
 # How many files the process should be allowed to have open, connections included, and how many it needs for itself.
 DESCRIPTORS, OWN_DESCRIPTORS = 2048, 64
@@ -64,6 +75,8 @@ HEADERS = {
 
 
 NO_TOKEN = "the address lacks the right token; use the one that was printed when the interview was started"
+
+TOO_MANY = 429, "too many requests"
 
 GONE_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -233,7 +246,7 @@ class Allowance:
         self.per_second, self.burst = per_second, burst
         self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str) -> bool:
+    def take(self, client: str = "") -> bool:
         """Whether a client may ask once more."""
         now = monotonic()
         left, before = self.left.pop(client, (self.burst, now))
@@ -270,6 +283,8 @@ class Guard:
                 refusal = (413, "the request is too large")
             else:
                 receive = _replayed(body)
+        if refusal is TOO_MANY:
+            await asyncio.sleep(PENANCE)
         if refusal is not None:
             reads = refusal[1] is NO_TOKEN and "text/html" in Headers(scope=scope).get("accept", "")
             said: Response = HTMLResponse(GONE_PAGE) if reads else JSONResponse({"error": refusal[1]})
@@ -293,7 +308,7 @@ class Guard:
         # Only now: requests without the token must not use up what the person may send. Through a tunnel all people
         # come from one address.
         if not self.allowance.take(f"{scope['client'][0] if scope.get('client') else ''} {given}"):
-            return 429, "too many requests"
+            return TOO_MANY
         if scope["method"] in ("GET", "HEAD"):
             return None
         origin = headers.get("origin")
@@ -342,7 +357,7 @@ class Door(asyncio.Protocol):
     """Where a connection waits until its first request shows a token; then it is let in to the web server.
 
     Who shows another one is refused, by a page if the request asks for one, and nobody spends time on understanding it.
-    Who shows none is sent away after a while, and sooner if there are too many such.
+    Who shows none is sent away after a while, and sooner if there are too many such; who comes too often, at once.
     """
 
     tokens: ClassVar[Tokens]
@@ -351,6 +366,7 @@ class Door(asyncio.Protocol):
     room: ClassVar[int]
     strangers: ClassVar[dict[Door, asyncio.TimerHandle]]
     guests: ClassVar[dict[bytes, dict[Inside, None]]]
+    entries: ClassVar[Allowance]
     gone: ClassVar[int] = 0
 
     def __init__(self, **server: Any) -> None:
@@ -378,6 +394,9 @@ class Door(asyncio.Protocol):
             self.transport.write(self.refused_page if b"text/html" in self.opening else self.refused)
             self.transport.close()
             return
+        if not self.entries.take(shown.decode()):
+            self.transport.abort()
+            return
         inside = Inside(self.guests.setdefault(shown, {}), **self.server)
         self.transport.set_protocol(inside)
         inside.connection_made(self.transport)
@@ -404,32 +423,58 @@ class Door(asyncio.Protocol):
 
 
 class Inside(H11Protocol):
-    """A connection that has shown a token. A request has to be sent whole within a while, and `others` are those of the
-    same token: if there are too many, the one that came first has to go."""
+    """A connection that has shown a token. A request has to be sent whole within a while, after the last answer was
+    read, and neither be large nor come in chunks: each of these costs time, and no browser sends them. `others` are
+    those of the same token: if there are too many, or too much is not read, the one that came first has to go."""
 
     def __init__(self, others: dict[Inside, None], **server: Any) -> None:
         super().__init__(**server)
         self.others, self._end = others, None  # type: dict[Inside, None], asyncio.TimerHandle | None
+        self._length = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room."""
         super().connection_made(transport)
         self.others[self] = None
         if len(self.others) > OWN_ROOM:
-            first = next(iter(self.others))
-            del self.others[first]
-            first.transport.abort()
+            next(iter(self.others)).drop()
 
     def data_received(self, data: bytes) -> None:
         """Wait for the rest of a request, but not for ever."""
+        self._length += len(data)
+        if self._length > LONGEST_REQUEST or self.flow.write_paused or not self._is_plain(data):
+            self.drop()
+            return
         super().data_received(data)
+        if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+            self.drop()
+            return
         unfinished = self.conn.their_state is h11.SEND_BODY or (
             self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
         )
         if not unfinished:
             self._stop_waiting()
+            self._length = 0
         elif self._end is None:
-            self._end = asyncio.get_running_loop().call_later(PATIENCE, self.transport.abort)
+            self._end = asyncio.get_running_loop().call_later(PATIENCE, self.drop)
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether what comes is due now, and does not come in chunks."""
+        if self.conn.their_state is not h11.IDLE:
+            return self.conn.their_state is h11.SEND_BODY
+        head = (self.conn.trailing_data[0] + data).partition(b"\r\n\r\n")[0]
+        return b"transfer-encoding" not in head.lower()
+
+    def pause_writing(self) -> None:
+        """The person does not read what they asked for, or slowly."""
+        super().pause_writing()
+        while sum(one.transport.get_write_buffer_size() for one in self.others) > MOST_UNREAD:
+            next(one for one in self.others if one.transport.get_write_buffer_size()).drop()
+
+    def drop(self) -> None:
+        """End the connection at once, whatever is under way."""
+        self.others.pop(self, None)
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has gone."""
@@ -445,7 +490,8 @@ class Inside(H11Protocol):
 
 def door(tokens: Tokens) -> type[Door]:
     """The door of one server."""
-    return type("OwnDoor", (Door,), {"tokens": tokens, "room": _room(), "strangers": {}, "guests": {}})
+    own = {"entries": Allowance(ENTRIES_PER_SECOND, ENTRIES_IN_A_ROW), "strangers": {}, "guests": {}}
+    return type("OwnDoor", (Door,), {"tokens": tokens, "room": _room(), **own})
 
 
 def _room() -> int:

@@ -96,8 +96,9 @@ def application(served: People | SetUp, reach: Reach) -> Guard:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(on_loop_error)
         if isinstance(served, People):
-            site.pages[served.owner.token].wake()
-            served.owner.interview.view.picture()  # the first one takes ten times as long as the next
+            owner = site.pages[served.owner.token]
+            await owner.wake()
+            await owner.background.do(served.owner.interview.view.picture)  # the first takes ten times as long
         yield
         for background in site.backgrounds.values():
             await background.stop()
@@ -204,13 +205,17 @@ class _Pages:
         return Route(f"/{decided.__name__}", made, methods=["POST"])
 
     async def page(self, request: Request) -> Response:
-        return page("page", about=about(self.interview), view=self._shown())
+        return await self._do(lambda: page("page", about=about(self.interview), view=self._shown()))
 
     async def view(self, request: Request) -> Response:
-        self.wake()
-        if request.query_params.get("have") == tag(self.interview):
-            return Response(status_code=204)
-        return JSONResponse(self._shown())
+        have = request.query_params.get("have")
+
+        def news() -> Response:
+            if have == tag(self.interview):
+                return Response(status_code=204)
+            return JSONResponse(self._shown())
+
+        return await self._do(news)
 
     async def replay(self, request: Request) -> Response:
         return JSONResponse({"frames": await self.background.replay(_number(request, "episode"))})
@@ -226,10 +231,10 @@ class _Pages:
         return JSONResponse({"frames": await self.background.tried(_number(request, "number"), numbers)})
 
     async def answers(self, request: Request) -> Response:
-        return JSONResponse({"answers": answers(self.interview)})
+        return await self._do(lambda: JSONResponse({"answers": answers(self.interview)}))
 
     async def like(self, request: Request) -> Response:
-        return JSONResponse(like(self.interview, dict(request.query_params)))
+        return await self._do(lambda: JSONResponse(like(self.interview, dict(request.query_params))))
 
     async def panels(self, request: Request) -> Response:
         return JSONResponse({"panels": await self.background.panels()})
@@ -238,6 +243,9 @@ class _Pages:
         return JSONResponse({"panels": await self.background.maps()})
 
     async def everything(self, request: Request) -> Response:
+        return await self._do(self._packed)
+
+    def _packed(self) -> Response:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in self.interview.files().items():
@@ -253,36 +261,53 @@ class _Pages:
 
     async def rename(self, request: Request) -> Response:
         (name,) = await _texts(request, ("name",))
-        self.together.people.rename(self.person, name)
+        if not self.allowance.take():
+            return _too_many()
+        async with self.site.joining.one_at_a_time:
+            await asyncio.to_thread(self.together.people.rename, self.person, name)
         return JSONResponse(self.together.shown(self.person))
 
     def change(self, name: str, method: Callable[..., None], kind: type[BaseModel]) -> Callable[[Request], Any]:
         """The request that lets the person do one thing; the answer is what the page shows next."""
 
         async def changed(request: Request) -> Response:
-            if name in LABORIOUS and not self.allowance.take(name):
-                return JSONResponse({"error": "too many changes in a row: wait a second"}, status_code=429)
+            if name in LABORIOUS and not self.allowance.take():
+                return _too_many()
+            sent = _read(kind, await request.body())
+
+            def done() -> Response:
+                status = 200
+                try:
+                    method(self.interview, **sent)
+                except StaleError:
+                    status = 409
+                finally:
+                    self.background.at_once()
+                return JSONResponse(self._shown(), status_code=status)
+
             try:
-                method(self.interview, **_read(kind, await request.body()))
-            except StaleError:
-                return JSONResponse(self._shown(), status_code=409)
+                return await self._do(done)
             finally:
                 self.background.carry_on()
-            return JSONResponse(self._shown())
 
         return changed
 
+    async def _do(self, work: Callable[[], Response]) -> Response:
+        """What comes of something that reads or changes the interview, in the thread of this person alone."""
+        await self.wake()
+        return await self.background.do(work)
+
     def _shown(self) -> dict[str, Any]:
         """What the page shows; from now on the person has the question before them."""
-        self.wake()
         shown = view(self.interview)
         self.interview.question_shown()
         return shown
 
-    def wake(self) -> None:
+    async def wake(self) -> None:
         """When a person comes for the first time, the agent begins to walk."""
         if not self._come:
             self._come = True
+            await self.background.do(self.background.at_once)
             self.background.carry_on()
 
 
@@ -291,7 +316,7 @@ class _Joining:
 
     def __init__(self, site: Site, together: Together) -> None:
         self.site, self.together, self.people = site, together, together.people
-        self._one_at_a_time = asyncio.Lock()
+        self.one_at_a_time = asyncio.Lock()
 
     def open(self, invitation: Invitation) -> None:
         """From now on people can join by an invitation."""
@@ -302,7 +327,7 @@ class _Joining:
 
         async def join(request: Request) -> Response:
             (name,) = await _texts(request, ("name",))
-            async with self._one_at_a_time:
+            async with self.one_at_a_time:
                 person = await asyncio.to_thread(self.people.join, name, invitation)
                 self.site.admit(person, self.together)
                 if self.people.invitation is None and self.people.free_seats:
@@ -339,14 +364,14 @@ class _SetUpPages:
             async with self._starting:
                 if self.form.people is None:
                     people = await asyncio.to_thread(self.form.start, values)
-                    self._show(people)
+                    await self._show(people)
         except InputError as error:
             field = error.field if isinstance(error, FormError) else None
             return JSONResponse({"error": str(error), "field": field}, status_code=422)
         assert self.form.people is not None
         return JSONResponse({"address": f"/{self.form.people.owner.token}/"})
 
-    def _show(self, people: People) -> None:
+    async def _show(self, people: People) -> None:
         """The interview takes the place of this page; one that was begun before has an address of its own."""
         address = f"/{people.owner.token}/"
 
@@ -355,7 +380,7 @@ class _SetUpPages:
 
         self.site.tokens.add(self.form.token, Starlette(routes=[Route("/", moved)]))
         self.site.welcome(people)
-        self.site.pages[people.owner.token].wake()
+        await self.site.pages[people.owner.token].wake()
 
 
 def _app(routes: list[Route]) -> Starlette:
@@ -365,6 +390,10 @@ def _app(routes: list[Route]) -> Starlette:
         return JSONResponse({"error": str(error)}, status_code=422)
 
     return Starlette(routes=routes, exception_handlers={InputError: refused})
+
+
+def _too_many() -> Response:
+    return JSONResponse({"error": "too many changes in a row: wait a second"}, status_code=429)
 
 
 def page(name: str, **values: Any) -> HTMLResponse:

@@ -95,18 +95,20 @@ def _last_said(interview: Interview) -> dict[str, str] | None:
     where = event.get("state_name", "")
     match event["event"]:
         case "answer":
-            short, full = f"You said {event['action_name']}", f"{event['action_name']} in {where}"
+            short, full = f"You said {event['action_name']}", f"“{event['action_name']}” in {where}"
         case "skip":
             short, full = "You did not know", f"“I don’t know” in {where}"
         case "correct":
             short, full = (
                 f"You changed it to {event['action_name']}",
-                f"the change to {event['action_name']} in {where}",
+                f"the change to “{event['action_name']}” in {where}",
             )
         case "review":
             said = event["names"][-1] if event["instead"] and event["names"] else None
             short = "You agreed" if said is None else f"You said {said['action_name']}"
-            full = "what you said to the episode" if said is None else f"{said['action_name']} in {said['state_name']}"
+            full = (
+                "what you said to the episode" if said is None else f"“{said['action_name']}” in {said['state_name']}"
+            )
         case "prefer":
             sides = {0: "left is better", 1: "right is better", None: "no difference"}
             said = "I don’t know" if event.get("unknown") else sides[event["better"]]
@@ -408,6 +410,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
         "more": len(ending.telling),
         "chosen": bool(history.chosen),
         "verdict": None if verdict is None else _verdict_in_words(verdict),
+        # Whoever has said more since then is asked anew, as it may have come to something else.
+        "answered": verdict is not None and history.said[-1] is verdict,
     }
 
 
@@ -506,6 +510,8 @@ def _why_not_more(interview: Interview) -> str:
         return "Comparing episodes tells what you want, and not what you would do, so nothing is promised about that."
     if any(votes.standing is None for votes in history.votes.values()):
         return "More could not be promised: in some situations you did not say what you would do."
+    if interview.has_walked_enough:
+        return f"More could not be promised: the agent has made {counted(history.samples, 'step')}, as many as it may."
     walked = counted(history.episodes_since_user_action, "episode")
     return f"More could not be promised: {walked} without a question were not enough for the accuracy asked for."
 

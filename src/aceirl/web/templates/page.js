@@ -9,6 +9,8 @@
   let refused = "";
   // A click that comes this soon after a new question was meant for the one before.
   const SETTLING = 400, RESTING = 600;
+  // What could not be had is asked for again after so long.
+  const AGAIN = 2000;
   let shownAt = -Infinity, settling = 0;
   // What went wrong, by the request it went wrong with: the same request has to work for it to be over.
   const problems = new Map();
@@ -498,11 +500,14 @@
     $("wish-why").textContent = wish.why;
     $("more-row").hidden = !wish.more;
     $("more").textContent = wish.more === 1 ? "Ask me one question more" : `Ask me ${wish.more} questions more`;
-    $("does").replaceChildren(...does.map(({ action, where, count }) => {
-      const group = document.createElement("div"), term = document.createElement("dt"), told = document.createElement("dd");
+    $("does").replaceChildren(...[...new Set(does.map(({ action }) => action))].map((action) => {
+      const group = document.createElement("div"), term = document.createElement("dt");
       term.textContent = action;
-      told.append(where, note(count));
-      group.append(term, told);
+      group.append(term, ...does.filter((one) => one.action === action).map(({ where, count }) => {
+        const told = document.createElement("dd");
+        told.append(where, note(count));
+        return told;
+      }));
       return group;
     }));
     $("does").parentElement.hidden = !does.length;
@@ -537,12 +542,9 @@
   function showBack(wish) {
     const nothing = !now.progress.answers, open = wish.kind === "open";
     $("back").hidden = nothing;
-    $("back-title").textContent = open ? "What did you want?" : "Is that what you wanted?";
     $("said-verdict").hidden = !wish.verdict;
     $("said-verdict").textContent = wish.verdict || "";
-    $("verdicts").hidden = open;
-    saying = open ? "nearly" : "";
-    $("choose").hidden = !open;
+    askBack(wish, !wish.answered);
     $("choose-hint").textContent = `${open ? "" : "What is it then? "}Choose, or press the place on the map.`;
     $("rivals").replaceChildren(...wish.rivals.map((rival) => {
       const button = document.createElement("button");
@@ -563,6 +565,23 @@
     $("choose-place").disabled = true;
     $("besides-row").hidden = !wish.chosen;
     $("besides").checked = $("besides").checked && wish.chosen;
+  }
+
+  // Who has answered is not asked again, unless they want to say something else.
+  function askBack(wish, asks) {
+    const open = wish.kind === "open";
+    $("back-title").textContent = !asks ? "Thank you, that is taken in" : open ? "What did you want?" : "Is that what you wanted?";
+    $("verdicts").hidden = open || !asks;
+    saying = open ? "nearly" : "";
+    $("choose").hidden = !open || !asks;
+    $("change-row").hidden = asks;
+  }
+
+  function changeVerdict() {
+    const { wish } = now.outcome;
+    askBack(wish, true);
+    $("choose").hidden = false;
+    $(wish.kind === "open" ? "choose" : "verdicts").querySelector("button, select").focus();
   }
 
   const choose = (what, where) => act("verdict", { verdict: saying || "nearly", what, where, besides: $("besides").checked });
@@ -655,11 +674,16 @@
       this.frames = [];
       // Nobody is to judge by the film of the question before.
       clearTimeout(this.timer);
-      this.scene.replaceChildren();
+      this.scene.replaceChildren(note("The film is being made …"));
       this.words.textContent = "";
       this.seek.max = this.seek.value = 0;
       const sent = await ask(path);
-      if (mine !== this.loading || !sent || !sent.frames.length) return;
+      if (mine !== this.loading) return;
+      if (!sent || !sent.frames.length) {
+        this.scene.replaceChildren(note("There is no film yet."));
+        this.timer = setTimeout(() => { if (mine === this.loading) this.load(path); }, AGAIN);
+        return;
+      }
       this.frames = sent.frames;
       this.seek.max = this.frames.length - 1;
       if (this.frames.at(-1).ending) $("ending").textContent = this.frames.at(-1).ending;
@@ -876,6 +900,7 @@
     $("replay").addEventListener("click", replay);
     $("begin").addEventListener("click", begin);
     $("show-rules").addEventListener("click", rules);
+    $("change-verdict").addEventListener("click", changeVerdict);
     for (const button of $("verdicts").children) button.addEventListener("click", () => say(button.dataset.verdict));
     $("something-else").addEventListener("click", () => act("verdict", { verdict: saying || "no" }));
     // By keyboard a list runs through all values: nothing is chosen before it is said so.
