@@ -164,7 +164,8 @@ class ContinuousResult:
     @cached_property
     def _leaves(self) -> tuple[list[Leaf], int, int]:
         """A tree of what the expert did, and how many of how many steps it tells."""
-        told = self.progress.demonstrations or self.progress.answered
+        shown, answered = self.progress.demonstrations, self.progress.answered
+        told = shown if shown is not None and len(shown.observations) > len(answered) else answered
         pick = np.linspace(0, len(told.observations) - 1, min(TREE_STEPS, len(told.observations))).round().astype(int)
         choices = self.policy.choices
         found = leaves(told.observations[pick], choices.numbers(told.actions[pick]), len(choices))

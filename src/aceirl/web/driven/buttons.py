@@ -1,27 +1,22 @@
-"""The actions of a continuous task as buttons with keys, and its pictures."""
+"""The actions of a continuous task as buttons with keys."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from aceirl.envs.description import COMPASS
 from aceirl.errors import InputError
-from aceirl.experts.tasks import Source, rendering_env
 from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.models.vectors.choices import ActionChoices
 from aceirl.models.vectors.encoding import Encoding
-from aceirl.web.environment_view import Action, data_url, with_keys
+from aceirl.web.environment_view import Action, with_keys
 
 # So many buttons a hand can find; of one continuous number, and of each of two, so many values are offered.
 MOST_BUTTONS, OF_ONE, OF_TWO = 10, 5, 3
-
-# A picture has at most so many pixels each way.
-MOST_PIXELS = 800
 
 
 def offered(encoding: Encoding) -> ActionChoices:
@@ -64,32 +59,3 @@ def _aim(name: str) -> tuple[float, float]:
         return COMPASS["down"]
     words = ["up" if word == "main" else word for word in words]
     return next((COMPASS[word] for word in words if word in COMPASS), (0.0, 0.0))
-
-
-def drawing_env(source: Source) -> Any:
-    """The environment, made to draw itself as an array of pixels; an error if it cannot."""
-    env = rendering_env(source)
-    try:
-        if env.render_mode != "rgb_array":
-            raise InputError(
-                f"{source.environment} does not draw itself (it has no render mode rgb_array), so nobody can drive it "
-                "on a page; give a function as the expert: aceirl run --expert"
-            )
-        env.reset(seed=0)
-        picture(env)
-    except InputError:
-        env.close()
-        raise
-    except Exception as error:
-        env.close()
-        raise InputError(f"{source.environment} cannot be drawn: {' '.join(str(error).split())}") from error
-    return env
-
-
-def picture(env: Any) -> str:
-    """What the environment draws, as a data URL; large ones are made smaller."""
-    pixels = env.render()
-    if not isinstance(pixels, np.ndarray) or pixels.ndim != 3 or pixels.shape[2] != 3:
-        raise InputError(f"a picture must be an array [height, width, 3], got {type(pixels).__name__}")
-    every = -(-max(pixels.shape[:2]) // MOST_PIXELS)
-    return data_url(np.ascontiguousarray(pixels[::every, ::every].astype(np.uint8)))

@@ -53,7 +53,7 @@ class Pages:
     """What the addresses answer. `shown` is the last moment; who looks at it waits for nothing."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self.shown, self.busy = session, session.view(), False
+        self.session, self.about, self.shown, self.busy = session, session.about(), session.view(), False
         self.worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="driving")
         self.allowance = Allowance(PER_SECOND, IN_A_ROW)
         self._filming = asyncio.Lock()
@@ -69,7 +69,7 @@ class Pages:
         )
 
     async def page(self, request: Request) -> Response:
-        return page("driven", about=self.session.about(), view=self.shown)
+        return page("driven", about=self.about, view=self.shown)
 
     async def view(self, request: Request) -> Response:
         if request.query_params.get("have") == str(self.shown["turn"]):
@@ -87,12 +87,16 @@ class Pages:
         return JSONResponse({"turn": wanted[0], "frames": self._film[1]})
 
     async def everything(self, request: Request) -> Response:
+        packed = await asyncio.get_running_loop().run_in_executor(self.worker, self._packed)
+        headers = {"content-disposition": 'attachment; filename="interview.zip"'}
+        return Response(packed, media_type="application/zip", headers=headers)
+
+    def _packed(self) -> bytes:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in self.session.files().items():
                 archive.writestr(name, content)
-        headers = {"content-disposition": 'attachment; filename="interview.zip"'}
-        return Response(packed.getvalue(), media_type="application/zip", headers=headers)
+        return packed.getvalue()
 
     def change(self, name: str, method: Callable[..., None], fields: dict[str, Any]) -> Callable[[Request], Any]:
         """The request that lets the person do one thing; the answer is what the page shows next.

@@ -7,17 +7,14 @@ given; opened again, the episode under way is repeated from its seed and its act
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from aceirl.envs.described import description
 from aceirl.errors import InputError
@@ -25,7 +22,6 @@ from aceirl.experts.tasks import Source
 from aceirl.experts.tasks.continuous import open_continuous
 from aceirl.learner.continuous.collect import (
     CALIBRATING,
-    DECIDING,
     FIRST,
     FIRST_STEPS,
     LEARNING,
@@ -33,21 +29,19 @@ from aceirl.learner.continuous.collect import (
     Doubt,
     ExpertEpisodes,
     episode_seed,
-    new_answers,
-    quick_fit,
 )
 from aceirl.learner.continuous.learning import LearningState, learn, least_demonstrations
 from aceirl.learner.settings import Settings
-from aceirl.models.tabular.mdp import FloatArray
-from aceirl.models.vectors.choices import ActionChoices
-from aceirl.models.vectors.committee import NetworkCommittee
 from aceirl.runs.continuous import PERSON, ContinuousResult, ContinuousRun
 from aceirl.runs.files import Event, LogFile, alone, disk
 from aceirl.runs.files import replace as write
 from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import STATE
-from aceirl.web.driven.buttons import buttons, drawing_env, offered, picture
+from aceirl.web.driven.buttons import buttons, offered
+from aceirl.web.driven.ending import outcome
 from aceirl.web.driven.history import Drive, History, Over, Way
+from aceirl.web.driven.policies import Policies, known_of
+from aceirl.web.driven.scenes import BRIEFS, Films, Numbers, drawing_env, picture
 from aceirl.web.driver import ANSWERS, CONFIGURATION, StaleError
 from aceirl.web.history import Accuracy
 from aceirl.web.people import BUSY
@@ -59,33 +53,11 @@ DRIVEN, FORMAT = "driven", 1
 # a question after which there is nothing left to ask.
 QUOTA, QUIET = 3, 20
 
-# Episodes of a new policy that nobody sees, by which is told which of its steps are the least sure.
-LOOKS = 2
+# So many pictures lead to a question.
+TRAIL = 12
 
-# The pictures that lead to a question, and of a whole episode at most.
-TRAIL, FILM = 12, 100
-
-# Streams of random numbers for what is looked at beforehand and for films, see `learner/continuous/collect.py`.
-LOOKING, FILMING = 10, 11
-
-# So many numbers of an observation are shown, and a bound above this is taken for none.
-MOST_NUMBERS, LARGE = 12, 1e3
-
-BRIEFS = {
-    "CartPoleEnv": "A cart with a pole on it. You push the cart to the left or to the right.",
-    "MountainCarEnv": "A car in a valley, too weak to drive straight up the hill.",
-    "Continuous_MountainCarEnv": "A car in a valley, too weak to drive straight up the hill.",
-    "AcrobotEnv": "Two links that hang from a joint. You turn the joint between them.",
-    "PendulumEnv": "A pendulum. You turn it at its joint.",
-    "LunarLander": "A lander above the ground, with three engines.",
-}
-
-NO_WISH = (
-    "What you want cannot be read from this: a reward takes thousands of answers, most of them where you would not go "
-    "yourself. What can be had is the reward of the policy that was learned from you; aceirl transfer plans with that."
-)
-
-Committee = tuple[NetworkCommittee, ActionChoices]
+# A stream of random numbers for films, see `learner/continuous/collect.py`.
+FILMING = 11
 
 
 class Session:
@@ -107,10 +79,10 @@ class Session:
         opened.callback(self.log.close)
         self.history = History(self.log)
         self.token = lasting_token(folder)
-        self.quiet = False
-        self._widest = np.full(task.encoding.dimension, 1e-6)
-        self._committees: dict[int, Committee] = {}
-        self._scores: tuple[int, list[float]] = 0, []
+        self.quiet = self._astray = False
+        self.numbers = Numbers(self.task)
+        self.films = Films(self.other, self.choices, [action.name for action in self.actions])
+        self.policies = Policies(self.other, self.choices, source.seed, self._answered)
         self._doubt: Doubt | None = None
         self._wanted: dict[int, int] = {}
         self._seen: Any = None
@@ -198,6 +170,7 @@ class Session:
             raise InputError("there is nothing to undo")
         with self._consistent():
             self._note({"event": "undo"}, wait=True)
+            self.policies.forget(self.history.answers)
             self._restore()
 
     def finish(self, turn: int) -> None:
@@ -248,14 +221,14 @@ class Session:
             "step": 0 if drive is None else drive.steps,
             "over": "" if drive is None else drive.over,
             "picture": None if drive is None or self.phase == "watching" else picture(self.task.env),
-            "numbers": [] if drive is None else self._numbers(),
+            "numbers": [] if drive is None else self.numbers.shown(self._seen),
             "answers": history.answers,
             "missing": max(0, FIRST - history.answers),
             "episodes": len(history.drives),
             "tests": len(history.evidence),
             "tests_wanted": self.tests_wanted,
             "last": None if last is None else self.actions[last.actions[last.free - 1]].name,
-            "outcome": None if self._result is None else self._outcome(self._result),
+            "outcome": None if self._result is None else outcome(self._result, history, self.tests_wanted),
         }
 
     def about(self) -> dict[str, Any]:
@@ -283,13 +256,11 @@ class Session:
         """The pictures that lead to this moment; all that is watched; at the end, an episode of what was learned."""
         drive = self.history.at
         if self._result is not None:
-            return self._film_of_result(self._result, number)
+            return list(self.films.of_result(self._result, episode_seed(self.source.seed, FILMING, number)))
         if drive is None:
             return []
-        watching = self.phase == "watching"
-        first = drive.free if watching else max(0, drive.steps - TRAIL)
-        every = max(1, -(-(drive.steps - first) // FILM)) if watching else 1
-        return list(self._filmed(drive, first, every))
+        first = drive.free if self.phase == "watching" else max(0, drive.steps - TRAIL)
+        return list(self.films.of_drive(drive, self._seed(drive), first))
 
     def files(self) -> dict[str, bytes]:
         """All files of the interview but the secret."""
@@ -309,18 +280,25 @@ class Session:
         return Settings(epsilon=epsilon, delta=delta, rmax=1.0, seed=self.source.seed, **more)
 
     def _check(self, turn: int) -> None:
+        self._mend()
         if turn != self.history.turn:
             raise StaleError
 
     @contextmanager
     def _consistent(self) -> Iterator[None]:
-        """If something goes wrong on the way, the environment goes back to what the log says."""
+        """If something goes wrong on the way, the environment goes back to what the log says, now or later."""
         try:
             yield
         except BaseException:
+            self._astray = True
             with suppress(Exception):
-                self._restore()
+                self._mend()
             raise
+
+    def _mend(self) -> None:
+        if self._astray:
+            self._restore()
+            self._astray = False
 
     def _note(self, event: Event, *, wait: bool = False) -> None:
         """Log an event, then take it in; with `wait` it is on the disk first."""
@@ -330,8 +308,8 @@ class Session:
     def _begin(self, way: Way) -> None:
         """Begin an episode. The policy that asks is fitted again when the answers have grown, that watched always."""
         answers = self.history.answers
-        known = {"ask": _known(answers), "watch": answers}.get(way, 0)
-        looked = self._look_around(known) if way == "ask" and known else 0
+        known = {"ask": known_of(answers), "watch": answers}.get(way, 0)
+        looked = self.policies.look_around(known) if way == "ask" and known else 0
         self._note({"event": "begin", "way": way, "known": known, "looked": looked})
         self._repeat(self._drive)
 
@@ -343,7 +321,11 @@ class Session:
         if self.history.at is None:
             return
         drive = self.history.at
-        over = self._repeat(drive)
+        try:
+            over = self._repeat(drive)
+        except InputError:  # the environment fails, or does something else than before: the answers are kept
+            self.history.at = None
+            return
         if over and not drive.over:
             self._note({"event": "over", "how": over})
         self._go_on()
@@ -352,14 +334,21 @@ class Session:
         """Take all steps of an episode again, from its seed; whether it is over."""
         self._seen, self._doubt = self.task.reset(self._seed(drive)), None
         if drive.way == "ask" and drive.known:
-            self._look_around(drive.known)
-            self._doubt = Doubt(np.random.default_rng((self.source.seed, DECIDING, drive.number)), self._scores[1])
+            self._doubt = self.policies.doubt(drive.known, drive.number)
         over: Over = ""
-        for step, action in enumerate(drive.actions, start=1):
-            if self._doubt is not None:
-                self._doubt.asks(self._decision(drive.known, self._seen)[1])
+        seen = iter(drive.seen)
+        for step, (action, own) in enumerate(zip(drive.actions, drive.own, strict=True), start=1):
+            if own and not np.allclose(next(seen), self.task.encoding.vector(self._seen), atol=1e-6):
+                raise InputError(f"{self.source.environment} does not repeat an episode from its seed")
+            self._doubts(drive)
             over = self._step(action, step)
+        if drive.stopped and not over:
+            self._doubts(drive)
         return over
+
+    def _doubts(self, drive: Drive) -> bool:
+        """Whether the policy asks where the episode is now; to be called once a step."""
+        return self._doubt is not None and self._doubt.asks(self.policies.decision(drive.known, self._seen)[1])
 
     def _step(self, action: int, number: int) -> Over:
         """Take the action that is this step of its episode; whether that is over."""
@@ -392,42 +381,23 @@ class Session:
     def _until_asked(self, drive: Drive) -> tuple[list[int], Over]:
         """What the policy does before it asks, or before the episode is over."""
         actions: list[int] = []
-        if self._doubt is None:  # the first answers are about every step
+        if not drive.known:  # the first answers are about every step
             return actions, ""
-        while True:
-            action, score = self._decision(drive.known, self._seen)
-            if self._doubt.asks(score):
-                return actions, ""
-            actions.append(action)
-            over = self._step(action, drive.steps + len(actions))
+        while not self._doubts(drive):
+            actions.append(self.policies.decision(drive.known, self._seen)[0])
+            over = self._step(actions[-1], drive.steps + len(actions))
             if over:
                 return actions, over
+        return actions, ""
 
     def _run_policy(self) -> None:
         """The policy goes on to the end of the episode."""
         drive, actions, over = self._drive, list[int](), ""
         while not over:
-            actions.append(self._decision(drive.known, self._seen)[0])
+            actions.append(self.policies.decision(drive.known, self._seen)[0])
             over = self._step(actions[-1], drive.steps + len(actions))
         self._note({"event": "policy", "actions": actions})
         self._note({"event": "over", "how": over})
-
-    def _decision(self, known: int, observation: Any) -> tuple[int, float]:
-        """What the policy does that knows so many answers, and how sure it is."""
-        committee, choices = self._committee(known)
-        chosen, sure = committee.decide(self.task.encoding.vector(observation)[None])
-        return self._number(choices.values[chosen[0]]), float(sure[0])
-
-    def _number(self, values: FloatArray) -> int:
-        return int(self.choices.numbers(values[None])[0])
-
-    def _committee(self, known: int) -> Committee:
-        """The committee that is fitted to the first so many answers; the last few are remembered."""
-        if known not in self._committees:
-            self._committees[known] = quick_fit(self._answered(known), self.task.encoding, self.source.seed)
-            for old in list(self._committees)[:-3]:
-                del self._committees[old]
-        return self._committees[known]
 
     def _answered(self, known: int | None = None) -> Answered:
         seen, said = self.history.answered(known)
@@ -435,74 +405,8 @@ class Session:
         episodes = len(self.history.learning)
         return Answered(np.array(seen), values, episodes=episodes, samples=self.history.steps)
 
-    def _look_around(self, known: int) -> int:
-        """Let a new policy act where nobody sees it, to tell how sure it usually is; how many steps that took."""
-        if self._scores[0] == known:
-            return 0
-        scores: list[float] = []
-        for number in range(LOOKS):
-            observation = self.other.reset(episode_seed(self.source.seed, LOOKING, number))
-            for _ in range(self.other.horizon):
-                action, score = self._decision(known, observation)
-                scores.append(score)
-                observation, terminated, truncated = self.other.step(self.choices.values[action])
-                if terminated or truncated:
-                    break
-        self._scores = known, scores
-        return len(scores)
-
     def _seed(self, drive: Drive) -> int:
         return episode_seed(self.source.seed, CALIBRATING if drive.way == "test" else LEARNING, drive.number)
-
-    # Pictures and numbers
-
-    def _numbers(self) -> list[dict[str, Any]]:
-        """The numbers of the observation: name, value, and its share of the bound, or of the largest so far."""
-        values = self.task.encoding.vector(self._seen)
-        self._widest = np.maximum(self._widest, np.abs(values))
-        widest = np.where(self._bounds < LARGE, self._bounds, self._widest)
-        shares = np.clip(values / np.maximum(widest, 1e-6), -1, 1)
-        shown = zip(self.task.fields, values, shares, strict=True)
-        return [
-            {"name": name, "value": f"{value:.2f}".replace("-0.00", "0.00"), "share": round(float(share), 3)}
-            for name, value, share in list(shown)[:MOST_NUMBERS]
-        ]
-
-    @cached_property
-    def _bounds(self) -> FloatArray:
-        space = self.task.encoding.observations
-        if not isinstance(space, spaces.Box):
-            return np.full(self.task.encoding.dimension, np.inf)
-        return np.asarray(np.maximum(np.abs(space.low), np.abs(space.high)), dtype=np.float64).ravel()
-
-    def _filmed(self, drive: Drive, first: int, every: int) -> Iterator[dict[str, Any]]:
-        self.other.reset(self._seed(drive))
-        for step in range(drive.steps + 1):
-            if step:
-                self.other.step(self.choices.values[drive.actions[step - 1]])
-            if step >= first and ((step - first) % every == 0 or step == drive.steps):
-                words = "" if not step else _did(self.actions[drive.actions[step - 1]].name, drive.own[step - 1])
-                yield {"step": step, "words": words, "picture": picture(self.other.env)}
-
-    def _film_of_result(self, result: ContinuousResult, number: int) -> list[dict[str, Any]]:
-        """An episode of the policy, another one for each number; where it would ask, if something is promised."""
-        policy, frames, every = result.policy, [], -(-self.task.horizon // FILM)
-        observation = self.other.reset(episode_seed(self.source.seed, FILMING, number))
-        frames.append({"step": 0, "words": "", "picture": picture(self.other.env)})
-        for step in range(1, self.task.horizon + 1):
-            asks = result.certificate is not None and policy.ask_here(observation)
-            values = self.task.encoding.values(policy.predict(observation)[0])
-            assert values is not None
-            observation, terminated, truncated = self.other.step(values)
-            over = terminated or truncated or step == self.task.horizon
-            if step % every == 0 or over:
-                words = self.actions[self._number(values)].name + (" (it would ask you here)" if asks else "")
-                frames.append({"step": step, "words": words, "picture": picture(self.other.env)})
-            if over:
-                how = "the episode ended" if terminated else "the time was up"
-                frames[-1]["ending"] = f"After {step:,} steps {how}."
-                break
-        return frames
 
     # The ending
 
@@ -523,10 +427,10 @@ class Session:
             driven_steps=sum(test.steps for test in driven),
         )
         *_, state = learn(self.task, settings, state)
+        self._result = ContinuousResult(state, settings, None, self.folder, self.source, person=True)
         run = ContinuousRun(self.folder, settings, self.source, {**self.task.parts, **PERSON})
         run.save(state)
         run.write()  # last: without it, the folder is no run
-        self._result = run.result()
 
     def _demonstrations(self, tests: list[Drive]) -> ExpertEpisodes:
         return ExpertEpisodes(
@@ -535,55 +439,6 @@ class Session:
             np.array([test.steps for test in tests]),
             np.array([test.over == "ended" for test in tests]),
         )
-
-    def _outcome(self, result: ContinuousResult) -> dict[str, Any]:
-        """The ending, in words."""
-        promise, share = result.certificate, 100 * self.accuracy.epsilon
-        if promise is None:
-            said = (
-                f"No promise: it takes {self.tests_wanted} test drives, and you made {len(self.history.evidence)}. "
-                "Nothing is learned from a test drive, so it shows how far the policy agrees with you."
-            )
-        elif promise.loss == 0:
-            said = promise.in_words()
-        else:
-            said = (
-                f"With {1 - self.accuracy.delta:.0%} confidence: if it asks you where it is unsure, it loses at most "
-                f"{share:g} % of what an episode can be worth to you. It asks at most {100 * promise.asks:.1f} % of "
-                "its steps, on average, until it first does something that you would not."
-            )
-        home = shlex.quote(str(self.folder))
-        code = f"import aceirl\n\nresult = aceirl.load({str(self.folder)!r})\nresult.predict(observation)"
-        return {
-            "rules": result.rules(),
-            "holds": result.rules_hold,
-            "counts": f"It learned from {self.history.answers:,} answers.",
-            "promised": promise is not None and promise.loss > 0,
-            "promise": said,
-            "wish": NO_WISH,
-            "next": [
-                {"title": "See it again", "code": f"aceirl show {home}"},
-                {"title": "Use the policy", "code": code},
-                {
-                    "title": "Plan in a changed environment",
-                    "code": f"aceirl transfer {home} --to {shlex.quote(self.source.environment)} --set NAME=VALUE",
-                },
-            ],
-        }
-
-
-def _known(answers: int) -> int:
-    """How many of so many answers the policy knows that asks: it is fitted again when they have grown by a part."""
-    if answers < FIRST:
-        return 0
-    known = FIRST
-    while known + new_answers(known) <= answers:
-        known += new_answers(known)
-    return known
-
-
-def _did(name: str, own: bool) -> str:
-    return f"you: {name}" if own else name
 
 
 def _configuration(path: Path) -> Any:
