@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 from aceirl.envs.described import description
 from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
-from aceirl.experts.tasks.continuous import open_continuous
+from aceirl.experts.tasks.continuous import ContinuousTask, open_continuous
 from aceirl.learner.continuous.collect import (
     CALIBRATING,
     FIRST,
@@ -68,12 +68,8 @@ class Session:
 
     def __init__(self, folder: Path, source: Source, accuracy: Accuracy, opened: ExitStack) -> None:
         self.folder, self.source, self.accuracy, self._opened = folder, source, accuracy, opened
-        task = open_continuous(source)
-        task.close()
-        self.task, self.other = (replace(task, env=drawing_env(source)) for _ in range(2))
-        for one in (self.task, self.other):
-            opened.callback(one.close)
-        self.choices = offered(task.encoding)
+        self.task, self.other = (_drawn_task(source, opened) for _ in range(2))
+        self.choices = offered(self.task.encoding)
         self.actions = buttons(self.task, self.choices)
         self.log = LogFile(folder / ANSWERS)
         opened.callback(self.log.close)
@@ -99,7 +95,8 @@ class Session:
             if not path.exists():
                 if any(not found.name.startswith(".") for found in folder.iterdir()):
                     raise InputError(f"{folder} has files but no interview; choose another folder with --out")
-                drawing_env(source).close()  # an error leaves no interview behind
+                with ExitStack() as tried:  # an error leaves no interview behind
+                    offered(_drawn_task(source, tried).encoding)
                 with disk(path):
                     write(path, json.dumps(wanted, indent=2).encode(), private=True)
             elif _configuration(path) != wanted:
@@ -439,6 +436,14 @@ class Session:
             np.array([test.steps for test in tests]),
             np.array([test.over == "ended" for test in tests]),
         )
+
+
+def _drawn_task(source: Source, opened: ExitStack) -> ContinuousTask:
+    """The task, in an environment that draws itself."""
+    env = drawing_env(source)
+    opened.callback(env.close)
+    with closing(open_continuous(source)) as task:
+        return replace(task, env=env)
 
 
 def _configuration(path: Path) -> Any:
