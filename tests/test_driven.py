@@ -392,7 +392,7 @@ def test_without_enough_test_drives_nothing_is_promised_and_the_run_can_be_used(
         assert session.film(1) != film
         with pytest.raises(InputError, match="nothing to undo"):
             session.undo(session.history.turn)
-    result = aceirl.load(tmp_path)
+    result: Any = aceirl.load(tmp_path)
     assert (result.person, result.answers, result.certificate) == (True, 40, None)
     assert "1 more episodes" in result.summary()
     assert "were not learned from" in result.summary()
@@ -454,7 +454,7 @@ def test_the_least_number_of_demonstrations_opens_a_gate_and_one_less_does_not(s
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("Unseen", {}, "Unseen does not draw itself .it has no render mode rgb_array., so nobody can drive it"),
+        ("Unseen", {}, "Unseen does not draw itself .it has no render mode rgb_array., so it cannot be driven"),
         ("Track", {"actions": MOST_BUTTONS + 1}, "there are 11 actions, and a page has buttons for 10 at most"),
         ("Track", {"numbers": 3}, "an action has 3 numbers, and a page has buttons for two at most"),
         ("Track", {"numbers": 1, "bound": float("inf")}, "a page has buttons for bounded ones only"),

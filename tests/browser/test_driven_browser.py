@@ -131,6 +131,6 @@ def test_somebody_drives_is_asked_takes_over_and_keeps_a_run(chrome: Browser, se
         expect(page.locator("#does-rules li").first).to_contain_text("Push ")
         page.wait_for_function("() => document.querySelector('#film .seek').max > 0", timeout=60_000)
         assert_accessible_and_fits(page)
-    result = aceirl.load(server.folder)
+    result: Any = aceirl.load(server.folder)
     assert (result.answers, result.person, result.certificate) == (33, True, None)
     assert result.predict([0.0, 0.0, 0.15, 1.0])[0] == 1
