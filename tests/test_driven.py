@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import errno
 import json
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -31,7 +33,7 @@ from aceirl.runs import continuous
 from aceirl.runs.files import DiskError, Event
 from aceirl.web.driven.buttons import MOST_BUTTONS
 from aceirl.web.driven.history import History
-from aceirl.web.driven.pages import application
+from aceirl.web.driven.pages import CHANGES, application
 from aceirl.web.driven.policies import known_of
 from aceirl.web.driven.session import QUOTA, Session
 from aceirl.web.driver import StaleError
@@ -515,12 +517,18 @@ def test_actions_have_keys(tmp_path: Path, environment: str, keys: dict[str, str
 # The page
 
 
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[TestClient]:
-    with session_in(tmp_path) as session:
+@contextmanager
+def served(folder: Path) -> Iterator[TestClient]:
+    with session_in(folder) as session:
         base = f"http://127.0.0.1:{PORT}"
         with TestClient(application(session, Reach(PORT)), base_url=base, headers={"x-token": session.token}) as client:
             yield client
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    with served(tmp_path) as opened:
+        yield opened
 
 
 def at(client: TestClient, path: str = "") -> str:
@@ -569,6 +577,32 @@ def test_what_makes_no_sense_is_refused_in_words(
     assert answer.status_code == 422
     assert said in answer.json()["error"]
     assert client.get(at(client, "view")).json()["turn"] == 0
+
+
+def test_while_it_works_everybody_can_look_and_nobody_is_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working, go_on, pressed = threading.Event(), threading.Event(), []
+    taken = Session.press
+
+    def slow(session: Session, turn: int, action: int) -> None:
+        working.set()
+        assert go_on.wait(60)
+        pressed.append(action)
+        taken(session, turn, action)
+
+    monkeypatch.setitem(CHANGES, "press", (slow, CHANGES["press"][1]))
+    with served(tmp_path) as other:
+        shown = send(other, "begin", turn=0, way="drive").json()
+        with ThreadPoolExecutor(1) as tab:
+            first = tab.submit(send, other, "press", turn=shown["turn"], action=LEFT)
+            assert working.wait(60)
+            for _ in range(5):
+                assert send(other, "press", turn=shown["turn"], action=RIGHT).json() == shown
+                assert other.get(at(other, "view")).json() == shown
+            go_on.set()
+            assert first.result().json()["answers"] == 1
+    assert pressed == [LEFT]
 
 
 def test_whoever_begins_again_and_again_is_told_to_wait(client: TestClient) -> None:

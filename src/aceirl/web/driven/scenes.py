@@ -40,8 +40,8 @@ def drawing_env(source: Source) -> Any:
     try:
         if env.render_mode != "rgb_array":
             raise InputError(
-                f"{source.environment} does not draw itself (it has no render mode rgb_array), so it cannot be driven on "
-                "a page; give a function as the expert: aceirl run --expert"
+                f"{source.environment} does not draw itself (it has no render mode rgb_array), so it cannot be driven "
+                "on a page; give a function as the expert: aceirl run --expert"
             )
         env.reset(seed=0)
         picture(env)

@@ -117,10 +117,13 @@
     if (moved || next.phase === "asked") settle();
     if (moved) ruled = false;
     showMoment();
-    if (next.picture) draw($("scene"), next.picture, `Step ${next.step}`);
     if (next.phase === "watching") stage.load(0, true);
     else if (next.phase === "asked" && next.step) stage.load(0, !calm.matches);
     else stage.clear();
+    if (next.picture) {
+      stage.words.textContent = `Step ${next.step.toLocaleString("en")} of at most ${about.horizon.toLocaleString("en")}`;
+      draw($("scene"), next.picture, stage.words.textContent);
+    }
     if (next.phase === "done" && moved) showEnd();
     if (moved) $("announce").textContent = `${$("where").textContent}. ${$("why").textContent}`;
   }
