@@ -46,14 +46,13 @@ def _promise(result: ContinuousResult, tests: int, wanted: int) -> str:
 
 
 def _next(result: ContinuousResult) -> list[dict[str, str]]:
-    assert result.source is not None
-    home, environment = shlex.quote(str(result.folder)), shlex.quote(result.source.environment)
+    home = shlex.quote(str(result.folder))
     code = f"import aceirl\n\nresult = aceirl.load({str(result.folder)!r})\nresult.predict(observation)"
     return [
         {"title": "See it again", "code": f"aceirl show {home}"},
         {"title": "Use the policy", "code": code},
         {
-            "title": "Plan in a changed environment",
-            "code": f"aceirl transfer {home} --to {environment} --set NAME=VALUE",
+            "title": "Plan with its reward in another environment",
+            "code": f"aceirl transfer {home} --to MODULE:FUNCTION",
         },
     ]

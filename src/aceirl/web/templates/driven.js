@@ -62,6 +62,7 @@
     clear() {
       this.loading += 1;
       this.frames = [];
+      this.seek.max = this.seek.value = 0;
       this.play(false);
       this.controls.hidden = true;
       this.words.textContent = "";
