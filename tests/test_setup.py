@@ -100,7 +100,7 @@ def test_start_shows_the_interview_at_the_same_address(client: TestClient, form:
         ("environment", "FrozenLake-v9", "cannot be made"),
         ("environment", "Taxi-v3", "out of date and cannot be made any more; use Taxi-v4"),
         ("environment", "os:system", "only ids of Gymnasium"),
-        ("environment", "CartPole-v1", "its observations are continuous; only discrete"),
+        ("environment", "CartPole-v1", "its observations are continuous; it has a page of its own"),
         ("epsilon", "much", "not a number"),
         ("epsilon", "1.5", "between 0.001 and 0.99"),
         ("epsilon", "nan", "between 0.001 and 0.99"),

@@ -28,6 +28,7 @@ from browsing import (
     visited,
 )
 from playwright.sync_api import Browser, Page
+from test_driven_browser import choose, seek, settled, step
 from test_taxi_browser import TAXI, driver, say
 
 from studies.serving import Server
@@ -41,6 +42,7 @@ KEPT = {
     "ending-1280-light": "interview-ending",
     "set-up-1280-light": "interview-set-up",
     "two-people-1280-light": "interview-two-people",
+    "driving-1280-light": "driving",
 }
 SIZES = {1280: 800, 390: 844}
 HALF_WAY = 8
@@ -219,6 +221,30 @@ def taxi(camera: Camera) -> None:
         camera.take(server.url, "episode", half_way_through("#episode"))
 
 
+def driving(camera: Camera) -> None:
+    """CartPole, driven by somebody who keeps the pole upright."""
+    with served("CartPole-v1", "--horizon", "60") as server, visited(camera.chrome, server.url) as page:
+        camera.take(server.url, "driving-rules")
+        page.locator("#begin").click()
+        settled(page, "driving")
+        for _ in range(24):
+            step(page)
+        camera.take(server.url, "driving")
+        if not camera.everything:
+            return
+        choose(page, "Ask me", "asked")
+        camera.take(server.url, "driving-asked", lambda page: page.wait_for_timeout(1500))
+        choose(page, "I take over", "watching")
+        camera.take(server.url, "driving-watched", lambda page: seek(page, 0.5))
+        seek(page, 0.5)
+        step(page)
+        settled(page, "driving")
+        camera.take(server.url, "driving-taken-over")
+        page.locator("#finish").click()
+        settled(page, "done")
+        camera.take(server.url, "driving-ending", lambda page: page.wait_for_timeout(3000))
+
+
 def set_up(camera: Camera) -> None:
     """The page on which an interview is set up."""
     with served(None) as server:
@@ -238,7 +264,7 @@ def main(options: argparse.Namespace) -> None:
     """All pictures."""
     with browser() as chrome:
         camera = Camera(chrome, options.folder.resolve(), everything=options.all)
-        parts: dict[str, Callable[[Camera], Any]] = {"lake": lake, "taxi": taxi, "set-up": set_up}
+        parts: dict[str, Callable[[Camera], Any]] = {"lake": lake, "taxi": taxi, "set-up": set_up, "driving": driving}
         for name, part in parts.items():
             if options.only in (None, name):
                 part(camera)
@@ -248,5 +274,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--only", choices=("lake", "taxi", "set-up"))
+    parser.add_argument("--only", choices=("lake", "taxi", "set-up", "driving"))
     main(parser.parse_args())

@@ -20,6 +20,7 @@ proof is in `docs/certificates.md`.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,9 @@ SPARE = 1.7
 """The gate is chosen by so many times the demonstrations that a gate without any miss would take, or by a quarter."""
 
 ASK_EVERYWHERE, ASK_NOWHERE = math.inf, -math.inf
+
+LONGEST_SEARCH = 1_000_000
+"""More demonstrations than this are not counted."""
 
 FINENESS = 10_000
 """Into how many parts the promised share of questions is divided."""
@@ -184,6 +188,16 @@ def opening_episodes(episodes: int, share: float, delta: float) -> int:
         return 0
     needed = (math.log(1 / delta) - math.log(WEIGHTS[-1])) / math.log1p(STAKES[-1] * share / (1 - share))
     return max(episodes // 4, min(math.ceil(SPARE * needed), 2 * episodes // 3))
+
+
+def least_episodes(share: float, delta: float) -> int:
+    """How many demonstrations it takes at least until a gate can be certified: one that misses nothing in any of them.
+
+    `delta` is what the budget has for the whole promise.
+    """
+    many = range(1, LONGEST_SEARCH)
+    opening = bisect_left(many, math.log(2 / delta), key=lambda n: log_wealth(np.zeros(n), share)) + 1
+    return bisect_left(many, opening, key=lambda n: opening_episodes(n, share, delta / 2)) + 1
 
 
 def open_gate(demonstrated: Demonstrated, losses: FloatArray, share: float, delta: float) -> float:

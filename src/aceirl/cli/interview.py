@@ -16,7 +16,9 @@ from aceirl.cli.app import command
 from aceirl.cli.options import Horizon, Parameters
 
 if TYPE_CHECKING:
+    from aceirl.web.driven.session import Session
     from aceirl.web.people import People
+    from aceirl.web.setup import SetUp
 
 PREFERRED_PORT = 8472
 
@@ -28,7 +30,7 @@ def interview(
     env: Annotated[
         str | None,
         typer.Argument(
-            help="A built-in environment (`aceirl envs`), or a Gymnasium id such as FrozenLake-v1; if it is left out, "
+            help="A built-in environment (`aceirl envs`), or a Gymnasium id such as CartPole-v1; if it is left out, "
             "you choose one on the page."
         ),
     ] = None,
@@ -72,10 +74,13 @@ def interview(
 
         try:
             from aceirl.web.background import prepare
+            from aceirl.web.driven.pages import application as driven_application
+            from aceirl.web.driven.session import Session
             from aceirl.web.security import Reach, is_loopback, new_token, origin_of, reachable_address
             from aceirl.web.server import application, serve
         except ImportError:
             raise InputError("the interview needs a web server: pip install 'aceirl[web]'") from None
+        from aceirl.experts.tasks.continuous import names_continuous
         from aceirl.web.history import Accuracy
         from aceirl.web.people import People
         from aceirl.web.setup import SetUp, usual_folder
@@ -86,15 +91,23 @@ def interview(
             fields = {"horizon": horizon or "", "epsilon": epsilon, "delta": delta, "seed": seed, "name": name or ""}
             first = {field: str(value) for field, value in fields.items()} | {"parameters": "\n".join(parameter or [])}
             people, token = None, new_token()
-            served: People | SetUp = SetUp(token, out, first, _say_where_it_is_kept)
+            served: People | SetUp | Session = SetUp(token, out, first, _say_where_it_is_kept)
         else:
             source = Source(env, parameters, seed, stationary_expert=True, horizon=horizon or usual_steps(env))
-            served = people = People.open(out or usual_folder(env), source, Accuracy(epsilon, delta))
-            token = people.owner.token
+            folder, accuracy = out or usual_folder(env), Accuracy(epsilon, delta)
+            if names_continuous(source):
+                if name is not None:
+                    raise InputError(f"--name is for interviews of several people; {env} is driven by one")
+                people, served = None, Session.open(folder, source, accuracy)
+                token = served.token
+            else:
+                served = people = People.open(folder, source, accuracy)
+                token = people.owner.token
         with closing(served), TemporaryDirectory(prefix="aceirl-") as own:
             if people is not None and name is not None:
                 people.rename(people.owner, name)
-            prepare()
+            if not isinstance(served, Session):
+                prepare()
             address, bound = listening.getsockname()[:2]
             reach = Reach(bound, public=not is_loopback(address), url=origin)
             base = origin or f"http://{reachable_address(address)}:{bound}"
@@ -104,24 +117,26 @@ def interview(
                     "below can answer in your place",
                     file=sys.stderr,
                 )
-            _say_where_it_is(base, token, people)
+            _say_where_it_is(base, token, served)
             if origin is not None:
                 print(f"The server itself listens on {address}, port {bound}.", flush=True)
             if open_browser:
-                _open_browser(f"{base}/{token}/", Path(own) if people is None else people.folder)
-            serve(application(served, reach), listening)
+                _open_browser(f"{base}/{token}/", getattr(served, "folder", Path(own)))
+            app = driven_application(served, reach) if isinstance(served, Session) else application(served, reach)
+            serve(app, listening)
 
 
-def _say_where_it_is(base: str, token: str, people: People | None) -> None:
-    if people is None:
+def _say_where_it_is(base: str, token: str, served: People | SetUp | Session) -> None:
+    folder = getattr(served, "folder", None)
+    if folder is None:
         print(f"Choose what the interview is about at\n\n  {base}/{token}/\n\nStop with Ctrl-C.", flush=True)
         return
     print(f"The interview is at\n\n  {base}/{token}/\n")
-    if (invitation := people.invitation) is not None:
+    if (invitation := getattr(served, "invitation", None)) is not None:
         seats = invitation.seats - invitation.taken
         others = "One other person joins at" if seats == 1 else f"{seats} others join at"
         print(f"{others}\n\n  {base}/{invitation.token}/\n\nThe page People has links for more.\n")
-    print(f"Answers are kept in {people.folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
+    print(f"Answers are kept in {folder}. Stop with Ctrl-C; the same command goes on.", flush=True)
 
 
 def _say_where_it_is_kept(people: People) -> None:

@@ -247,6 +247,10 @@ def _resume_continuous(directory: Path, settings: Settings, *, as_json: bool) ->
     from aceirl.errors import InputError
     from aceirl.runs.continuous import ContinuousRun
 
+    if (directory / "interview.json").exists():
+        from aceirl.cli.interview import command_of
+
+        raise InputError(f"{directory} is an interview; go on with: {command_of(directory)}")
     begun = ContinuousRun.open(directory)
     if begun.source is None:
         raise InputError(

@@ -44,6 +44,11 @@ CHANGEABLE = ("epsilon", "max_samples", "max_answers", "calibration_episodes", "
 TREE_STEPS = 5_000
 """By so many steps at most the rules are found."""
 
+PERSON = {"expert": "person"}
+"""The part of a run whose expert was a person, who cannot be asked any more."""
+
+STAND_IN = "This is about the policy that was learned, which stands in for the person."
+
 UNMEASURED = "How often such a sentence is true has not been measured."
 
 Callback = Callable[[LearningState], bool | None]
@@ -54,7 +59,7 @@ class ContinuousResult:
     """What a run with continuous observations came to: a policy that acts where it is sure, and what it promises.
 
     `progress` holds the answers, the demonstrations and the policy; `task` is what the run was about, None if it was
-    loaded from its `folder`.
+    loaded from its `folder`. Where the expert was a `person`, the policy stands in for them when a reward is recovered.
     """
 
     progress: LearningState
@@ -62,6 +67,7 @@ class ContinuousResult:
     task: ContinuousTask | None = None
     folder: Path | None = None
     source: Source | None = None
+    person: bool = False
 
     @property
     def policy(self) -> GatedPolicy:
@@ -109,7 +115,10 @@ class ContinuousResult:
         It is found when it is first asked for, by 12,000 more steps in the environment: the expert plays, is led
         astray, and goes on (`aceirl.irl.deviations`).
         """
-        return reward_of(self._opened, self.settings.seed, partial(_count, "Recovering the reward", RECOVERING))
+        task = self._opened
+        if self.person:
+            task = replace(task, ask=lambda observation, step: self.policy.predict(observation)[0])
+        return reward_of(task, self.settings.seed, partial(_count, "Recovering the reward", RECOVERING))
 
     @property
     def reward(self) -> VectorReward:
@@ -122,7 +131,7 @@ class ContinuousResult:
         if self.recovered.warning is not None:
             return f"Nothing is sure: {self.recovered.warning}."
         said = reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
-        return f"{said} {UNMEASURED}"
+        return " ".join([said, UNMEASURED, *([STAND_IN] if self.person else [])])
 
     def transfer(self, target: Any, *, steps: int = PLANNING) -> Planned:
         """Plan with the recovered reward in another environment, of whose dynamics nothing is known.
@@ -155,7 +164,8 @@ class ContinuousResult:
     @cached_property
     def _leaves(self) -> tuple[list[Leaf], int, int]:
         """A tree of what the expert did, and how many of how many steps it tells."""
-        told = self.progress.demonstrations or self.progress.answered
+        shown, answered = self.progress.demonstrations, self.progress.answered
+        told = shown if shown is not None and len(shown.observations) > len(answered) else answered
         pick = np.linspace(0, len(told.observations) - 1, min(TREE_STEPS, len(told.observations))).round().astype(int)
         choices = self.policy.choices
         found = leaves(told.observations[pick], choices.numbers(told.actions[pick]), len(choices))
@@ -168,6 +178,12 @@ class ContinuousResult:
         """
         return [leaf.words(self.policy.fields, self.policy.names) for leaf in self._leaves[0]]
 
+    @property
+    def rules_hold(self) -> str:
+        """At how many steps the rules hold, in words."""
+        _, right, steps = self._leaves
+        return f"{right / steps:.0%} of {steps:,} steps"
+
     def summary(self) -> str:
         """What was learned, what it took, and what is promised."""
         now = self.progress
@@ -177,13 +193,11 @@ class ContinuousResult:
         lines = [f"Learned from {' and '.join(filter(None, (recorded, asked)))}."]
         if shown:
             more = f"{shown:,} more episodes ({now.demonstrated:,} steps)"
-            lines.append(
-                f"{more} {'of the expert' if now.driven else 'of the recording'} were used to choose where it asks."
-            )
+            used = "not learned from" if self.certificate is None else "used to choose where it asks"
+            lines.append(f"{more} {'of the expert' if now.driven else 'of the recording'} were {used}.")
         if self.policy.choices.rounding:
             lines.append(f"Actions are rounded to {len(self.policy.choices)}: {', '.join(self.policy.names)}.")
-        _, right, steps = self._leaves
-        lines.append(f"What the expert does, in a few rules (which hold at {right / steps:.0%} of {steps:,} steps):")
+        lines.append(f"What the expert does, in a few rules (which hold at {self.rules_hold}):")
         lines += [f"  {rule}" for rule in self.rules()]
         lines.append("Nothing is promised." if self.certificate is None else self.certificate.in_words())
         return "\n".join(lines)
@@ -212,6 +226,8 @@ class ContinuousResult:
 
         A run that is kept in a folder goes on there. Whatever is promised anew rests on new demonstrations.
         """
+        if self.person:
+            raise InputError(f"{self.folder} is an interview, which goes on on its page: aceirl interview")
         task = self._opened
         where = Path("this result") if self.folder is None else self.folder
         run = ContinuousRun(where, self.settings, self.source, task.parts).under(Settings(**settings))
@@ -308,7 +324,8 @@ class ContinuousRun:
         progress = self.progress()
         if progress is None:
             raise InputError(f"{self.path} has no finished round yet")
-        return ContinuousResult(progress, self.settings, task, self.path, self.source)
+        person = self.parts.get("expert") == PERSON["expert"]
+        return ContinuousResult(progress, self.settings, task, self.path, self.source, person)
 
     def _configuration(self) -> bytes:
         configuration = {

@@ -68,12 +68,15 @@ CHANGES = {
 }
 
 
+# Pages with a style of their own, besides the one that all have.
+OWN_STYLE = ("driven",)
+
 # What computes everything again may be asked for so often: it takes the time of all others.
 LABORIOUS = {"undo", "correct", "verdict", "finish", "go_on", "more", "start_again", "mode", "adjust"}
 PER_SECOND, IN_A_ROW = 4.0, 8.0
 
 
-def _read(kind: type[BaseModel], body: bytes) -> dict[str, Any]:
+def read_change(kind: type[BaseModel], body: bytes) -> dict[str, Any]:
     """What was sent, or an error that says what was wrong with it."""
     try:
         return dict(kind.model_validate_json(body))
@@ -145,7 +148,7 @@ class _Pages:
         self.interview, self._come = person.interview, False
         self.allowance = Allowance(PER_SECOND, IN_A_ROW)
         host = self.host_routes() if person is together.people.owner else ()
-        self.app = _app(
+        self.app = app_of(
             [
                 Route("/", self.page),
                 Route("/view", self.view),
@@ -199,7 +202,7 @@ class _Pages:
         kind = create_model("Decision", __config__=STRICT, **fields)
 
         async def made(request: Request) -> Response:
-            await decided(**_read(kind, await request.body()))
+            await decided(**read_change(kind, await request.body()))
             return JSONResponse(self.together.shown(self.person))
 
         return Route(f"/{decided.__name__}", made, methods=["POST"])
@@ -218,17 +221,17 @@ class _Pages:
         return await self._do(news)
 
     async def replay(self, request: Request) -> Response:
-        return JSONResponse({"frames": await self.background.replay(_number(request, "episode"))})
+        return JSONResponse({"frames": await self.background.replay(number_in(request, "episode"))})
 
     async def film(self, request: Request) -> Response:
-        return JSONResponse({"frames": await self.background.film(_number(request, "number"))})
+        return JSONResponse({"frames": await self.background.film(number_in(request, "number"))})
 
     async def tried(self, request: Request) -> Response:
         actions = request.query_params.get("actions", "")
         if not re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,3})*)?", actions):
             raise InputError("actions must be whole numbers with dots between them")
         numbers = [int(one) for one in actions.split(".") if one]
-        return JSONResponse({"frames": await self.background.tried(_number(request, "number"), numbers)})
+        return JSONResponse({"frames": await self.background.tried(number_in(request, "number"), numbers)})
 
     async def answers(self, request: Request) -> Response:
         return await self._do(lambda: JSONResponse({"answers": answers(self.interview)}))
@@ -273,7 +276,7 @@ class _Pages:
         async def changed(request: Request) -> Response:
             if name in LABORIOUS and not self.allowance.take():
                 return _too_many()
-            sent = _read(kind, await request.body())
+            sent = read_change(kind, await request.body())
 
             def done() -> Response:
                 status = 200
@@ -335,7 +338,7 @@ class _Joining:
             return JSONResponse({"name": person.name, "address": f"/{person.token}/"})
 
         routes = [Route("/", shown), Route("/join", join, methods=["POST"])]
-        self.site.tokens.add(invitation.token, _app(routes))
+        self.site.tokens.add(invitation.token, app_of(routes))
 
 
 class _SetUpPages:
@@ -345,7 +348,7 @@ class _SetUpPages:
         self.site, self.form = site, form
         self._starting, self._drawing = asyncio.Lock(), asyncio.Lock()
         routes = [Route("/", self.page), Route("/environment", self.environment), Route("/picture", self.picture)]
-        self.app = _app([*routes, Route("/start", self.start, methods=["POST"])])
+        self.app = app_of([*routes, Route("/start", self.start, methods=["POST"])])
 
     async def page(self, request: Request) -> Response:
         return page("setup", form=await asyncio.to_thread(self.form.shown))
@@ -383,7 +386,7 @@ class _SetUpPages:
         await self.site.pages[people.owner.token].wake()
 
 
-def _app(routes: list[Route]) -> Starlette:
+def app_of(routes: list[Route]) -> Starlette:
     """An application that answers what was wrong with a request in words."""
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -403,6 +406,8 @@ def page(name: str, **values: Any) -> HTMLResponse:
     style, script = _text("page.css"), _text(f"{name}.js")
     if name != "page":
         style, script = style + _text("more.css"), _text("more.js") + script
+    if name in OWN_STYLE:
+        style += _text(f"{name}.css")
     script = _text("spot.js") + script
     content = _template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
     policy = (
@@ -423,7 +428,7 @@ def _template(name: str) -> jinja2.Template:
     return jinja2.Environment(autoescape=True).from_string(_text(name))
 
 
-def _number(request: Request, name: str) -> int:
+def number_in(request: Request, name: str) -> int:
     """The number of that name in the address; 0 if there is none."""
     number = request.query_params.get(name, "0")
     if not re.fullmatch("[0-9]{1,6}", number):

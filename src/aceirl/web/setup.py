@@ -25,7 +25,7 @@ FIELDS = ("environment", "horizon", "epsilon", "delta", "seed", "parameters", "n
 PICTURED = ("FrozenLake-v1", "CliffWalking-v1", "Taxi-v4", "Blackjack-v1", "four-paths")
 """The environments to begin with, shown with a picture."""
 
-CONTINUOUS = "its observations are continuous; only discrete ones can be asked about"
+CONTINUOUS = "its observations are continuous; it has a page of its own, which its name opens: aceirl interview NAME"
 NO_LIMIT = "needed: the environment does not say how long an episode is"
 
 

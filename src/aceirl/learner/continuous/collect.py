@@ -12,7 +12,7 @@ Every stream of random numbers is named by the seed and the round, so what follo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +90,30 @@ class Answered:
         return cls(arrays["observations"], arrays["actions"], **counts, committee=known)
 
 
+class Doubt:
+    """Whether to ask at a step, by how sure a committee is there: often at the least sure steps, rarely at others.
+
+    `before` are scores that it had elsewhere.
+    """
+
+    def __init__(self, rng: np.random.Generator, before: Sequence[float] = ()) -> None:
+        self.rng, self.scores = rng, list(before)
+        self.unsure = float(np.quantile(self.scores, LEAST_SURE)) if before else 0.0
+
+    def asks(self, score: float) -> bool:
+        """Whether to ask at the next step, which has this score."""
+        self.scores.append(score)
+        if len(self.scores) % LOOK_AGAIN == 1:
+            self.unsure = float(np.quantile(self.scores[-RECENT:], LEAST_SURE))
+        # Drawn at every step, so that what follows does not hang on one comparison.
+        return bool(self.rng.random() < (ASK if score <= self.unsure else AUDIT))
+
+
+def new_answers(answers: int) -> int:
+    """How many more answers it takes until a committee that knows so many is fitted again."""
+    return max(LEAST_NEW, answers // GROWTH)
+
+
 def episode_seed(seed: int, stream: int, number: int) -> int:
     """The seed of an episode of the environment."""
     return int(np.random.default_rng((seed, stream, number)).integers(2**31))
@@ -133,27 +157,21 @@ def first_answers(task: ContinuousTask, seed: int, wanted: int) -> Answered:
 def one_round(task: ContinuousTask, seed: int, max_answers: int, state: Answered) -> Answered:
     """The committee learns from all answers, then acts; see the head of this file."""
     choices = state.choices(task.encoding)
-    schedule = Schedule(SHORT if len(state) <= MANY else 2 * SHORT, COOL, FEW_AT_ONCE)
-    committee = _fit(state, choices, schedule, (seed, FITTING, state.rounds), state.committee)
-    rng = np.random.default_rng((seed, DECIDING, state.rounds))
-    wanted = min(max(LEAST_NEW, len(state) // GROWTH), max_answers - len(state))
+    committee = _fit(state, choices, _between_rounds(state), (seed, FITTING, state.rounds), state.committee)
+    doubt = Doubt(np.random.default_rng((seed, DECIDING, state.rounds)))
+    wanted = min(new_answers(len(state)), max_answers - len(state))
     quota = max(3, math.ceil(wanted / 12))  # of an episode, so that answers come from many
     seen: list[FloatArray] = []
     said: list[FloatArray] = []
-    scores: list[float] = []
-    unsure, samples, episodes = 0.0, 0, 0
+    samples, episodes = 0, 0
     while len(seen) < wanted and episodes < LONGEST_ROUND:
         observation = task.reset(episode_seed(seed, LEARNING, state.episodes + episodes))
         episodes, left = episodes + 1, quota
         for step in range(task.horizon):
             vector = task.encoding.vector(observation)
             chosen, sure = committee.decide(vector[None])
-            scores.append(float(sure[0]))
-            if len(scores) % LOOK_AGAIN == 1:
-                unsure = float(np.quantile(scores[-RECENT:], LEAST_SURE))
             values = choices.values[chosen[0]]
-            draw = rng.random()  # drawn at every step, so that what follows does not hang on one comparison
-            if left and len(seen) < wanted and draw < (ASK if scores[-1] <= unsure else AUDIT):
+            if doubt.asks(float(sure[0])) and left and len(seen) < wanted:
                 seen.append(vector)
                 said.append(task.answer(observation, step))
                 values, left = said[-1], left - 1
@@ -177,6 +195,16 @@ def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCom
     choices = state.choices(encoding)
     schedule = Schedule(LONG if len(state) <= VERY_MANY else 2 * LONG, HOT)
     return _fit(state, choices, schedule, (seed, LAST, len(state))), choices
+
+
+def quick_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCommittee, ActionChoices]:
+    """A committee to go on asking with, and what it decides among; it depends on the answers and the seed alone."""
+    choices = state.choices(encoding)
+    return _fit(state, choices, _between_rounds(state), (seed, FITTING, len(state))), choices
+
+
+def _between_rounds(state: Answered) -> Schedule:
+    return Schedule(SHORT if len(state) <= MANY else 2 * SHORT, COOL, FEW_AT_ONCE)
 
 
 def _fit(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.certificates.budget import Budget
-from aceirl.certificates.gated import ASK_EVERYWHERE, Demonstrated, GatedCertificate, certify
+from aceirl.certificates.gated import ASK_EVERYWHERE, Demonstrated, GatedCertificate, certify, least_episodes
 from aceirl.data.recording import Recording
 from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
@@ -238,13 +238,22 @@ def _promised(task: ContinuousTask, settings: Settings, state: LearningState) ->
     policy, shown = state.policy, state.demonstrations
     assert policy is not None
     assert shown is not None
-    budget = Budget.begun(EVENT).started_anew(EVENT, state.restarts)
     chosen, scores = policy.committee.decide(shown.observations)
     agrees = (policy.choices.values[chosen] == shown.actions).all(axis=1)
     found = Demonstrated(scores, agrees, shown.lengths)
-    delta = settings.delta * budget.share(EVENT)
+    delta = _delta(settings, state.restarts)
     certificate = certify(found, target_of(task, settings), task.horizon, delta, rounded=policy.choices.rounding)
     return replace(state, certificate=certificate, policy=replace(policy, threshold=certificate.threshold))
+
+
+def _delta(settings: Settings, restarts: int) -> float:
+    """What the budget has for a certificate after so many others."""
+    return settings.delta * Budget.begun(EVENT).started_anew(EVENT, restarts).share(EVENT)
+
+
+def least_demonstrations(task: ContinuousTask, settings: Settings, restarts: int = 0) -> int:
+    """Without so many demonstrations nothing can be promised; with them, a gate that misses nothing in any of them."""
+    return least_episodes(target_of(task, settings).share(task.horizon), _delta(settings, restarts))
 
 
 def _begun_with(recording: Recording, task: ContinuousTask, seed: int) -> LearningState:

@@ -9,7 +9,7 @@ async function ask(path, body) {
     const content = await response.json();
     return response.ok ? { content } : { error: content.error, field: content.field };
   } catch {
-    return { error: "The server does not answer. Nothing that you typed is lost: try again when it does." };
+    return { lost: true, error: "The server does not answer. Nothing that you typed is lost: try again when it does." };
   }
 }
 

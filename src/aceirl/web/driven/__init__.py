@@ -1,0 +1,1 @@
+"""The interview about continuous observations: a person drives, is asked, takes over, and drives tests."""
