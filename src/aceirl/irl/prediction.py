@@ -207,6 +207,7 @@ class _QuickSearch(Search):
 
     def __init__(self, estimate: Estimate, fields: FieldTable | None) -> None:
         super().__init__(estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp))
+        self.is_large = False  # of predictions nothing is said
         if self.grammar is not None:
             self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
         horizon, n_states, n_actions = self.shape

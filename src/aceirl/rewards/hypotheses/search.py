@@ -35,6 +35,14 @@ BEHIND = 20.0
 LARGE = 50_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
+MANY = 1_000
+"""A world of more states than this is a large one: most of its states have one answer at most."""
+
+FULL_WEIGHT = 500
+"""In a large world so many answers count as half as many, and all together never as more than so many: what a wish
+leaves out of account, such as which of two equally good ways the expert takes, is the same in thousands of states
+(Miller and Dunson 2019, "Robust Bayesian inference via coarsening")."""
+
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
 
@@ -144,17 +152,18 @@ def claimed(predicate: Predicate, worth: float) -> str:
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and how many
-    are `unexplained [n]`."""
+    are `unexplained [n]`. They are compared by the likelihood to the power `weight`."""
 
     hypotheses: tuple[Hypothesis, ...]
     log_prior: FloatArray
     log_likelihood: FloatArray
     unexplained: FloatArray
+    weight: float = 1.0
 
     @property
     def score(self) -> FloatArray:
-        """`[n]`: the log of prior times likelihood."""
-        return self.log_prior + self.log_likelihood
+        """`[n]`: the log of prior times likelihood, as it is weighted."""
+        return self.log_prior + self.weight * self.log_likelihood
 
     def best(self, n: int) -> Judged:
         """The `n` of the highest score, the best first."""
@@ -164,6 +173,7 @@ class Judged:
             self.log_prior[order],
             self.log_likelihood[order],
             self.unexplained[order],
+            self.weight,
         )
 
 
@@ -184,6 +194,7 @@ class Search:
         denied: Sequence[Denied] = (),
     ) -> None:
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
+        self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
@@ -194,17 +205,33 @@ class Search:
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
+    @property
+    def weight(self) -> float:
+        """The power of the likelihood: 1, and less in a large world."""
+        return 1 / (1 + self.answers.number / FULL_WEIGHT) if self.is_large else 1.0
+
+    def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
+        """What a hypothesis claims.
+
+        In a large world an action that is paid beside something wanted does little but choose between actions that are
+        equally good for that, each in a state with one answer, as a habit would: nothing is said of it.
+        """
+        claims = hypothesis.claims
+        if not self.is_large or not any(one.what in ("wants", "features") for one in claims):
+            return claims
+        return frozenset(one for one in claims if one.what != "action")
+
     def found(self) -> Judged:
         """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
         self._screen(self._simple())
         self._screen(self._changing())
         for _ in range(self.rounds if self.effort == 1 else 2):
-            best = self._front(self._some(self.beam, 1))
+            best = self._front(self._some(self.beam, 2 if self.is_large else 1))
             before = self._screened[best[0]]
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._front(self._some(KEPT, self.least_kept))
+        kept = self._front(self._some(KEPT, 30 if self.is_large else self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
         return self.judged(kept).best(len(kept))
 
@@ -234,7 +261,7 @@ class Search:
         if not new:
             return
         first = self._judged(new, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
-        first = first.best(self._some(max(40, len(new) // 6), 12))
+        first = first.best(self._some(max(40, len(new) // 6), 30 if self.is_large else 12))
         better = self._judged(first.hypotheses, self._some(MORE_DRAWS, 4))
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
@@ -250,14 +277,16 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        likelihood, unexplained = judged(rewards, self.dynamics, told, self.terminal, draws, self.discount, errors)
+        likelihood, unexplained = judged(
+            rewards, self.dynamics, told, self.terminal, draws, self.discount, errors, large=self.is_large
+        )
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
         sizes = self.n_places, self.shape[2]
         # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
         prior = np.array([one.log_prior(*sizes) + self._of_denials(one) for one in hypotheses])
-        return Judged(tuple(hypotheses), prior, likelihood, unexplained)
+        return Judged(tuple(hypotheses), prior, likelihood, unexplained, self.weight)
 
     def _of_denials(self, hypothesis: Hypothesis) -> float:
         return sum(said.log_likelihood(hypothesis) for said in self.denied)
