@@ -25,7 +25,8 @@ from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
-state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it."""
+state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. In a large
+world, of whose states most have one answer, no tolerance can be learnt in a state: there all states may share one."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
@@ -175,13 +176,16 @@ def judged(
     discount: float = 1.0,
     errors: FloatArray = ERRORS,
     by_order: bool = False,
+    large: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
     With `by_order` an expert with a habit may have an order of its own among what is equally good.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
-    weights that the answers of each state give them.
+    weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
+    is as likely as that each state has its own. And of its states only those are looked at to which tried actions lead
+    from states with answers.
     """
     n, n_states = rewards.early.shape
     ends = np.zeros(n_states, dtype=np.bool_)
@@ -190,7 +194,10 @@ def judged(
     block = np.full(n_states, -1)
     asked = np.unique(answers.state)
     block[asked] = np.arange(len(asked))
-    logs, unexplained = np.empty((n, len(errors), 2)), np.empty((n, len(errors), 2))
+    if large and dynamics.stride == 0:
+        acting = acting[_reached(dynamics.indptr, dynamics.successors, asked, n_states)[acting]]
+    prior = np.log([0.5, *(0.5 / len(TIES) for _ in TIES)]) if large else np.zeros(1)
+    logs, unexplained = np.empty((2, n, len(errors), 2, len(prior)))
     _judge(
         dynamics.indptr,
         dynamics.successors,
@@ -209,9 +216,9 @@ def judged(
         logs,
         unexplained,
     )
-    logs += np.log([1 - BY_HABIT, BY_HABIT])
-    mean = np.logaddexp.reduce(logs, axis=(1, 2)) - np.log(len(errors))
-    return mean, (np.exp(logs - mean[:, None, None]) * unexplained).sum(axis=(1, 2)) / len(errors)
+    logs += np.log([1 - BY_HABIT, BY_HABIT])[:, None] + prior
+    mean = np.logaddexp.reduce(logs, axis=(1, 2, 3)) - np.log(len(errors))
+    return mean, (np.exp(logs - mean[:, None, None, None]) * unexplained).sum(axis=(1, 2, 3)) / len(errors)
 
 
 def preferred(
@@ -251,6 +258,23 @@ def _returns(
 
 
 @compiled
+def _reached(indptr: IntArray, successors: IntArray, begin: IntArray, n_states: int) -> BoolArray:
+    """`[S]`: the states to which rows, the same at all steps, lead from those to `begin` with, and these."""
+    n_actions = (indptr.size - 1) // n_states
+    reached, queue, n = np.zeros(n_states, np.bool_), np.empty(n_states, np.int64), 0
+    for s in begin:
+        reached[s], queue[n], n = True, s, n + 1
+    i = 0
+    while i < n:
+        for k in range(indptr[queue[i] * n_actions], indptr[(queue[i] + 1) * n_actions]):
+            there = successors[k]
+            if not reached[there]:
+                reached[there], queue[n], n = True, there, n + 1
+        i += 1
+    return reached
+
+
+@compiled
 def _judge(
     indptr: IntArray,
     successors: IntArray,
@@ -270,7 +294,7 @@ def _judge(
     unexplained: FloatArray,
 ) -> None:
     """The log-likelihood of all answers for each reward, error rate, and way to choose between the best; and what is
-    unexplained.
+    unexplained. The last axis of both is whose the tolerance of ties is: of each state, or one of all.
 
     `ABREAST` rewards share a sweep: a row is read once for all of them.
     """
@@ -390,7 +414,10 @@ def _judge(
                     logs[begin + j, e, way], unexplained[begin + j, e, way] = 0.0, 0.0
                     for b in range(n_blocks):
                         here = told[j, e, 2:, b] if way else told[j, e, :2, b]
-                        most = here.max()
-                        weights = np.exp(here - most)
-                        logs[begin + j, e, way] += most + np.log(weights.mean())
-                        unexplained[begin + j, e, way] += (weights * wrong[j, b]).sum() / weights.sum()
+                        for t in range(logs.shape[3]):
+                            some = slice(0, ties.size) if t == 0 else slice(t - 1, t)
+                            most = here[:, :, some].max()
+                            weights = np.exp(here[:, :, some] - most)
+                            logs[begin + j, e, way, t] += most + np.log(weights.mean())
+                            astray = (weights * wrong[j, b, :, some]).sum()
+                            unexplained[begin + j, e, way, t] += astray / weights.sum()

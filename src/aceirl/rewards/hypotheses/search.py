@@ -35,6 +35,14 @@ BEHIND = 20.0
 LARGE = 50_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
+MANY = 1_000
+"""A world of more states than this is a large one: most of its states have one answer at most."""
+
+FULL_WEIGHT = 500
+"""In a large world so many answers count as half as many, and all together never as more than so many: what a wish
+leaves out of account, such as which of two equally good ways the expert takes, is the same in thousands of states
+(Miller and Dunson 2019, "Robust Bayesian inference via coarsening")."""
+
 MOST_PLACES = 120
 """So many places are tried, if there are more: those that the expert heads for, or away from, most."""
 
@@ -151,17 +159,18 @@ def claimed(predicate: Predicate, worth: float) -> str:
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and how many
-    are `unexplained [n]`."""
+    are `unexplained [n]`. They are compared by the likelihood to the power `weight`."""
 
     hypotheses: tuple[Hypothesis, ...]
     log_prior: FloatArray
     log_likelihood: FloatArray
     unexplained: FloatArray
+    weight: float = 1.0
 
     @property
     def score(self) -> FloatArray:
-        """`[n]`: the log of prior times likelihood."""
-        return self.log_prior + self.log_likelihood
+        """`[n]`: the log of prior times likelihood, as it is weighted."""
+        return self.log_prior + self.weight * self.log_likelihood
 
     def best(self, n: int) -> Judged:
         """The `n` of the highest score, the best first."""
@@ -171,6 +180,7 @@ class Judged:
             self.log_prior[order],
             self.log_likelihood[order],
             self.unexplained[order],
+            self.weight,
         )
 
 
@@ -192,10 +202,12 @@ class Search:
     ) -> None:
         self.estimate, self.fields = estimate, fields
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
+        self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
         # An expert that does not look at the step may plan as if all steps were left.
-        self.patient = self.answers.at_once(self.shape[0]) if estimate.kind.stationary else None
+        patient = estimate.kind.stationary and not self.is_large
+        self.patient = self.answers.at_once(self.shape[0]) if patient else None
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
@@ -204,18 +216,34 @@ class Search:
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
 
+    @property
+    def weight(self) -> float:
+        """The power of the likelihood: 1, and less in a large world."""
+        return 1 / (1 + self.answers.number / FULL_WEIGHT) if self.is_large else 1.0
+
+    def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
+        """What a hypothesis claims.
+
+        In a large world an action that is paid beside something wanted does little but choose between actions that are
+        equally good for that, each in a state with one answer, as a habit would: nothing is said of it.
+        """
+        claims = hypothesis.claims
+        if not self.is_large or not any(one.what in ("wants", "features") for one in claims):
+            return claims
+        return frozenset(one for one in claims if one.what != "action")
+
     @cached_property
     def found(self) -> Judged:
         """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
         self._screen(self._simple())
         self._screen(self._changing())
         for _ in range(self.rounds if self.effort == 1 else 2):
-            best = self._front(self._some(self.beam, 1))
+            best = self._front(self._some(self.beam, 2 if self.is_large else 1))
             before = self._screened[best[0]]
             self._screen(one for base in best for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
-        kept = self._front(self._some(KEPT, self.least_kept))
+        kept = self._front(self._some(KEPT, 30 if self.is_large else self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
         return self.judged(kept).best(len(kept))
 
@@ -245,7 +273,7 @@ class Search:
         if not new:
             return
         first = self._judged(new, self._some(FIRST_DRAWS, 1), errors=ERRORS[1:2])
-        first = first.best(self._some(max(40, len(new) // 6), 12))
+        first = first.best(self._some(max(40, len(new) // 6), 30 if self.is_large else 12))
         better = self._judged(first.hypotheses, self._some(MORE_DRAWS, 4))
         highest = max([*self._screened.values(), float(better.score.max())])
         kept = better.score > highest - HOPELESS if len(self._screened) > KEPT else np.ones(len(better.score), bool)
@@ -261,7 +289,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.fields is not None and self.fields.speaks
+        how = self.terminal, draws, self.discount, errors, self.fields is not None and self.fields.speaks, self.is_large
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)
@@ -274,7 +302,7 @@ class Search:
         sizes = self.n_places, self.shape[2]
         # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
         prior = np.array([one.log_prior(*sizes) + self._of_denials(one) for one in hypotheses])
-        return Judged(tuple(hypotheses), prior, likelihood, unexplained)
+        return Judged(tuple(hypotheses), prior, likelihood, unexplained, self.weight)
 
     def _of_denials(self, hypothesis: Hypothesis) -> float:
         return sum(said.log_likelihood(hypothesis) for said in self.denied)
@@ -383,7 +411,7 @@ class StationarySearch(Search):
         horizon, n_states, n_actions = self.shape
         short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
         self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
-        self.patient = None
+        self.patient, self.is_large = None, False  # answers are few there, and chosen
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Of fields with many values some more are tried, if only as what is wanted."""

@@ -153,13 +153,13 @@ def wish_found(search: Search) -> Wish:
         return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
     found = search.found
     of_habit = customs[habit] + by_chance
-    evidence = float(np.logaddexp.reduce(found.score)) - of_habit
+    evidence = float(np.logaddexp.reduce(found.log_prior + found.log_likelihood)) - of_habit
     weights = _posterior(found, evidence, of_habit)
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
+    claims = [search.said_of(one) for one in found.hypotheses]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
-        claims = [one.claims for one in found.hypotheses]
         kind, named, probability = _said(claims, weights)
         # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
         if kind == "set" and (named[0].claim.what == "avoids" or found.unexplained[best] > WELL_EXPLAINED * answers):
@@ -168,7 +168,7 @@ def wish_found(search: Search) -> Wish:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
         if not all(_is_seen(one, search.answers, fields) for one in named):
             kind, named, probability = "open", (), 0.0
-    likely = _probabilities([one.claims for one in found.hypotheses], weights)
+    likely = _probabilities(claims, weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
         kind,
@@ -232,7 +232,7 @@ def _posterior(found: Judged, evidence: float, of_habit: float) -> FloatArray:
     already: where an expert may choose by habit what does not matter to it, a wish to which nothing matters is the
     habit again.
     """
-    among = found.log_prior + TEMPER * found.log_likelihood
+    among = found.log_prior + TEMPER * found.weight * found.log_likelihood
     telling = found.log_likelihood > of_habit
     if telling.any():
         among = np.where(telling, among, -np.inf)
