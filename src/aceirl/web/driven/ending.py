@@ -52,7 +52,7 @@ def _next(result: ContinuousResult) -> list[dict[str, str]]:
         {"title": "See it again", "code": f"aceirl show {home}"},
         {"title": "Use the policy", "code": code},
         {
-            "title": "Plan with its reward in another environment",
+            "title": "Plan with its reward elsewhere",
             "code": f"aceirl transfer {home} --to MODULE:FUNCTION",
         },
     ]
