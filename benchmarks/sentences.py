@@ -1,6 +1,7 @@
 """What is said of a wish, in families of tasks drawn at random: how often it is true, and how often anything is said.
 
     python benchmarks/sentences.py [--goal] [--runs N] [--first SEED] [--only FAMILY ...] [--keep FILE] [--docs]
+    python benchmarks/sentences.py --fields [--runs N] [--first SEED] [--keep FILE] [--docs]
 
 A default run for each seed, and what `result.wish` says at its end; with `--goal` a run that stops when the wish is
 known, or after 20,000 samples. A bold sentence is right if all that it names is true, a set if one of what it names is.
@@ -23,6 +24,7 @@ from scipy.stats import binomtest
 
 from aceirl import ActiveIRL
 from studies.families import FAMILIES, FRESH, case
+from studies.field_families import FIELD_FAMILIES, FieldEnv, field_case
 from studies.kept import Kept
 
 LEVEL = 1e-3
@@ -50,14 +52,17 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
         frame.number("answers", "{:,.0f}"),
     )
     bounds = frame.Column("bounded", lambda bounded: "yes" if bounded else "**no**")
-    if options.goal:
+    if options.fields:
+        table = report.table("field-wishes", *columns, bounds, page="fields.md")
+    elif options.goal:
         table = report.table("known-wishes", *columns, frame.number("stopped"), frame.number("broken"), bounds)
     else:
         table = report.table("wishes", *columns, bounds, page="sentences.md")
     kept = Kept(options.keep)
     failed = 0
     settings = {"certify": "goal", "max_samples": MOST_SAMPLES} if options.goal else {}
-    for family in options.only or FAMILIES:
+    families = [*OF_FIELDS] if options.fields else options.only or [*FAMILIES]
+    for family in families:
         seeds = range(options.first, options.first + options.runs)
         todo = [seed for seed in seeds if (family, seed) not in kept.runs]
         for run in Parallel(n_jobs=-1, return_as="generator")(delayed(_run)(family, seed, settings) for seed in todo):
@@ -96,6 +101,8 @@ def _count(runs: list[dict[str, Any]], kind: str, true: bool) -> int:
 
 def _run(family: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """One run, and what it says."""
+    if family in OF_FIELDS:
+        return _run_of_fields(family, seed)
     drawn = case(family, seed)
     result = drawn.fitted(ActiveIRL(seed=seed, **settings))
     wish = result.wish
@@ -113,10 +120,40 @@ def _run(family: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+SPARING = {"strategy": "sparing", "irl": None, "certify": None, "max_answers": 40, "max_samples": MOST_SAMPLES}
+
+OF_FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{name}, {how}": (name, settings)
+    for how, settings in (("40 answers", SPARING), ("default run", {"max_samples": MOST_SAMPLES}))
+    for name in FIELD_FAMILIES
+}
+"""By name: a family whose observations have fields, and how it is learned."""
+
+
+def _run_of_fields(family: str, seed: int) -> dict[str, Any]:
+    name, settings = OF_FIELDS[family]
+    drawn = field_case(name, seed)
+    result = ActiveIRL(seed=seed, **settings).fit(FieldEnv(drawn), drawn.expert, horizon=drawn.horizon)
+    table, kind = result.turn.belief.telling_fields, result.wish.kind
+    assert table is not None
+    return {
+        "family": family,
+        "seed": seed,
+        "kind": kind,
+        "true": kind != "open" and drawn.holds(result.turn.wish, table),
+        "named": [(one.claim.what, one.words or one.claim.where) for one in result.turn.wish.named],
+        "evidence": result.wish.evidence,
+        "samples": result.samples,
+        "answers": result.answers,
+        "stopped": result.stopped,
+    }
+
+
 if __name__ == "__main__":
     frame.start(
         measure,
         __doc__,
+        frame.argument("--fields", action="store_true", help="families whose observations have fields"),
         frame.argument("--goal", action="store_true", help="stop when the wish is known"),
         frame.argument("--runs", type=int, default=200),
         frame.argument("--first", type=int, default=FRESH, help="the first seed"),

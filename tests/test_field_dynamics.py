@@ -89,7 +89,7 @@ def test_each_field_depends_on_no_more_than_it_must() -> None:
     walked, _ = world()
     dynamics = FieldDynamics.fitted(walked.table, walked.counts)
     assert [None if one is None else one.parents for one in dynamics.effects] == [(0,), (0,), (0,)]
-    ends = {tuple(zip(fields, values.tolist(), strict=True)) for fields, values in dynamics.end_rules}
+    ends = {tuple(zip(fields, values.tolist(), strict=True)) for fields, values in walked.table.kinds_of_ends}
     assert ends == {((2, 0.0),), ((0, 0.0), (1, 1.0))}
 
 

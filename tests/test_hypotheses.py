@@ -17,6 +17,8 @@ from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Denied, Hypothesis, Named, Wish, agreement, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
+    AT_FIRST,
+    AT_RANDOM,
     BY_HABIT,
     CUSTOM,
     EQUAL,
@@ -91,9 +93,12 @@ def every_reply(counts: Counts, asked: list[tuple[int, int]]) -> Iterator[dict[t
         yield replies
 
 
+@pytest.mark.parametrize("by_order", [False, True])
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_may_be_answered_has_the_probability_one_under_every_hypothesis(seed: int, twice: bool) -> None:
+def test_what_may_be_answered_has_the_probability_one_under_every_hypothesis(
+    seed: int, twice: bool, by_order: bool
+) -> None:
     """So a ratio of two is a likelihood ratio."""
     rng, shape = np.random.default_rng(seed), (3, 3, 3)
     counts = walked(rng, shape, 12, end=2)
@@ -105,7 +110,7 @@ def test_what_may_be_answered_has_the_probability_one_under_every_hypothesis(see
     for replies in every_reply(counts, asked):
         told = GivenAnswers.of(answered(counts, replies), terminal)
         assert told.number == len(asked)
-        total = np.logaddexp(total, judged(wishes, dynamics, told, terminal)[0])
+        total = np.logaddexp(total, judged(wishes, dynamics, told, terminal, by_order=by_order)[0])
     np.testing.assert_allclose(total, 0.0, atol=1e-9)
 
 
@@ -141,13 +146,25 @@ def estimated(counts: Counts, preferences: tuple[Preference, ...] = (), ends: tu
 
 
 def plainly_judged(
-    wishes: Rewards, dynamics: DrawnDynamics, counts: Counts, ends: set[int]
+    wishes: Rewards,
+    dynamics: DrawnDynamics,
+    counts: Counts,
+    ends: set[int],
+    by_order: bool = False,
+    large: bool = False,
 ) -> tuple[list[float], list[float]]:
     """The definition, in plain loops: `(log_likelihood, unexplained)` of each reward."""
     horizon, n_states, n_actions = counts.shape
     tried = [[bool(counts.visits[:, s, a].any()) for a in range(n_actions)] for s in range(n_states)]
     acting = [s for s in range(n_states) if any(tried[s]) and s not in ends]
     asked = [s for s in acting if sum(tried[s]) >= 2]
+    if large and dynamics.stride == 0:
+        reached = {s for s in asked if (counts.answers[:, s] * tried[s]).any()}
+        for _ in range(n_states):
+            rows = [s * n_actions + a for s in reached for a in range(n_actions)]
+            entries = [k for row in rows for k in range(dynamics.indptr[row], dynamics.indptr[row + 1])]
+            reached |= {int(dynamics.successors[k]) for k in entries}
+        acting, asked = ([s for s in some if s in reached] for some in (acting, asked))
     common, often = {}, [0.5] * n_actions
     for h, s in itertools.product(range(horizon), asked):
         common[h, s] = often
@@ -157,7 +174,8 @@ def plainly_judged(
     for i in range(len(wishes.early)):
         # By way to choose between the best, error rate and state: the probability of its answers, and how many are
         # errors, for each draw and tolerance of ties; the first way comes in two.
-        told: dict[tuple[int, float, int], list[tuple[float, int]]] = {}
+        # A tolerance of 0 means that each state has its own.
+        told: dict[tuple[int, float, float, int], list[tuple[float, int]]] = {}
         for probabilities in dynamics.probabilities:
             value, here = [0.0] * n_states, {}
             for h in reversed(range(horizon)):
@@ -172,6 +190,16 @@ def plainly_judged(
                             q[s, a] += probabilities[k] * (places[after] if after in ends else value[after])
                 value = [max((q[s, a] for a in range(n_actions) if (s, a) in q), default=0.0) for s in range(n_states)]
                 here[h] = q, max(q.values()) - min(q.values())
+            preferred = {}
+            for tie in TIES:
+                often = [AT_FIRST] * n_actions
+                for h, s in itertools.product(range(horizon), asked):
+                    preferred[tie, h, s] = often if by_order else common[h, s]
+                    q, spread = here[h]
+                    most = max(q[s, a] for a in range(n_actions) if tried[s][a])
+                    best = [a for a in range(n_actions) if tried[s][a] and q[s, a] >= most - tie * spread - 1e-12]
+                    if len(best) > 1:
+                        often = [n + int(counts.answers[h, s, a]) * (a in best) for a, n in enumerate(often)]
             for tie, s, way, error in itertools.product(TIES, asked, ["any", "as later", "as before"], ERRORS):
                 share, errors, taken = 1.0, 0, [0] * n_actions
                 options = [a for a in range(n_actions) if tried[s][a]]
@@ -182,17 +210,20 @@ def plainly_judged(
                     for a in options:
                         chance = (a in best) / len(best)
                         if way == "as before" and a in best:
-                            chance = (chance + common[h, s][a] / sum(common[h, s][b] for b in best)) / 2
+                            liked, any_of = preferred[tie, h, s], AT_RANDOM if by_order else 0.5
+                            chance = any_of * chance + (1 - any_of) * liked[a] / sum(liked[b] for b in best)
                         if way != "any" and a in best:
                             chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
                         times = int(counts.answers[h, s, a])
                         share *= (error / len(options) + (1 - error) * chance) ** times
                         errors += times * (a not in best)
                     taken = [n + int(m) for n, m in zip(taken, counts.answers[h, s], strict=True)]
-                told.setdefault((int(way == "as before"), error, s), []).append((share, errors))
-        experts = list(itertools.product([0, 1], ERRORS))
+                for whose in (0.0, tie):
+                    told.setdefault((int(way == "as before"), error, whose, s), []).append((share, errors))
+        experts = list(itertools.product([0, 1], ERRORS, [0.0, *TIES] if large else [0.0]))
         likelihood = [
             (BY_HABIT if one[0] else 1 - BY_HABIT)
+            * (1.0 if not large else 0.5 / len(TIES) if one[2] else 0.5)
             * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
             / len(ERRORS)
             for one in experts
@@ -206,9 +237,11 @@ def plainly_judged(
     return logs, missed
 
 
+@pytest.mark.parametrize("large", [True, False])
+@pytest.mark.parametrize("by_order", [True, False])
 @pytest.mark.parametrize("stationary", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool) -> None:
+def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool, by_order: bool, large: bool) -> None:
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(2, 6)), int(rng.integers(3, 6)), int(rng.integers(2, 4)))
     end = shape[1] - 1 if seed % 2 else -1
@@ -221,8 +254,9 @@ def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool) -> No
             replies[place] = rng.choice(options, int(rng.integers(1, 3))).tolist()
     counts, terminal = answered(counts, replies), np.array([end] if end >= 0 else [], dtype=np.int64)
     dynamics, wishes = DrawnDynamics.drawn(counts, 4, rng), rewards(rng, 15, shape)
-    fast, unexplained = judged(wishes, dynamics, GivenAnswers.of(counts, terminal), terminal)
-    plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()))
+    given = GivenAnswers.of(counts, terminal)
+    fast, unexplained = judged(wishes, dynamics, given, terminal, by_order=by_order, large=large)
+    plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()), by_order, large)
     np.testing.assert_allclose(fast, plain, rtol=1e-9)
     np.testing.assert_allclose(unexplained, missed, rtol=1e-9, atol=1e-12)
     assert unexplained.max() > 0.1, "some of these rewards are wrong"
@@ -502,7 +536,7 @@ def test_what_is_denied_counts_as_bayes_has_it() -> None:
     before = {one.claim: one.probability for one in wish.wish_of(estimate).rivals}
     place = next(iter(before))
     said = Denied(frozenset({place}))
-    plain, told = (Search(estimate, np.random.default_rng(3), denied=one).found() for one in ((), (said,)))
+    plain, told = (Search(estimate, np.random.default_rng(3), denied=one).found for one in ((), (said,)))
     priors = dict(zip(plain.hypotheses, plain.log_prior, strict=True))
     shared = [(one, prior) for one, prior in zip(told.hypotheses, told.log_prior, strict=True) if one in priors]
     assert len(shared) > 5

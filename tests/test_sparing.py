@@ -14,14 +14,14 @@ from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import open_task
 from aceirl.explore.sparing import _stopping
-from aceirl.irl.prediction import Prediction, _QuickSearch, _told_apart, _with_trees
+from aceirl.irl.prediction import Prediction, _told_apart, _with_trees
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
 from aceirl.models.fields.rules import Committee
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.kernels import look_ahead
-from aceirl.rewards.hypotheses.search import Hypothesis, Judged
+from aceirl.rewards.hypotheses.search import Hypothesis, Judged, StationarySearch
 from studies.fields import KeyDoor, key_expert
 
 
@@ -98,7 +98,7 @@ def test_wishes_that_accept_the_same_are_one_member() -> None:
 
 def test_answers_of_any_step_are_told_as_if_given_at_the_first() -> None:
     last = turns(3, 6)[-1]
-    search = _QuickSearch(last.belief.estimate, None)
+    search = StationarySearch(last.belief.estimate, None)
     given = search.answers
     order = np.lexsort((given.action, given.state))
     assert (np.diff(given.state) >= 0).all()

@@ -107,7 +107,10 @@ def told_of(found: Explanation | None) -> str:
 
 
 def _is_paid(wish: Wish, turn: Turn) -> bool:
-    """Whether the recovered reward pays what is said for sure: what is wanted most, what is avoided least."""
+    """Whether the recovered reward, or that of fields, pays what is said for sure: what is wanted most, what is avoided
+    least."""
+    if turn.field_reward is not None and wish.best.claims.issuperset(one.claim for one in wish.named):
+        return True
     found = turn.explanation
     if found is None:
         return False

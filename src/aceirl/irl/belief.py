@@ -21,7 +21,7 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, shared, s
 from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
-from aceirl.rewards.hypotheses import Denied, Wish, wish_of
+from aceirl.rewards.hypotheses import Denied, StationarySearch, Wish, wish_found, wish_of
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -335,9 +335,14 @@ class Belief:
     def prediction(self) -> Prediction:
         """What the expert would answer where it was not asked: a guess to steer by; of states that are only imagined
         too, if there are any."""
+        return predicted(self._search)
+
+    @cached_property
+    def _search(self) -> StationarySearch:
+        """The search for the wishes of an expert that does not look at the step, with what is imagined if anything."""
         if self.imagined is None:
-            return predicted(self.estimate, self.table.fields)
-        return predicted(self.imagined.estimate, self.imagined.table)
+            return StationarySearch(self.estimate, self.table.fields)
+        return StationarySearch(self.imagined.estimate, self.imagined.table)
 
     @cached_property
     def imagined(self) -> Imagined | None:
@@ -396,9 +401,17 @@ class Belief:
         return self.wish_after(())
 
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
-        """The same with what the expert denied of the wish itself. It rests on rows that were tried, never on others
-        that the dynamics of fields predict."""
-        return wish_of(self.estimate, fields=self.telling_fields, denied=denied)
+        """The same with what the expert denied of the wish itself.
+
+        It rests on rows that were tried. Only if these leave it open it may rest on what the dynamics of fields predict
+        of others, for an expert that does not look at the step.
+        """
+        wish = wish_of(self.estimate, fields=self.telling_fields, denied=denied)
+        if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
+            return wish
+        search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search
+        further = wish_found(search).of_states(self.shape[1])
+        return wish if further.kind == "open" else further
 
     @property
     def telling_fields(self) -> FieldTable | None:

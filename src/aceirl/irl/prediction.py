@@ -9,19 +9,15 @@ what a promise rests on is what the expert said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from aceirl.models.fields.rules import Committee, committee
-from aceirl.models.fields.table import FieldTable
-from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.hypotheses.evidence import DrawnDynamics, GivenAnswers
-from aceirl.rewards.hypotheses.search import Hypothesis, Judged, Search
+from aceirl.rewards.hypotheses.search import Judged, StationarySearch
 
 WISHES = 24
 """So many of the likeliest wishes have a say."""
@@ -31,9 +27,6 @@ TIED = 0.003
 
 ERRORS = 0.02
 """How often an answer is none that a member accepts."""
-
-LEAST_AHEAD, MOST_WORK = 20, 75_000
-"""How many steps, at least, a wish is planned ahead to judge it; more if that is no more work, in rows."""
 
 NEVER = -1e9
 """What an action pays that a plan may not take."""
@@ -118,11 +111,11 @@ def _information(answers: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(-(mean * np.log(mean)).sum(axis=1) - weights @ each)
 
 
-def predicted(estimate: Estimate, fields: FieldTable | None, seed: int = 0) -> Prediction:
+def predicted(search: StationarySearch, seed: int = 0) -> Prediction:
     """What the answers of a stationary expert, in the dynamics as they are estimated, tell of those not given."""
-    counts = estimate.counts
+    counts, fields = search.counts, search.fields
     n_actions = counts.shape[2]
-    wishes, found = _plans(estimate, fields)
+    wishes, found = _plans(search)
     if fields is None:
         weights = np.exp(found.score - np.logaddexp.reduce(found.score))
         return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), len(wishes))
@@ -154,20 +147,18 @@ def _with_trees(accepted: BoolArray, trees: Committee) -> FloatArray:
     return np.asarray(np.log((1 - ERRORS) * share + ERRORS / n_actions).sum(axis=1))
 
 
-def _plans(estimate: Estimate, fields: FieldTable | None) -> tuple[FloatArray, Judged]:
+def _plans(search: StationarySearch) -> tuple[FloatArray, Judged]:
     """`(acceptable [W, S, A], judged)` of the likeliest wishes.
 
     What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted.
     """
-    mdp = estimate.mdp
-    search = _QuickSearch(estimate, fields)
+    mdp, found = search.estimate.mdp, search.found
     rows = mdp.transitions
-    found = search.found()
     rewards = search.rewards(found.hypotheses)
     known = mdp.known[0]
     acceptable = np.zeros((len(found.hypotheses), *known.shape))
     ends = np.zeros(known.shape[0], dtype=np.bool_)
-    ends[estimate.terminal_states] = True
+    ends[search.terminal] = True
     for i in range(len(found.hypotheses)):
         places = rewards.early[i]
         arrived = rows.expect(np.where(ends, places, 0.0)[None])[0]
@@ -197,40 +188,6 @@ def _told_apart(acceptable: FloatArray, found: Judged) -> tuple[FloatArray, Judg
         tuple(found.hypotheses[i] for i in chosen), together[order] - likelihood, likelihood, found.unexplained[chosen]
     )
     return acceptable[chosen], kept
-
-
-class _QuickSearch(Search):
-    """A search for the wishes of a stationary expert, in the dynamics as they are estimated: less wide, and in a large
-    problem less far ahead."""
-
-    beam, rounds, least_kept = 4, 2, 60
-
-    def __init__(self, estimate: Estimate, fields: FieldTable | None) -> None:
-        super().__init__(estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp))
-        self.is_large = False  # of predictions nothing is said
-        if self.grammar is not None:
-            self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
-        horizon, n_states, n_actions = self.shape
-        short = min(horizon, max(LEAST_AHEAD, MOST_WORK // (n_states * n_actions)))
-        self.answers = self._from_the_first_step(horizon if fields is not None and fields.speaks else short)
-
-    def _from_the_first_step(self, ahead: int) -> GivenAnswers:
-        """All answers, as if they were given so many steps before the end."""
-        given = self.answers
-        order = np.argsort(given.state, kind="stable")
-        first = np.full(ahead + 1, len(order))
-        first[0] = 0
-        return replace(
-            given, state=given.state[order], action=given.action[order], times=given.times[order], first=first
-        )
-
-    def _changing(self) -> Iterator[Hypothesis]:
-        """It does not look at the step."""
-        return iter(())
-
-    def _composed(self, base: Hypothesis) -> Iterator[Hypothesis]:
-        """Where observations speak of fields, wishes do."""
-        return super()._composed(base) if self.grammar is None else self._with_fields(base)
 
 
 @compiled

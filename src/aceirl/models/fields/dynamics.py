@@ -49,15 +49,11 @@ class Effects:
 
 @dataclass(frozen=True, eq=False)
 class FieldDynamics:
-    """What actions do to the fields of a `table`; `effects` has None for a field that is not predicted.
-
-    `end_rules` are fields with values that only ends had.
-    """
+    """What actions do to the fields of a `table`; `effects` has None for a field that is not predicted."""
 
     table: FieldTable
     n_actions: int
     effects: tuple[Effects | None, ...]
-    end_rules: tuple[tuple[tuple[int, ...], FloatArray], ...]
 
     @classmethod
     def fitted(cls, table: FieldTable, counts: Counts) -> FieldDynamics:
@@ -72,7 +68,7 @@ class FieldDynamics:
             _effects(table, k, codes, action, n_actions, table.values[before, k], table.values[after, k])
             for k in range(len(table.fields))
         )
-        return cls(table, n_actions, effects, _end_rules(table))
+        return cls(table, n_actions, effects)
 
     @property
     def complete(self) -> bool:
@@ -97,7 +93,7 @@ class FieldDynamics:
     def ends(self, values: FloatArray) -> BoolArray:
         """`[n]`: whether episodes end where the fields have these `values [n, F]`."""
         over = np.zeros(len(values), dtype=np.bool_)
-        for fields, those in self.end_rules:
+        for fields, those in self.table.kinds_of_ends:
             over |= (values[:, list(fields)] == those).all(axis=1)
         return over
 
@@ -177,23 +173,6 @@ def _commonness(target: FloatArray) -> IntArray:
     """`[n]`: how often each entry occurs."""
     _, at, times = np.unique(target, return_inverse=True, return_counts=True)
     return np.asarray(times[at])
-
-
-def _end_rules(table: FieldTable) -> tuple[tuple[tuple[int, ...], FloatArray], ...]:
-    """Values of as few fields as tell ends from other states, each of two ends at least."""
-    over, others = table.values[table.known & table.ends], table.values[table.known & ~table.ends]
-    found: list[tuple[tuple[int, ...], FloatArray]] = []
-    left = np.ones(len(over), dtype=np.bool_)
-    for size in range(1, min(MOST_PARENTS, over.shape[1]) + 1):
-        for fields in combinations(range(over.shape[1]), size):
-            columns = list(fields)
-            taken = {tuple(one) for one in others[:, columns].tolist()}
-            those, times = np.unique(over[left][:, columns], axis=0, return_counts=True)
-            for values in those[times > 1]:
-                if tuple(values.tolist()) not in taken:
-                    found.append((fields, values))
-                    left &= ~(over[:, columns] == values).all(axis=1)
-    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +24,9 @@ each name; or one function that returns all of them."""
 
 MOST_FIELDS = 8
 """An observation with more entries than this is not told apart by them."""
+
+MOST_OF_AN_END = 3
+"""A kind of end is told by so many fields at most."""
 
 MOST_TOGETHER = 1_000
 """So many combinations of values are looked for, at most."""
@@ -133,6 +137,24 @@ class FieldTable:
     @cached_property
     def _n_together(self) -> dict[tuple[int, ...], int]:
         return {}
+
+    @cached_property
+    def kinds_of_ends(self) -> tuple[tuple[tuple[int, ...], FloatArray], ...]:
+        """What episodes end with: the values of as few fields as tell ends from other states, each of two ends at
+        least."""
+        over, others = self.values[self.known & self.ends], self.values[self.known & ~self.ends]
+        found: list[tuple[tuple[int, ...], FloatArray]] = []
+        left = np.ones(len(over), dtype=np.bool_)
+        for size in range(1, min(MOST_OF_AN_END, over.shape[1]) + 1):
+            for told_by in combinations(range(over.shape[1]), size):
+                columns = list(told_by)
+                taken = {tuple(one) for one in others[:, columns].tolist()}
+                those, times = np.unique(over[left][:, columns], axis=0, return_counts=True)
+                for values in those[times > 1]:
+                    if tuple(values.tolist()) not in taken:
+                        found.append((told_by, values))
+                        left &= ~(over[:, columns] == values).all(axis=1)
+        return tuple(found)
 
     @cached_property
     def few(self) -> IntArray:

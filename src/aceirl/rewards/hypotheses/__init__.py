@@ -2,8 +2,8 @@
 
 from aceirl.rewards.hypotheses.agreement import Agreement, agreement
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Predicate
-from aceirl.rewards.hypotheses.search import Claim, Denied, Hypothesis
-from aceirl.rewards.hypotheses.wish import Named, Wish, contested, wish_of
+from aceirl.rewards.hypotheses.search import Claim, Denied, Hypothesis, StationarySearch
+from aceirl.rewards.hypotheses.wish import Named, Wish, contested, wish_found, wish_of
 
 __all__ = [
     "Agreement",
@@ -13,8 +13,10 @@ __all__ = [
     "Hypothesis",
     "Named",
     "Predicate",
+    "StationarySearch",
     "Wish",
     "agreement",
     "contested",
+    "wish_found",
     "wish_of",
 ]

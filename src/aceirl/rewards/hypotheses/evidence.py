@@ -3,7 +3,9 @@
 A hypothesis is a reward. Under dynamics drawn from what the counts leave possible, it says which of the tried actions
 are best at each step; an answer is one of those, or an error. How an expert chooses between the best is not known: in
 each state any of them, each time anew, or rather the one that it takes at later steps; or everywhere by habit, rather
-the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. All answers
+the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. Where
+observations have fields, that is one that it often took elsewhere among several that were equally good: programs take
+the first of the best, and so seem to care for one field before another. All answers
 of one state are judged under the same draw, because one badly known row counts at many steps; the states are judged
 apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of them,
 or to a habit that knows no world, is a likelihood ratio.
@@ -12,7 +14,7 @@ or to a habit that knows no world, is a likelihood ratio.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +33,10 @@ ERRORS = np.array([0.002, 0.03, 0.12])
 
 BY_HABIT = 0.1
 """How probably an expert chooses between the best by habit."""
+
+AT_FIRST, AT_RANDOM = 0.05, 0.1
+"""An expert who has an order of its own among what is equally good: what each action is credited with before it was
+chosen, and how often the order is not kept."""
 
 CUSTOM = 0.2
 """What the best actions are credited with, all together, where the expert rather takes what it took before."""
@@ -73,6 +79,13 @@ class GivenAnswers:
         state, action = np.divmod(row[kept], counts.shape[2])
         first = np.searchsorted(step[kept], np.arange(horizon + 1))
         return cls(state, action, given.times[kept], first, tried.sum(axis=1), tried)
+
+    def at_once(self, ahead: int) -> GivenAnswers:
+        """The same as if all were given so many steps before the end."""
+        order = np.argsort(self.state, kind="stable")
+        first = np.full(ahead + 1, len(order))
+        first[0] = 0
+        return replace(self, state=self.state[order], action=self.action[order], times=self.times[order], first=first)
 
     @property
     def step(self) -> IntArray:
@@ -162,9 +175,12 @@ def judged(
     draws: int | None = None,
     discount: float = 1.0,
     errors: FloatArray = ERRORS,
+    by_order: bool = False,
     large: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
+
+    With `by_order` an expert with a habit may have an order of its own among what is equally good.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
     weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
@@ -194,6 +210,7 @@ def judged(
         acting,
         block,
         len(asked),
+        by_order,
         TIES,
         errors,
         logs,
@@ -270,6 +287,7 @@ def _judge(
     acting: IntArray,
     block: IntArray,
     n_blocks: int,
+    by_order: bool,
     ties: FloatArray,
     errors: FloatArray,
     logs: FloatArray,
@@ -297,6 +315,7 @@ def _judge(
     # For each way to choose between the best: any, what is chosen later, or what was chosen before.
     told = np.empty((ABREAST, errors.size, 3, n_blocks, draws.shape[0], ties.size))
     wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
+    chosen, now_chosen = np.empty((ABREAST, ties.size, n_actions)), np.empty((ABREAST, ties.size, n_actions))
     taken, told_now, anything = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2)), np.ones(n_actions)
     terminal = np.flatnonzero(ends)
     for begin in range(0, early.shape[0], ABREAST):
@@ -343,11 +362,16 @@ def _judge(
                         v_next[s] *= discount
             for way in (1, 2):
                 taken[:] = 0.0
+                ordered = by_order and way == 2
+                chosen[:], now_chosen[:] = AT_FIRST, 0.0
                 for step in range(horizon):
                     h = step if way == 2 else horizon - 1 - step
                     for k in range(first[h], first[h + 1]):
                         s, mine, b = states[k], actions[k], block[states[k]]
-                        prefers = common[k] if way == 2 else anything
+                        prefers, any_of = common[k] if way == 2 else anything, 0.5
+                        if ordered and (k == first[h] or states[k - 1] != s):
+                            chosen += now_chosen
+                            now_chosen[:] = 0.0
                         for j in range(width):
                             size, most = -1, -np.inf
                             for a in range(n_actions):
@@ -357,21 +381,25 @@ def _judge(
                                 least, best = most - ties[t] * spread[h, j] - 1e-12, 0
                                 for a in range(n_actions):
                                     best += tried[s, a] and values[k, a, j] >= least
-                                if best != size:  # else the same actions are best as with the tolerance before
+                                if best != size or ordered:  # else all is as with the tolerance before
                                     size, right = best, values[k, mine, j] >= least
                                     usual, n_best = 1.0, best if right else 0
+                                    if ordered:
+                                        prefers, any_of = chosen[j, t], AT_RANDOM
                                     if n_best > 1:
                                         before, preferred = 0.0, 0.0
                                         for a in range(n_actions):
                                             if tried[s, a] and values[k, a, j] >= least:
                                                 before, preferred = before + taken[b, a], preferred + prefers[a]
-                                        new = 0.5 / best + 0.5 * prefers[mine] / preferred
+                                        new = any_of / best + (1 - any_of) * prefers[mine] / preferred
                                         usual = (taken[b, mine] + CUSTOM * new) / (before + CUSTOM)
                                     for e in range(errors.size):
                                         told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
                                         if n_best > 1:
                                             missed = errors[e] / options[s]
                                             told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                                if ordered and n_best > 1:
+                                    now_chosen[j, t, mine] += times[k]
                                 if way == 1:
                                     wrong[j, b, d, t] += 0 if right else times[k]
                                 for e in range(errors.size):

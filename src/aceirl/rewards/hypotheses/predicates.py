@@ -136,6 +136,7 @@ class Grammar:
         both = ((True, over), (False, self.met)) if over.sum() > 1 else ((False, self.met),)
         if over.sum() > 1:
             yield self._made((), True)
+            yield from self.kinds_of_ends
         groups = [one.group for one in self.table.fields]
         pairs = sorted(combinations(numbers, 2), key=lambda pair: groups[pair[0]] != groups[pair[1]])
         together = [pair for pair in pairs if groups[pair[0]] == groups[pair[1]]]
@@ -150,6 +151,15 @@ class Grammar:
         for ends, where in both:
             for pair in pairs[len(together) :]:
                 yield from (self._made(both_values, ends) for both_values in self._pairs(*pair, where))
+
+    @cached_property
+    def kinds_of_ends(self) -> tuple[Predicate, ...]:
+        """What episodes end with; each of them is as likely beforehand."""
+        prior = -log(4 * max(1, len(self.table.kinds_of_ends)))
+        return tuple(
+            Predicate(tuple(FieldCondition(k, v, v) for k, v in zip(fields, values.tolist(), strict=True)), True, prior)
+            for fields, values in self.table.kinds_of_ends
+        )
 
     def _distinct(self, predicates: Iterator[Predicate], seen: dict[bytes, None]) -> Iterator[Predicate]:
         """The first of those that hold in the same states; none that hold in one state, in all, or nowhere."""

@@ -52,6 +52,10 @@ LEAST_PREDICATES, MOST_WORK = 80, 60_000_000
 BEST_PREDICATES = 12
 """So many predicates over fields, and of ends as many more, are composed with others."""
 
+LEAST_AHEAD, MOST_ROWS_AHEAD = 20, 75_000
+"""How many steps, at least, the wish of an expert that does not look at the step is planned ahead to judge it; more if
+that is no more work, in rows."""
+
 WORTHS = (0.3, 0.55, 0.8, 1.0)
 """What a further place may be worth beside the best one."""
 
@@ -193,10 +197,15 @@ class Search:
         dynamics: DrawnDynamics | None = None,
         denied: Sequence[Denied] = (),
     ) -> None:
+        self.estimate, self.fields = estimate, fields
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
+        # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
+        self.patient = self.answers.at_once(self.shape[0]) if estimate.kind.stationary else None
+        if self.is_large and self.patient is not None:
+            self.answers, self.patient = self.patient, None
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
@@ -221,6 +230,7 @@ class Search:
             return claims
         return frozenset(one for one in claims if one.what != "action")
 
+    @cached_property
     def found(self) -> Judged:
         """The best hypotheses, judged in full; the simplest are always tried, composed ones from the best of those."""
         self._screen(self._simple())
@@ -237,7 +247,7 @@ class Search:
 
     def judged(self, hypotheses: Sequence[Hypothesis]) -> Judged:
         """Hypotheses by all draws of the dynamics, or by fewer in a large world."""
-        return self._judged(hypotheses, self._some(DRAWS, 12))
+        return self._judged(hypotheses, self._some(DRAWS, 6 if self.is_large else 12))
 
     def _some(self, number: int, least: int) -> int:
         """So many, or fewer in a large world."""
@@ -277,9 +287,13 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        likelihood, unexplained = judged(
-            rewards, self.dynamics, told, self.terminal, draws, self.discount, errors, large=self.is_large
-        )
+        how = self.terminal, draws, self.discount, errors, self.fields is not None and self.fields.speaks, self.is_large
+        likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
+        if self.patient is not None and answers is None:
+            other, wrong = judged(rewards, self.dynamics, self.patient, *how)
+            both = np.logaddexp(likelihood, other)
+            unexplained = np.exp(likelihood - both) * unexplained + np.exp(other - both) * wrong
+            likelihood = both - log(2)
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
@@ -378,6 +392,33 @@ class Search:
         found = dict.fromkeys(one.features[0][0] for one in alone)
         ends = [one for one in found if one.ends][:BEST_PREDICATES]
         return list(dict.fromkeys([*list(found)[:BEST_PREDICATES], *ends]))
+
+
+class StationarySearch(Search):
+    """A search for the wishes of an expert that does not look at the step, in the dynamics as they are estimated: less
+    wide, and in a large problem less far ahead."""
+
+    beam, rounds, least_kept = 4, 2, 60
+
+    def __init__(self, estimate: Estimate, fields: FieldTable | None, denied: Sequence[Denied] = ()) -> None:
+        super().__init__(
+            estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp), denied=denied
+        )
+        if self.grammar is not None:
+            self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
+        horizon, n_states, n_actions = self.shape
+        short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
+        self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
+        self.is_large = False  # with all answers at one step, and no doubt of the dynamics
+        self.patient = None
+
+    def _changing(self) -> Iterator[Hypothesis]:
+        """It does not look at the step."""
+        return iter(())
+
+    def _composed(self, base: Hypothesis) -> Iterator[Hypothesis]:
+        """Where observations speak of fields, wishes do."""
+        return super()._composed(base) if self.grammar is None else self._with_fields(base)
 
 
 def _candidates(estimate: Estimate, most: int) -> list[int]:

@@ -16,6 +16,7 @@ from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
+from aceirl.rewards.hypotheses.evidence import GivenAnswers
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
 from aceirl.rewards.hypotheses.search import (
@@ -114,6 +115,16 @@ class Wish:
         told = any(one.claim.what not in ("hurry", "step") for one in self.named)
         return self.kind == "bold" and told and self.unexplained <= WELL_EXPLAINED * self.answers
 
+    def of_states(self, number: int) -> Wish:
+        """The same without what it says of places that are not among the first `number` states: open, if it names one
+        of them."""
+        likeliest = tuple(one for one in self.likeliest if all(place < number for place, _ in one[0].places))
+        rivals = tuple(one for one in self.rivals if one.claim.where < number)
+        if likeliest and all(one.claim.where < number for one in self.named):
+            return replace(self, likeliest=likeliest, rivals=rivals)
+        nothing = ((Hypothesis(), 0.0),)
+        return replace(self, kind="open", named=(), probability=0.0, likeliest=likeliest or nothing, rivals=rivals)
+
     @property
     def best(self) -> Hypothesis:
         """The likeliest hypothesis."""
@@ -125,14 +136,19 @@ def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None,
 
     The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    search = Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied)
-    customs = habits(search.answers)
+    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied))
+
+
+def wish_found(search: Search) -> Wish:
+    """What a search tells."""
+    estimate, fields, denied = search.estimate, search.fields, search.denied
+    customs = habits(GivenAnswers.of(search.counts, search.terminal))
     habit = max(customs, key=customs.__getitem__)
     by_chance = guessed(estimate.preferences) + len(denied) * log(HONEST)
     answers = search.answers.number + len(estimate.preferences)
     if not answers and not denied:
         return Wish("open", (), 0.0, habit, 0, 0.0, 0.0, ((Hypothesis(), 1.0),))
-    found = search.found()
+    found = search.found
     of_habit = customs[habit] + by_chance
     evidence = float(np.logaddexp.reduce(found.log_prior + found.log_likelihood)) - of_habit
     weights = _posterior(found, evidence, of_habit)
