@@ -16,8 +16,9 @@ from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP
 from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar
-from aceirl.rewards.hypotheses.search import Search, claimed
+from aceirl.rewards.hypotheses.search import MANY, Search, claimed
 from studies.fields import STOCKS, Inventory, best_actions, inventory
+from studies.large import HORIZON, Warehouse, driver
 
 
 def warehouse() -> FieldTable:
@@ -154,3 +155,23 @@ def test_an_inventory_is_spoken_of_by_its_stock() -> None:
     assert table.names == ("stock",)
     assert set(table.values[table.known, 0]) <= set(range(STOCKS))
     assert all("stock" in rule for rule in result.rules())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_world_is_never_told_a_wish_that_the_dock_does_not_have(seed: int) -> None:
+    """Most states have one answer, and the driver always takes the same of two equally good ways: that is no wish."""
+    learner = ActiveIRL(max_samples=5_000, seed=seed, certify=None, infer_after_growth=3.0)
+    turn = learner.fit(Warehouse(16, 8), driver(16), horizon=HORIZON).turn
+    fields = turn.belief.table.fields
+    assert fields is not None
+    assert turn.counts.shape[1] > MANY
+    dock = (fields.values[:, :3] == (0, 0, 1)).all(axis=1)
+    assert dock.any()
+    wish = turn.wish
+    for one in wish.named if wish.kind == "bold" else ():
+        if one.claim.what == "hurry":
+            continue
+        assert one.claim.what in ("wants", "features"), "no action is wanted, no place avoided"
+        where = one.predicate.holds(fields) if one.predicate else np.arange(len(dock)) == one.claim.where
+        assert where[dock].all() == (one.claim.what == "wants" or one.claim.fields.startswith("wants"))
+    assert any(one.predicate is not None for one in wish.named) or wish.kind == "open"

@@ -146,13 +146,25 @@ def estimated(counts: Counts, preferences: tuple[Preference, ...] = (), ends: tu
 
 
 def plainly_judged(
-    wishes: Rewards, dynamics: DrawnDynamics, counts: Counts, ends: set[int], by_order: bool = False
+    wishes: Rewards,
+    dynamics: DrawnDynamics,
+    counts: Counts,
+    ends: set[int],
+    by_order: bool = False,
+    large: bool = False,
 ) -> tuple[list[float], list[float]]:
     """The definition, in plain loops: `(log_likelihood, unexplained)` of each reward."""
     horizon, n_states, n_actions = counts.shape
     tried = [[bool(counts.visits[:, s, a].any()) for a in range(n_actions)] for s in range(n_states)]
     acting = [s for s in range(n_states) if any(tried[s]) and s not in ends]
     asked = [s for s in acting if sum(tried[s]) >= 2]
+    if large and dynamics.stride == 0:
+        reached = {s for s in asked if (counts.answers[:, s] * tried[s]).any()}
+        for _ in range(n_states):
+            rows = [s * n_actions + a for s in reached for a in range(n_actions)]
+            entries = [k for row in rows for k in range(dynamics.indptr[row], dynamics.indptr[row + 1])]
+            reached |= {int(dynamics.successors[k]) for k in entries}
+        acting, asked = ([s for s in some if s in reached] for some in (acting, asked))
     common, often = {}, [0.5] * n_actions
     for h, s in itertools.product(range(horizon), asked):
         common[h, s] = often
@@ -162,7 +174,8 @@ def plainly_judged(
     for i in range(len(wishes.early)):
         # By way to choose between the best, error rate and state: the probability of its answers, and how many are
         # errors, for each draw and tolerance of ties; the first way comes in two.
-        told: dict[tuple[int, float, int], list[tuple[float, int]]] = {}
+        # A tolerance of 0 means that each state has its own.
+        told: dict[tuple[int, float, float, int], list[tuple[float, int]]] = {}
         for probabilities in dynamics.probabilities:
             value, here = [0.0] * n_states, {}
             for h in reversed(range(horizon)):
@@ -205,10 +218,12 @@ def plainly_judged(
                         share *= (error / len(options) + (1 - error) * chance) ** times
                         errors += times * (a not in best)
                     taken = [n + int(m) for n, m in zip(taken, counts.answers[h, s], strict=True)]
-                told.setdefault((int(way == "as before"), error, s), []).append((share, errors))
-        experts = list(itertools.product([0, 1], ERRORS))
+                for whose in (0.0, tie):
+                    told.setdefault((int(way == "as before"), error, whose, s), []).append((share, errors))
+        experts = list(itertools.product([0, 1], ERRORS, [0.0, *TIES] if large else [0.0]))
         likelihood = [
             (BY_HABIT if one[0] else 1 - BY_HABIT)
+            * (1.0 if not large else 0.5 / len(TIES) if one[2] else 0.5)
             * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
             / len(ERRORS)
             for one in experts
@@ -222,10 +237,11 @@ def plainly_judged(
     return logs, missed
 
 
+@pytest.mark.parametrize("large", [True, False])
 @pytest.mark.parametrize("by_order", [True, False])
 @pytest.mark.parametrize("stationary", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool, by_order: bool) -> None:
+def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool, by_order: bool, large: bool) -> None:
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(2, 6)), int(rng.integers(3, 6)), int(rng.integers(2, 4)))
     end = shape[1] - 1 if seed % 2 else -1
@@ -238,8 +254,9 @@ def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool, by_or
             replies[place] = rng.choice(options, int(rng.integers(1, 3))).tolist()
     counts, terminal = answered(counts, replies), np.array([end] if end >= 0 else [], dtype=np.int64)
     dynamics, wishes = DrawnDynamics.drawn(counts, 4, rng), rewards(rng, 15, shape)
-    fast, unexplained = judged(wishes, dynamics, GivenAnswers.of(counts, terminal), terminal, by_order=by_order)
-    plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()), by_order)
+    given = GivenAnswers.of(counts, terminal)
+    fast, unexplained = judged(wishes, dynamics, given, terminal, by_order=by_order, large=large)
+    plain, missed = plainly_judged(wishes, dynamics, counts, set(terminal.tolist()), by_order, large)
     np.testing.assert_allclose(fast, plain, rtol=1e-9)
     np.testing.assert_allclose(unexplained, missed, rtol=1e-9, atol=1e-12)
     assert unexplained.max() > 0.1, "some of these rewards are wrong"

@@ -205,9 +205,10 @@ class Search:
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
-        # An expert that does not look at the step may plan as if all steps were left.
-        patient = estimate.kind.stationary and not self.is_large
-        self.patient = self.answers.at_once(self.shape[0]) if patient else None
+        # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
+        self.patient = self.answers.at_once(self.shape[0]) if estimate.kind.stationary else None
+        if self.is_large and self.patient is not None:
+            self.answers, self.patient = self.patient, None
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
@@ -249,7 +250,7 @@ class Search:
 
     def judged(self, hypotheses: Sequence[Hypothesis]) -> Judged:
         """Hypotheses by all draws of the dynamics, or by fewer in a large world."""
-        return self._judged(hypotheses, self._some(DRAWS, 12))
+        return self._judged(hypotheses, self._some(DRAWS, 6 if self.is_large else 12))
 
     def _some(self, number: int, least: int) -> int:
         """So many, or fewer in a large world."""
