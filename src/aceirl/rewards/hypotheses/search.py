@@ -201,6 +201,7 @@ class Search:
         denied: Sequence[Denied] = (),
     ) -> None:
         self.estimate, self.fields = estimate, fields
+        self.by_order = fields is not None and fields.speaks
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
@@ -290,7 +291,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.fields is not None and self.fields.speaks, self.is_large
+        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)
@@ -412,7 +413,7 @@ class StationarySearch(Search):
         horizon, n_states, n_actions = self.shape
         short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
         self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
-        self.patient, self.is_large = None, False  # answers are few there, and chosen
+        self.by_order, self.patient, self.is_large = True, None, False  # answers are few there, and chosen
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Of fields with many values some more are tried, if only as what is wanted."""
