@@ -206,10 +206,13 @@ class Search:
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
-        # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
-        self.patient = self.answers.at_once(self.shape[0]) if estimate.kind.stationary else None
-        if self.is_large and self.patient is not None:
-            self.answers, self.patient = self.patient, None
+        # Where fields speak, an expert that does not look at the step may plan as if all were left; in a large world it
+        # does.
+        self.patient: GivenAnswers | None = None
+        if estimate.kind.stationary and self.is_large:
+            self.answers = self.answers.at_once(self.shape[0])
+        elif estimate.kind.stationary and self.by_order:
+            self.patient = self.answers.at_once(self.shape[0])
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
