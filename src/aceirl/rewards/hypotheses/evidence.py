@@ -4,8 +4,8 @@ A hypothesis is a reward. Under dynamics drawn from what the counts leave possib
 are best at each step; an answer is one of those, or an error. How an expert chooses between the best is not known: in
 each state any of them, each time anew, or rather the one that it takes at later steps; or everywhere by habit, rather
 the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. Where
-observations have fields, that is one that it often took elsewhere among several that were equally good: programs take
-the first of the best, and so seem to care for one field before another. All answers
+observations have fields and nothing happens by chance, that is one that it often took elsewhere among several that were
+equally good: programs take the first of the best, and so seem to care for one field before another. All answers
 of one state are judged under the same draw, because one badly known row counts at many steps; the states are judged
 apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of them,
 or to a habit that knows no world, is a likelihood ratio.

@@ -201,13 +201,13 @@ class Search:
         denied: Sequence[Denied] = (),
     ) -> None:
         self.estimate, self.fields = estimate, fields
-        self.by_order = fields is not None and fields.speaks
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
+        # In a world of chance, actions that are equally good only seem not to be.
+        self.by_order = fields is not None and fields.speaks and without_chance(estimate.counts)
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
-        # Where fields speak, an expert that does not look at the step may plan as if all were left; in a large world it
-        # does.
+        # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
         self.patient: GivenAnswers | None = None
         if estimate.kind.stationary and self.is_large:
             self.answers = self.answers.at_once(self.shape[0])
@@ -447,6 +447,12 @@ def _candidates(estimate: Estimate, most: int) -> list[int]:
     order = np.argsort(-gap, kind="stable")
     chosen = np.concatenate((order[: 2 * most // 3], order[-most // 3 :]))
     return sorted(int(place) for place in places[np.unique(chosen)])
+
+
+def without_chance(counts: Counts) -> bool:
+    """Whether every row that was tried has led to one place."""
+    rows = counts.move_keys // counts.shape[1]
+    return len(np.unique(rows)) == len(rows)
 
 
 def met_states(counts: Counts) -> BoolArray:
