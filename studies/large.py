@@ -109,7 +109,7 @@ def killed_sweep(some: Sequence[Work], store: Store, workers: int) -> tuple[int,
     """`(finished, failed)` of a sweep on a local Dask cluster, of which one worker is killed twice at work.
 
     There are two waves of runs, and it is killed when a quarter of each is done. Dask starts another process in its
-    place, which the second wave waits for.
+    place, which is waited for after each wave: a cluster that is closed while a worker starts may never end.
     """
     import distributed
 
@@ -119,15 +119,20 @@ def killed_sweep(some: Sequence[Work], store: Store, workers: int) -> tuple[int,
     with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:
         victim = cluster.workers[0]
         for wave in (some[: len(some) // 2], some[len(some) // 2 :]):
-            deadline = time.monotonic() + PATIENCE
-            while victim.pid in (None, *killed):
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"no process took the place of the killed one in {PATIENCE:.0f} seconds")
-                time.sleep(0.1)
             alive = victim.pid
             for progress in sweep(wave, store, Cluster(cluster.scheduler_address)):
                 if alive not in killed and progress.finished >= len(wave) // 4:
                     os.kill(alive, signal.SIGKILL)
                     killed.append(alive)
             finished, failed = finished + progress.finished, failed + progress.failed
+            _wait_for_another(victim, killed)
     return finished, failed
+
+
+def _wait_for_another(worker: Any, killed: Sequence[int]) -> None:
+    """Until another process has taken the place of those that were killed, and works."""
+    deadline = time.monotonic() + PATIENCE
+    while worker.pid in (None, *killed) or worker.status.name != "running":
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no process took the place of the killed one in {PATIENCE:.0f} seconds")
+        time.sleep(0.1)
