@@ -96,7 +96,7 @@ def turn_of(
     belief = SimpleNamespace(estimate=estimate or SimpleNamespace(terminal_states=ends))
     alternatives = SimpleNamespace(undetermined=list(undetermined))
     parts = {"explanation": found, "alternatives": alternatives, "belief": belief, "space": space}
-    return SimpleNamespace(**parts, wish=wish, wish_after=lambda denied: wish)
+    return SimpleNamespace(**parts, wish=wish, field_reward=None, wish_after=lambda denied: wish)
 
 
 def said(

@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from aceirl.envs.description import EnvironmentDescription, Features, MapCell
@@ -29,7 +28,6 @@ def description(env: Any) -> EnvironmentDescription:
     return EnvironmentDescription(found.actions, found.brief, rules=found.rules)
 
 
-@cache
 def _of_class(kind: type) -> EnvironmentDescription | None:
     own = vars(kind).get("description")
     if isinstance(own, EnvironmentDescription):
