@@ -85,7 +85,7 @@ def test_what_was_said_is_in_sight_and_undo_says_what_it_takes_back(chrome: Brow
         changed(page, lambda: chosen.select_option("down"))
         page.keyboard.press("Escape")
         expect(page.locator("#last-words")).to_have_text("You changed it to down ✓")
-        expect(page.locator("#undo")).to_have_accessible_name("Undo the change to down in row 1, column 1")
+        expect(page.locator("#undo")).to_have_accessible_name("Undo the change to “down” in row 1, column 1")
 
 
 def test_the_same_is_painted_over_the_map(chrome: Browser, server: Server) -> None:
