@@ -79,8 +79,12 @@ def test_start_shows_the_interview_at_the_same_address(client: TestClient, form:
     assert response.status_code == 200, response.text
     assert response.json() == {"address": f"/{TOKEN}/"}
     assert "What would" in client.get(f"/{TOKEN}/").text
-    phases = (client.get(f"/{TOKEN}/view").json()["phase"] for _ in range(500) if not time.sleep(0.02))
-    assert "asking" in phases, "after the agent has walked to its first question"
+    for _ in range(500):  # until the agent has walked to its first question
+        phase = client.get(f"/{TOKEN}/view").json()["phase"]
+        if phase == "asking":
+            break
+        time.sleep(0.02)
+    assert phase == "asking"
     assert form.people is not None
     owner = form.people.owner
     assert (owner.name, owner.interview.folder) == ("Olga", Path("runs/interview-four-paths"))
