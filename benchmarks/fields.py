@@ -2,6 +2,7 @@
 
     python benchmarks/fields.py [--only Taxi ...] [--seeds N]
     python benchmarks/fields.py --warehouses [--seeds N] [--first SEED] [--keep FILE]
+    python benchmarks/fields.py --inventory [--seeds N] [--first SEED] [--keep FILE]
 
 The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy `sparing`:
 first the learner looks around without asking, then it asks the question whose answer settles most. `answers` is how
@@ -28,7 +29,7 @@ from aceirl.experts.tasks import Source, Task, open_task
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import IntArray
-from studies.fields import PLANS, KeyDoor, fetched, key_expert
+from studies.fields import PLANS, KeyDoor, fetched, key_expert, stocked
 from studies.kept import Kept
 
 REGRET = 0.01
@@ -139,10 +140,47 @@ def warehouses(options: argparse.Namespace, report: frame.Report) -> None:
         )
 
 
+def inventories(options: argparse.Namespace, report: frame.Report) -> None:
+    """Default runs with an inventory, by experts who look at the step and who do not; finished runs are kept."""
+    table = report.table(
+        "inventory",
+        frame.Column("the expert"),
+        frame.number("runs", "{}"),
+        frame.number("bold", "{}"),
+        frame.number("a set", "{}"),
+        frame.number("a range is named", "{}"),
+        frame.number("it holds what is wanted", "{}"),
+        frame.number("elsewhere, median", "{:.3f}"),
+        frame.number("worst", "{:.3f}"),
+        frame.number("answers, median", "{:.0f}"),
+        frame.number("samples, median", "{:,.0f}"),
+        page="fields.md",
+    )
+    kept = Kept(options.keep)
+    for name, by_step in {"looks at the day": True, "looks at the stock alone": False}.items():
+        for seed in range(options.first, options.first + options.seeds):
+            if (name, seed) not in kept.runs:
+                kept.add({"family": name, "seed": seed} | asdict(stocked(seed, by_step)))
+                print(kept.runs[name, seed], flush=True)
+        runs = [run for (family, _), run in kept.runs.items() if family == name]
+        table.add(
+            name,
+            len(runs),
+            *(sum(run["kind"] == kind for run in runs) for kind in ("bold", "set")),
+            *(sum(run[key] for run in runs) for key in ("spoken", "held")),
+            statistics.median(run["elsewhere"] for run in runs),
+            min(run["elsewhere"] for run in runs),
+            *(statistics.median(run[key] for run in runs) for key in ("answers", "samples")),
+        )
+
+
 def main(options: argparse.Namespace, report: frame.Report) -> None:
     """Every case from several seeds."""
     if options.warehouses:
         warehouses(options, report)
+        return
+    if options.inventory:
+        inventories(options, report)
         return
     table = report.table(
         "answers-of-fields",
@@ -172,8 +210,9 @@ if __name__ == "__main__":
         main,
         __doc__,
         frame.argument("--seeds", type=int, default=3),
-        frame.argument("--first", type=int, default=0, help="the first seed of the warehouses"),
+        frame.argument("--first", type=int, default=0, help="the first seed of warehouses and inventories"),
         frame.argument("--warehouses", action="store_true"),
-        frame.argument("--keep", type=Path, help="finished runs of the warehouses, to go on from"),
+        frame.argument("--inventory", action="store_true"),
+        frame.argument("--keep", type=Path, help="finished runs of those, to go on from"),
         frame.argument("--only", nargs="+", part=True, default=list(CASES), choices=list(CASES)),
     )

@@ -41,13 +41,14 @@ class Visitor:
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
 
     def ask(self, path: str, **body: object) -> tuple[int, dict[str, object]]:
-        """The status and the content; a change if there is a body."""
+        """The status and the content, if it is JSON; a change if there is a body."""
         sent = json.dumps(body) if body else None
         headers = {"Content-Type": "application/json"}
         self.connection.request("POST" if body else "GET", self.base + path, sent, headers)
         response = self.connection.getresponse()
         content = response.read()
-        return response.status, json.loads(content) if content else {}
+        is_json = response.headers.get_content_type() == "application/json"
+        return response.status, json.loads(content) if is_json else {}
 
 
 def memory_of(process: int) -> float:
@@ -251,6 +252,7 @@ def under(name: str, seconds: float) -> tuple[int, float, float, float, float]:
                 assert status == 200, status
                 most = max(most, memory_of(server.process.pid) - before)
                 time.sleep(0.05)
+            assert attacking.is_alive() or name == "nothing", f"{name}: the attack broke off"
             over.set()
             attacking.join(timeout=30)
         finally:

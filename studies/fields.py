@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from aceirl import ActiveIRL
 from aceirl.envs.problem import from_moves
 from aceirl.experts.tasks import open_task
 from aceirl.explain.wish import said_wish
@@ -308,6 +309,61 @@ class Inventory(gymnasium.Env[Any, Any]):
         """A day."""
         self.stock = int(self.np_random.choice(STOCKS, p=self.rows[self.stock, action]))
         return self.stock, 0.0, False, False, {}
+
+
+@dataclass(frozen=True)
+class Stocked:
+    """How a run with an inventory went: the range that is `wanted`, the `kind` of sentence and its words; whether it
+    speaks of stocks and all that it speaks of holds the range (`spoken`, `held`); and what a plan with the reward earns
+    at another demand, as a share of the best."""
+
+    wanted: tuple[int, int]
+    kind: str
+    sentence: str
+    spoken: bool
+    held: bool
+    elsewhere: float
+    answers: int
+    samples: int
+
+
+def stocked(seed: int, by_step: bool, horizon: int = 20) -> Stocked:
+    """A default run; range, demand and the other demand are drawn. The expert takes the first of the best orders, of
+    the step or, if it does not look at the step, of the first day."""
+    rng = np.random.default_rng([7, seed])
+    low = int(rng.integers(3, 13))
+    wanted = low, low + int(rng.integers(2, 7))
+    demand, other = rng.uniform(2.5, 5.0, 2).tolist()
+    mdp, reward = inventory(wanted, demand, horizon)
+    policy = best_actions(mdp, reward)
+    expert = (lambda seen, step: int(policy[step, seen])) if by_step else (lambda seen: int(policy[0, seen]))
+    result = ActiveIRL(seed=seed, max_samples=20_000).fit(Inventory(mdp), expert, horizon=horizon)
+    wish, pays = result.turn.wish, result.field_reward
+    ranges = [one.widest for one in wish.named if one.widest is not None]
+    held = [all(c.low <= wanted[0] and wanted[1] <= c.high for c in widest.conditions) for widest in ranges]
+    if pays is not None:
+        recovered = np.array([pays(stock, 0, stock, False) for stock in range(STOCKS)])[:, None]
+    else:
+        recovered = np.zeros((STOCKS, ORDERS))
+        for stock in range(STOCKS):
+            state = result.task.environment.states.find(stock)
+            if state is not None:
+                recovered[stock] = result.reward_table[0, state]
+    elsewhere, worth = inventory(wanted, other, horizon)
+    plan = best_actions(elsewhere, np.broadcast_to(recovered, elsewhere.shape).copy())
+    share = value_of(elsewhere, worth, plan) / value_of(elsewhere, worth, best_actions(elsewhere, worth))
+    counts = result.turn.counts
+    holds = all(held) if wish.kind == "bold" else any(held)
+    return Stocked(
+        wanted,
+        wish.kind,
+        result.wish["sentence"],
+        bool(ranges),
+        bool(ranges) and holds,
+        share,
+        counts.questions,
+        result.turn.samples,
+    )
 
 
 def value_of(mdp: MDP, reward: FloatArray, policy: IntArray) -> float:
