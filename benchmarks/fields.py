@@ -17,6 +17,7 @@ import argparse
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 
 import _frame as frame
@@ -141,10 +142,11 @@ def warehouses(options: argparse.Namespace, report: frame.Report) -> None:
 
 
 def inventories(options: argparse.Namespace, report: frame.Report) -> None:
-    """Default runs with an inventory, by experts who look at the step and who do not; finished runs are kept."""
+    """Runs with an inventory, by experts who look at the step and who do not; finished runs are kept."""
     table = report.table(
         "inventory",
-        frame.Column("the expert"),
+        frame.Column("the expert looks at"),
+        frame.Column("a run"),
         frame.number("runs", "{}"),
         frame.number("bold", "{}"),
         frame.number("a set", "{}"),
@@ -152,24 +154,26 @@ def inventories(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("it holds what is wanted", "{}"),
         frame.number("elsewhere, median", "{:.3f}"),
         frame.number("worst", "{:.3f}"),
+        frame.number("within 2 %", "{}"),
         frame.number("answers, median", "{:.0f}"),
         frame.number("samples, median", "{:,.0f}"),
         page="fields.md",
     )
     kept = Kept(options.keep)
-    for name, by_step in {"looks at the day": True, "looks at the stock alone": False}.items():
+    for samples, by_step in product((20_000, None), (True, False)):
+        name = "stock and day" if by_step else "the stock", "default" if samples is None else f"{samples:,} samples"
         for seed in range(options.first, options.first + options.seeds):
-            if (name, seed) not in kept.runs:
-                kept.add({"family": name, "seed": seed} | asdict(stocked(seed, by_step)))
-                print(kept.runs[name, seed], flush=True)
-        runs = [run for (family, _), run in kept.runs.items() if family == name]
+            if (", ".join(name), seed) not in kept.runs:
+                kept.add({"family": ", ".join(name), "seed": seed} | asdict(stocked(seed, by_step, samples)))
+        runs = [run for (family, _), run in kept.runs.items() if family == ", ".join(name)]
         table.add(
-            name,
+            *name,
             len(runs),
             *(sum(run["kind"] == kind for run in runs) for kind in ("bold", "set")),
             *(sum(run[key] for run in runs) for key in ("spoken", "held")),
             statistics.median(run["elsewhere"] for run in runs),
             min(run["elsewhere"] for run in runs),
+            sum(run["elsewhere"] >= 0.98 for run in runs),
             *(statistics.median(run[key] for run in runs) for key in ("answers", "samples")),
         )
 

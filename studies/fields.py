@@ -327,9 +327,9 @@ class Stocked:
     samples: int
 
 
-def stocked(seed: int, by_step: bool, horizon: int = 20) -> Stocked:
-    """A default run; range, demand and the other demand are drawn. The expert takes the first of the best orders, of
-    the step or, if it does not look at the step, of the first day."""
+def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int = 20) -> Stocked:
+    """A default run, or one of so many samples; range, demand and the other demand are drawn. The expert takes the
+    first of the best orders, of the step or, if it does not look at the step, of the first day."""
     rng = np.random.default_rng([7, seed])
     low = int(rng.integers(3, 13))
     wanted = low, low + int(rng.integers(2, 7))
@@ -337,7 +337,8 @@ def stocked(seed: int, by_step: bool, horizon: int = 20) -> Stocked:
     mdp, reward = inventory(wanted, demand, horizon)
     policy = best_actions(mdp, reward)
     expert = (lambda seen, step: int(policy[step, seen])) if by_step else (lambda seen: int(policy[0, seen]))
-    result = ActiveIRL(seed=seed, max_samples=20_000).fit(Inventory(mdp), expert, horizon=horizon)
+    learner = ActiveIRL(seed=seed) if samples is None else ActiveIRL(seed=seed, max_samples=samples, certify=None)
+    result = learner.fit(Inventory(mdp), expert, horizon=horizon)
     wish, pays = result.turn.wish, result.field_reward
     ranges = [one.widest for one in wish.named if one.widest is not None]
     held = [all(c.low <= wanted[0] and wanted[1] <= c.high for c in widest.conditions) for widest in ranges]
@@ -357,7 +358,7 @@ def stocked(seed: int, by_step: bool, horizon: int = 20) -> Stocked:
     return Stocked(
         wanted,
         wish.kind,
-        result.wish["sentence"],
+        result.wish.sentence,
         bool(ranges),
         bool(ranges) and holds,
         share,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from aceirl.models.fields import Field, Fields, FieldTable
 from aceirl.models.fields.dynamics import FieldDynamics, Imagined, imagined
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
-from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate
+from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, Wish
 from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.in_fields import FieldReward
 from aceirl.rewards.spaces import described_by
@@ -113,11 +114,16 @@ def test_what_was_answered_and_met_stays_as_it_was() -> None:
     assert found.numbers[6.0, 1.0, float(FULL)] >= 0
 
 
+def likely(*hypotheses: Hypothesis) -> Wish:
+    """A wish of hypotheses that are equally probable, the first as the likeliest."""
+    return Wish("open", (), 0.0, "", 0, 0.0, 0.0, tuple((one, 1 / len(hypotheses)) for one in hypotheses))
+
+
 def key_at_the_door() -> FieldReward:
     walked, _ = world()
     wanted = Predicate((FieldCondition(0, 0.0, 0.0), FieldCondition(1, 1.0, 1.0)), ends=True)
     fields = Fields(lambda seen: dict(zip(("place", "key", "energy"), seen, strict=True)), {"key": "categorical"})
-    found = FieldReward.of(Hypothesis(features=((wanted, 1.0),), step_cost=0.02), walked.table, fields)
+    found = FieldReward.of(likely(Hypothesis(features=((wanted, 1.0),), step_cost=0.02)), walked.table, fields)
     assert found is not None
     return found
 
@@ -138,9 +144,22 @@ def test_the_same_wish_of_other_values() -> None:
         there.elsewhere({"door": 5})
 
 
+def test_a_range_that_is_left_open_pays_by_how_probable_it_is() -> None:
+    """An action or an avoided place beside it, of which nothing is said, is left out."""
+    walked, _ = world()
+    fields = Fields(lambda seen: dict(zip(("place", "key", "energy"), seen, strict=True)), {})
+    wide, narrow, other = (
+        Hypothesis(features=((Predicate((FieldCondition(field, low, 5.0),)), 1.0),))
+        for field, low in ((0, 2.0), (0, 4.0), (2, 1.0))
+    )
+    found = FieldReward.of(likely(replace(wide, actions=((0, 0.3),)), narrow, other), walked.table, fields)
+    assert found is not None
+    assert [found((place, 0, 9), 0, (0, 0, 9)) for place in (1, 2, 4, 5, 6)] == pytest.approx([0.0, 0.5, 1.0, 1.0, 0.0])
+
+
 def test_a_wish_for_a_place_is_no_reward_of_fields() -> None:
     walked, _ = world()
-    assert FieldReward.of(Hypothesis(places=((3, 1.0),)), walked.table, Fields(dict, {})) is None
+    assert FieldReward.of(likely(Hypothesis(places=((3, 1.0),))), walked.table, Fields(dict, {})) is None
 
 
 def test_features_that_are_a_mapping_have_names() -> None:

@@ -121,7 +121,7 @@ def line() -> MDP:
 
 def test_a_wish_to_keep_a_field_in_a_range_is_named() -> None:
     table = Fields.given(("stock",)).table(list(range(10)))
-    wish = wish_of(told(line(), (4, 6), 40), fields=table)
+    wish = wish_of(told(line(), (4, 6), 100), fields=table)
     assert wish.kind != "open"
     named = wish.named[0]
     assert named.claim.what == "features"

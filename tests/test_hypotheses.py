@@ -171,6 +171,7 @@ def plainly_judged(
         told_here = [n * tried[s][a] for a, n in enumerate(counts.answers[h, s])]
         often = [n + int(m) for n, m in zip(often, told_here, strict=True)]
     logs, missed = [], []
+    ways = ["any", "as later", "as before", "by order"][: 4 if by_order else 3]
     for i in range(len(wishes.early)):
         # By way to choose between the best, error rate and state: the probability of its answers, and how many are
         # errors, for each draw and tolerance of ties; the first way comes in two.
@@ -192,37 +193,42 @@ def plainly_judged(
                 here[h] = q, max(q.values()) - min(q.values())
             preferred = {}
             for tie in TIES:
-                often = [AT_FIRST] * n_actions
+                # What was taken where some tried actions were equally good, and where all were.
+                chosen = {False: [AT_FIRST] * n_actions, True: [AT_FIRST] * n_actions}
                 for h, s in itertools.product(range(horizon), asked):
-                    preferred[tie, h, s] = often if by_order else common[h, s]
                     q, spread = here[h]
-                    most = max(q[s, a] for a in range(n_actions) if tried[s][a])
-                    best = [a for a in range(n_actions) if tried[s][a] and q[s, a] >= most - tie * spread - 1e-12]
+                    options = [a for a in range(n_actions) if tried[s][a]]
+                    most = max(q[s, a] for a in options)
+                    best = [a for a in options if q[s, a] >= most - tie * spread - 1e-12]
+                    of_all = best == options
+                    preferred[tie, h, s] = chosen[of_all]
                     if len(best) > 1:
-                        often = [n + int(counts.answers[h, s, a]) * (a in best) for a, n in enumerate(often)]
-            for tie, s, way, error in itertools.product(TIES, asked, ["any", "as later", "as before"], ERRORS):
+                        taken_here = [int(counts.answers[h, s, a]) * (a in best) for a in range(n_actions)]
+                        chosen[of_all] = [n + m for n, m in zip(chosen[of_all], taken_here, strict=True)]
+            for tie, s, way, error in itertools.product(TIES, asked, ways, ERRORS):
                 share, errors, taken = 1.0, 0, [0] * n_actions
                 options = [a for a in range(n_actions) if tried[s][a]]
-                for h in range(horizon) if way == "as before" else reversed(range(horizon)):
+                for h in range(horizon) if way in ("as before", "by order") else reversed(range(horizon)):
                     q, spread = here[h]
                     most = max(q[s, a] for a in options)
                     best = [a for a in options if q[s, a] >= most - tie * spread - 1e-12]
                     for a in options:
                         chance = (a in best) / len(best)
-                        if way == "as before" and a in best:
-                            liked, any_of = preferred[tie, h, s], AT_RANDOM if by_order else 0.5
+                        if way in ("as before", "by order") and a in best:
+                            by = way == "by order"
+                            liked, any_of = preferred[tie, h, s] if by else common[h, s], AT_RANDOM if by else 0.5
                             chance = any_of * chance + (1 - any_of) * liked[a] / sum(liked[b] for b in best)
-                        if way != "any" and a in best:
+                        if way != "any" and a in best and not (way == "by order" and best == options):
                             chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
                         times = int(counts.answers[h, s, a])
                         share *= (error / len(options) + (1 - error) * chance) ** times
                         errors += times * (a not in best)
                     taken = [n + int(m) for n, m in zip(taken, counts.answers[h, s], strict=True)]
                 for whose in (0.0, tie):
-                    told.setdefault((int(way == "as before"), error, whose, s), []).append((share, errors))
-        experts = list(itertools.product([0, 1], ERRORS, [0.0, *TIES] if large else [0.0]))
+                    told.setdefault((max(0, ways.index(way) - 1), error, whose, s), []).append((share, errors))
+        experts = list(itertools.product(range(len(ways) - 1), ERRORS, [0.0, *TIES] if large else [0.0]))
         likelihood = [
-            (BY_HABIT if one[0] else 1 - BY_HABIT)
+            (BY_HABIT / (len(ways) - 2) if one[0] else 1 - BY_HABIT)
             * (1.0 if not large else 0.5 / len(TIES) if one[2] else 0.5)
             * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
             / len(ERRORS)

@@ -187,11 +187,11 @@ class Turn:
 
     @cached_property
     def field_reward(self) -> FieldReward | None:
-        """What the likeliest wish pays in the terms of fields; None if it is not one of fields alone."""
+        """What the likeliest wish pays in the terms of fields; None if it wants anything else."""
         table, access = self.belief.telling_fields, self.belief.table.access
         if table is None or access is None or access.fields is None:
             return None
-        return FieldReward.of(self.wish.best, table, access.fields)
+        return FieldReward.of(self.wish, table, access.fields)
 
     @cached_property
     def explanation(self) -> Explanation | None:

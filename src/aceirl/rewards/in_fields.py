@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.models.fields.table import Fields, FieldTable
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Predicate
-from aceirl.rewards.hypotheses.search import Hypothesis
+from aceirl.rewards.hypotheses.search import claimed
+from aceirl.rewards.hypotheses.wish import Wish
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +30,25 @@ class FieldReward:
     fields: Fields
 
     @classmethod
-    def of(cls, hypothesis: Hypothesis, table: FieldTable, fields: Fields) -> FieldReward | None:
-        """What a hypothesis pays, if that is for fields alone."""
-        others = hypothesis.places or hypothesis.actions or hypothesis.later or hypothesis.other_ends
-        if others or hypothesis.decay < 1 or not hypothesis.features:
+    def of(cls, wish: Wish, table: FieldTable, fields: Fields) -> FieldReward | None:
+        """What the likeliest hypothesis pays, if all that it wants are fields.
+
+        A range is as probable as the hypotheses that say the same of the same fields make it, and each pays its share.
+        """
+        best = wish.best
+        others = best.later or best.other_ends or any(worth > 0 for _, worth in best.places)
+        if others or best.decay < 1 or not best.features:
             return None
-        return cls(hypothesis.features, hypothesis.step_cost, table, fields)
+        features: list[tuple[Predicate, float]] = []
+        for said, worth in ((claimed(*one), one[1]) for one in best.features):
+            shares: dict[Predicate, float] = defaultdict(float)
+            for hypothesis, weight in wish.likeliest:
+                for one in hypothesis.features:
+                    if claimed(*one) == said:
+                        shares[one[0]] += weight
+            total = sum(shares.values())
+            features += [(predicate, worth * share / total) for predicate, share in shares.items()]
+        return cls(tuple(features), best.step_cost, table, fields)
 
     def __call__(
         self, observation: Any, action: Any, next_observation: Any, terminal: bool = False, step: int = 0

@@ -4,11 +4,11 @@ A hypothesis is a reward. Under dynamics drawn from what the counts leave possib
 are best at each step; an answer is one of those, or an error. How an expert chooses between the best is not known: in
 each state any of them, each time anew, or rather the one that it takes at later steps; or everywhere by habit, rather
 the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. Where
-observations have fields and nothing happens by chance, that is one that it often took elsewhere among several that were
-equally good: programs take the first of the best, and so seem to care for one field before another. All answers
-of one state are judged under the same draw, because one badly known row counts at many steps; the states are judged
-apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of them,
-or to a habit that knows no world, is a likelihood ratio.
+observations have fields, it may also have an order of its own, and take what it often took elsewhere among several
+that were equally good: programs take the first of the best, and so seem to care for one field before another. All
+answers of one state are judged under the same draw, because one badly known row counts at many steps; the states are
+judged apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of
+them, or to a habit that knows no world, is a likelihood ratio.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def judged(
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
-    With `by_order` an expert with a habit may have an order of its own among what is equally good.
+    With `by_order` the expert may also have an order of its own among what is equally good, as likely as a habit.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
     weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
@@ -197,7 +197,8 @@ def judged(
     if large and dynamics.stride == 0:
         acting = acting[_reached(dynamics.indptr, dynamics.successors, asked, n_states)[acting]]
     prior = np.log([0.5, *(0.5 / len(TIES) for _ in TIES)]) if large else np.zeros(1)
-    logs, unexplained = np.empty((2, n, len(errors), 2, len(prior)))
+    ways = np.log([1 - BY_HABIT, BY_HABIT / 2, BY_HABIT / 2] if by_order else [1 - BY_HABIT, BY_HABIT])
+    logs, unexplained = np.empty((2, n, len(errors), len(ways), len(prior)))
     _judge(
         dynamics.indptr,
         dynamics.successors,
@@ -210,13 +211,12 @@ def judged(
         acting,
         block,
         len(asked),
-        by_order,
         TIES,
         errors,
         logs,
         unexplained,
     )
-    logs += np.log([1 - BY_HABIT, BY_HABIT])[:, None] + prior
+    logs += ways[:, None] + prior
     mean = np.logaddexp.reduce(logs, axis=(1, 2, 3)) - np.log(len(errors))
     return mean, (np.exp(logs - mean[:, None, None, None]) * unexplained).sum(axis=(1, 2, 3)) / len(errors)
 
@@ -287,7 +287,6 @@ def _judge(
     acting: IntArray,
     block: IntArray,
     n_blocks: int,
-    by_order: bool,
     ties: FloatArray,
     errors: FloatArray,
     logs: FloatArray,
@@ -312,10 +311,11 @@ def _judge(
     places, highest, lowest = np.zeros((n_states, ABREAST)), np.zeros(ABREAST), np.zeros(ABREAST)
     cost, pay = np.zeros(ABREAST), np.zeros((n_actions, ABREAST))
     values, spread = np.empty((states.size, n_actions, ABREAST)), np.empty((horizon, ABREAST))
-    # For each way to choose between the best: any, what is chosen later, or what was chosen before.
-    told = np.empty((ABREAST, errors.size, 3, n_blocks, draws.shape[0], ties.size))
+    # For each way to choose between the best: any or what is chosen later, what was chosen before, an order.
+    n_ways = logs.shape[2] + 1
+    told = np.empty((ABREAST, errors.size, n_ways, n_blocks, draws.shape[0], ties.size))
     wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
-    chosen, now_chosen = np.empty((ABREAST, ties.size, n_actions)), np.empty((ABREAST, ties.size, n_actions))
+    chosen, now_chosen = np.empty((2, ABREAST, ties.size, 2, n_actions))
     taken, told_now, anything = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2)), np.ones(n_actions)
     terminal = np.flatnonzero(ends)
     for begin in range(0, early.shape[0], ABREAST):
@@ -360,12 +360,12 @@ def _judge(
                 if discount < 1:
                     for s in acting:
                         v_next[s] *= discount
-            for way in (1, 2):
+            for way in range(1, n_ways):
                 taken[:] = 0.0
-                ordered = by_order and way == 2
+                ordered = way == 3
                 chosen[:], now_chosen[:] = AT_FIRST, 0.0
                 for step in range(horizon):
-                    h = step if way == 2 else horizon - 1 - step
+                    h = step if way > 1 else horizon - 1 - step
                     for k in range(first[h], first[h + 1]):
                         s, mine, b = states[k], actions[k], block[states[k]]
                         prefers, any_of = common[k] if way == 2 else anything, 0.5
@@ -384,22 +384,24 @@ def _judge(
                                 if best != size or ordered:  # else all is as with the tolerance before
                                     size, right = best, values[k, mine, j] >= least
                                     usual, n_best = 1.0, best if right else 0
+                                    nothing_matters = best == options[s]
                                     if ordered:
-                                        prefers, any_of = chosen[j, t], AT_RANDOM
+                                        prefers, any_of = chosen[j, t, int(nothing_matters)], AT_RANDOM
                                     if n_best > 1:
                                         before, preferred = 0.0, 0.0
                                         for a in range(n_actions):
                                             if tried[s, a] and values[k, a, j] >= least:
                                                 before, preferred = before + taken[b, a], preferred + prefers[a]
-                                        new = any_of / best + (1 - any_of) * prefers[mine] / preferred
-                                        usual = (taken[b, mine] + CUSTOM * new) / (before + CUSTOM)
+                                        usual = any_of / best + (1 - any_of) * prefers[mine] / preferred
+                                        if not (ordered and nothing_matters):
+                                            usual = (taken[b, mine] + CUSTOM * usual) / (before + CUSTOM)
                                     for e in range(errors.size):
                                         told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
                                         if n_best > 1:
                                             missed = errors[e] / options[s]
                                             told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
                                 if ordered and n_best > 1:
-                                    now_chosen[j, t, mine] += times[k]
+                                    now_chosen[j, t, int(best == options[s]), mine] += times[k]
                                 if way == 1:
                                     wrong[j, b, d, t] += 0 if right else times[k]
                                 for e in range(errors.size):
@@ -410,10 +412,10 @@ def _judge(
                         taken[block[states[k]], actions[k]] += times[k]
         for j in range(width):
             for e in range(errors.size):
-                for way in range(2):
+                for way in range(n_ways - 1):
                     logs[begin + j, e, way], unexplained[begin + j, e, way] = 0.0, 0.0
                     for b in range(n_blocks):
-                        here = told[j, e, 2:, b] if way else told[j, e, :2, b]
+                        here = told[j, e, way + 1 : way + 2, b] if way else told[j, e, :2, b]
                         for t in range(logs.shape[3]):
                             some = slice(0, ties.size) if t == 0 else slice(t - 1, t)
                             most = here[:, :, some].max()

@@ -202,8 +202,7 @@ class Search:
     ) -> None:
         self.estimate, self.fields = estimate, fields
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
-        # In a world of chance, actions that are equally good only seem not to be.
-        self.by_order = fields is not None and fields.speaks and without_chance(estimate.counts)
+        self.by_order = fields is not None and fields.speaks
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         self.answers = GivenAnswers.of(self.counts, self.terminal)
@@ -229,13 +228,20 @@ class Search:
     def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
         """What a hypothesis claims.
 
-        In a large world an action that is paid beside something wanted does little but choose between actions that are
-        equally good for that, each in a state with one answer, as a habit would: nothing is said of it.
+        In a large world, and where observations have fields, an action that is paid beside something wanted does little
+        but choose between actions that are equally good for that, or nearly, as a habit would; and a place that is
+        wanted beside all places of a kind, of which it is one, says how much each is worth. Nothing is said of those.
         """
         claims = hypothesis.claims
-        if not self.is_large or not any(one.what in ("wants", "features") for one in claims):
+        if not (self.is_large or self.by_order) or not any(one.what in ("wants", "features") for one in claims):
             return claims
-        return frozenset(one for one in claims if one.what != "action")
+        within = np.zeros(self.shape[1], dtype=np.bool_)
+        for predicate, worth in hypothesis.features:
+            if self.grammar is not None and worth > 0 and not predicate.ends:
+                within |= self.grammar.extent(predicate) > 0
+        return frozenset(
+            one for one in claims if one.what != "action" and not (one.what == "wants" and within[one.where])
+        )
 
     @cached_property
     def found(self) -> Judged:
@@ -447,12 +453,6 @@ def _candidates(estimate: Estimate, most: int) -> list[int]:
     order = np.argsort(-gap, kind="stable")
     chosen = np.concatenate((order[: 2 * most // 3], order[-most // 3 :]))
     return sorted(int(place) for place in places[np.unique(chosen)])
-
-
-def without_chance(counts: Counts) -> bool:
-    """Whether every row that was tried has led to one place."""
-    rows = counts.move_keys // counts.shape[1]
-    return len(np.unique(rows)) == len(rows)
 
 
 def met_states(counts: Counts) -> BoolArray:
