@@ -55,7 +55,7 @@ def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None
     with lake(tmp_path) as (page, _):
         # A dozen answers fit too many rewards for a sentence; the map shows the reward all the same.
         expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
-        expect(page.locator("#wish-why")).to_have_text("Too many simple rewards predict them equally well.")
+        expect(page.locator("#wish-why")).to_have_text("Your answers: too many simple rewards predict them equally well.")
         expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
         expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
         expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")

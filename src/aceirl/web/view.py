@@ -400,8 +400,8 @@ def _wish(interview: Interview, ending: Ending) -> dict[str, Any]:
         headline, why = wish.quote, wish.sentence.removeprefix(wish.quote).strip()
     elif wish.kind == "open":
         more = f"; about {counted(ending.needed, 'more answer')} would" if ending.needed else ""
-        reason = re.sub(r"^The [a-z ]+ do not tell what you want: ", "", wish.sentence)
-        headline, why = f"I cannot tell yet what you want{more}.", reason[0].upper() + reason[1:]
+        headline = f"I cannot tell yet what you want{more}."
+        why = re.sub(r"^The ([a-z ]+) do not tell what you want: ", r"Your \1: ", wish.sentence)
     return {
         "kind": wish.kind,
         "headline": headline,

@@ -570,7 +570,7 @@
   // Who has answered is not asked again, unless they want to say something else.
   function askBack(wish, asks) {
     const open = wish.kind === "open";
-    $("back-title").textContent = !asks ? "Thank you, that is taken in" : open ? "What did you want?" : "Is that what you wanted?";
+    $("back-title").textContent = !asks ? "Thank you, noted" : open ? "What did you want?" : "Is that what you wanted?";
     $("verdicts").hidden = open || !asks;
     saying = open ? "nearly" : "";
     $("choose").hidden = !open || !asks;
