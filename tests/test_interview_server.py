@@ -111,7 +111,7 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
     assert shown["outcome"]["certified"]
     wish = shown["outcome"]["wish"]
     assert wish["headline"] == "I cannot tell yet what you want."
-    assert wish["why"].startswith("A habit (the same action everywhere) predicts ")
+    assert wish["why"].startswith("Your answers: a habit (the same action everywhere) predicts ")
     film = client.get(f"/{TOKEN}/film").json()["frames"]
     assert len(film) == 21
     assert film[-1]["y"] > 3, "it acts as the person wants"

@@ -80,7 +80,7 @@ def test_who_always_went_one_way_is_told_that_it_may_be_a_habit(corridor: Interv
     """The end of the corridor comes first among what may be chosen, and is not named."""
     shown = view(corridor)["outcome"]["wish"]
     assert (shown["kind"], shown["headline"]) == ("open", "I cannot tell yet what you want.")
-    assert shown["why"].startswith("Your answers: a habit (the same action everywhere) predicts the 18 that can be compared")
+    assert shown["why"].startswith("Your answers: a habit (the same action everywhere) predicts the 18 that can be")
     assert [one["name"] for one in shown["rivals"]][:2] == ["the upper corridor, cell 10", "the upper corridor, cell 9"]
     assert summary(corridor)["wish"]["named"] == []
 

@@ -55,7 +55,8 @@ def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None
     with lake(tmp_path) as (page, _):
         # A dozen answers fit too many rewards for a sentence; the map shows the reward all the same.
         expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
-        expect(page.locator("#wish-why")).to_have_text("Your answers: too many simple rewards predict them equally well.")
+        why = "Your answers: too many simple rewards predict them equally well."
+        expect(page.locator("#wish-why")).to_have_text(why)
         expect(page.locator("#ending")).to_contain_text("the episode ended: the ")
         expect(page.locator("#next")).to_contain_text(f"aceirl export {tmp_path}")
         expect(page.locator("#does > div", has_text="row 4, column 3")).to_contain_text("down")
@@ -107,7 +108,7 @@ def say_otherwise(page: Page) -> None:
     """Who has answered is not asked again, after a reload neither, and can still say something else."""
     page.reload()
     for _ in range(2):
-        expect(page.locator("#back-title")).to_have_text("Thank you, that is taken in")
+        expect(page.locator("#back-title")).to_have_text("Thank you, noted")
         for hidden in ("#verdicts", "#choose"):
             expect(page.locator(hidden)).to_be_hidden()
         page.wait_for_timeout(1300)  # until the page has asked the server for news
