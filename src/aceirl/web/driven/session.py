@@ -41,7 +41,7 @@ from aceirl.web.driven.buttons import buttons, offered
 from aceirl.web.driven.ending import outcome
 from aceirl.web.driven.history import Drive, History, Over, Way
 from aceirl.web.driven.policies import Policies, known_of
-from aceirl.web.driven.scenes import BRIEFS, Films, Numbers, drawing_env, picture
+from aceirl.web.driven.scenes import BRIEFS, Films, NumberBars, drawing_env, picture
 from aceirl.web.driver import ANSWERS, CONFIGURATION, StaleError, configuration_in
 from aceirl.web.history import Accuracy
 from aceirl.web.people import BUSY
@@ -76,7 +76,7 @@ class Session:
         self.history = History(self.log)
         self.token = lasting_token(folder)
         self.quiet = self._astray = False
-        self.numbers = Numbers(self.task)
+        self.numbers = NumberBars(self.task)
         self.films = Films(self.other, self.choices, [action.name for action in self.actions])
         self.policies = Policies(self.other, self.choices, source.seed, self._answered)
         self._doubt: Doubt | None = None
