@@ -137,7 +137,7 @@ def steps_per_second(environment: GymAdapter, episodes: int, seed: int) -> float
     shape = (environment.horizon, 1, environment.n_actions)
     plan = Plan(policy=np.full(shape, 1 / environment.n_actions), ask=False)
     expert = FunctionExpert(lambda step, state: 0)
-    environment.recall(())
+    environment.states.recall(())
     began = time.perf_counter()
     seen = collected(environment, expert, plan, episodes, Counts.empty(shape), np.random.default_rng(seed))
     return seen.counts.samples / (time.perf_counter() - began)

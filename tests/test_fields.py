@@ -127,7 +127,6 @@ def test_gymnasiums_own_environments_are_documented() -> None:
     taxi = met(gymnasium.make("Taxi-v4", max_episode_steps=1))
     assert taxi is not None
     assert taxi.names == ("row", "column", "passenger", "destination", "next stand")
-    assert taxi.coordinates == (1, 0)
     hand = met(gymnasium.make("Blackjack-v1", max_episode_steps=1))
     assert hand is not None
     assert [(one.name, one.kind) for one in hand.fields][-1] == ("usable ace", "categorical")
@@ -139,13 +138,11 @@ def test_our_own_environments_have_the_fields_of_their_drawing() -> None:
     assert table is not None
     assert table.names == ("column", "row")
     assert table.values[4].tolist() == [2, 2]
-    assert table.coordinates == (0, 1)
     assert Capabilities.of(open_task(make("random-mdp", 0)).environment).field_table is None
 
 
-def test_two_entries_of_one_array_are_coordinates() -> None:
+def test_entries_of_one_array_belong_together() -> None:
     table = Fields(entries, {}).table([{"battery": 3, "at": (1, 2)}, {"battery": 2, "at": (1, 3)}])
-    assert table.coordinates == (1, 2)
     assert [field.group for field in table.fields] == ["battery", "at", "at"]
 
 

@@ -202,7 +202,7 @@ def test_a_goal_and_a_hole_are_two_states_and_each_episode_stays_in_its_own() ->
     assert arrived == [3, *[4] * 5]
     assert environment.names == ("nowhere", "0", "terminal 3", "1", "terminal 2")
     assert environment.terminal == {PADDING_STATE, 2, 4}
-    assert environment.possible_states == 13
+    assert environment.states.possible_states == 13
 
 
 @pytest.mark.parametrize("strategy", ["random", "guided", "advice", "probe"])

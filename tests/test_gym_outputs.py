@@ -293,7 +293,7 @@ def test_answers_come_back_as_demonstrations(greedy: GreedyPolicy, tmp_path: Pat
 
     save_demonstrations(tmp_path / "answers.jsonl", greedy)
     environment = GymEnvironment(lake())
-    environment.recall(greedy.states.names)
+    environment.states.recall(greedy.states.names)
     expert = DemonstrationExpert.load(tmp_path / "answers.jsonl", environment)
     assert expert.stationary
     assert len(expert.actions) == 6

@@ -55,14 +55,6 @@ def test_a_panel_of_individuals_with_a_gap(tmp_path: Path) -> None:
     assert panel.row.tolist() == [0, 1, 3, 5, 2, 4, 6, 7]
 
 
-def test_trajectories_end_at_gaps_and_are_read_as_recordings(tmp_path: Path) -> None:
-    stretches = read_panel(written(tmp_path), **NAMED).trajectories()
-    assert [one.actions for one in stretches] == [[0, 0, 1, 0], [0, 0], [0, 0]]
-    assert [list(one.observations) for one in stretches] == [[0, 1, 2, 0], [0, 0], [1, 2]]
-    assert not any(one.terminated for one in stretches)
-    assert stretches[1].where == "rows 3 to 5"
-
-
 def test_every_form_gives_the_same_panel(tmp_path: Path) -> None:
     expected = read_panel(columns(), **NAMED)
     same(read_panel(written(tmp_path), **NAMED), expected)
@@ -137,10 +129,8 @@ ENDS = {"s": [0, 1, 2, 0, 1, 2], "a": [0, 0, 0, 0, 0, 0], "flag": [0, 0, 1, 0, 1
 def test_an_end_of_the_process_is_not_a_time_limit() -> None:
     over = read_panel(ENDS, state="s", action="a", terminated="flag")
     assert over.successor.tolist() == [1, 2, 3, 1, 3, -1]
-    assert [one.terminated for one in over.trajectories()] == [True, True, False]
     cut = read_panel(ENDS, state="s", action="a", truncated="flag")
     assert cut.successor.tolist() == [1, 2, -1, 1, -1, -1]
-    assert not any(one.terminated for one in cut.trajectories())
 
 
 def test_done_alone_is_refused_and_says_what_to_give() -> None:

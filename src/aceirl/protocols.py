@@ -19,6 +19,9 @@ from aceirl.errors import InputError
 if TYPE_CHECKING:
     from aceirl.models.fields import Fields, FieldTable
 
+TERMINAL = "terminal "
+"""How the name of a state begins in which episodes are over, where states are numbered as they are met."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moves:

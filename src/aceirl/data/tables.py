@@ -192,19 +192,6 @@ def _is_missing(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
-    """A trajectory without gaps: `actions [n]` and the `observations` before and after them; the last may be missing.
-
-    `terminated` is whether the process ended then; if not, only its recording did. `where` is how errors call it.
-    """
-
-    observations: Sequence[Any]
-    actions: Sequence[int]
-    terminated: bool
-    where: str
-
-
-@dataclass(frozen=True, eq=False)
 class Panel:
     """Decisions of individuals in the order of time, with states and actions numbered.
 
@@ -275,18 +262,6 @@ class Panel:
             self.states, self.actions, self.individuals, self.state_columns, self.action_column,
             stretch=self.stretch[kept], gaps=self.gaps, **arrays,
         )  # fmt: skip
-
-    def trajectories(self) -> list[Stretch]:
-        """One for each stretch, with states as the table names them and actions as numbers."""
-        found = []
-        for rows in np.split(np.arange(len(self)), np.flatnonzero(np.diff(self.stretch)) + 1):
-            last = int(self.successor[rows[-1]])
-            observed = [self.states[s] for s in self.state[rows]]
-            if 0 <= last < self.n_states:
-                observed.append(self.states[last])
-            where = f"rows {self.row[rows[0]] + 1} to {self.row[rows[-1]] + 1}"
-            found.append(Stretch(observed, self.action[rows].tolist(), last == self.n_states, where))
-        return found
 
 
 def read_panel(

@@ -66,11 +66,6 @@ class GymAdapter(ABC):
         return len(self.states)
 
     @property
-    def possible_states(self) -> int | None:
-        """How many states there can be; None if nobody can say."""
-        return self.states.possible_states
-
-    @property
     def terminal(self) -> frozenset[int]:
         """The states met so far in which episodes are over."""
         return self.states.terminal
@@ -79,11 +74,6 @@ class GymAdapter(ABC):
     def names(self) -> tuple[str, ...]:
         """The states met so far, as text in their order."""
         return self.states.names
-
-    def recall(self, names: tuple[str, ...]) -> None:
-        """Number the states as these names do, and forget all others."""
-        self.states.recall(names)
-        self._step = None
 
     def observation(self, state: int) -> Any:
         """The observation that stands for a state."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import Successors, compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.recovered import Recovered, infeasibility
+from aceirl.rewards.recovered import Parameters, Recovered, infeasibility
 from aceirl.rewards.spaces import RewardSpace, require_any
 
 
@@ -23,11 +22,7 @@ class FeasiblePoint:
     """
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """The point for what is known now."""
         require_any("feasible-point", space)

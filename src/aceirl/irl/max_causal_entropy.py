@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from aceirl.models.tabular.dynamic_programming import occupancy, soft_values
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import FloatArray, IntArray
-from aceirl.rewards.recovered import Recovered, recovered_from
+from aceirl.rewards.recovered import Parameters, Recovered, recovered_from
 from aceirl.rewards.spaces import RewardSpace
 
 RESIDUAL = 1e-4
@@ -40,11 +39,7 @@ class MaxCausalEntropy:
     reproduce_answers: bool = True
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """Minimise from where the last answer ended; without a space, in `any`."""
         if space is not None and not space.free:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,11 +10,11 @@ from scipy import sparse
 
 from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.models.tabular.estimate import Estimate
-from aceirl.models.tabular.mdp import BoolArray, FloatArray
+from aceirl.models.tabular.mdp import BoolArray
 from aceirl.rewards.feasible import TOLERANCE, FeasibleRewardSet, first_best
 from aceirl.rewards.polytope import polished, programme, unpacked
 from aceirl.rewards.programme import Programme, Solution
-from aceirl.rewards.recovered import Recovered, action_values, infeasibility
+from aceirl.rewards.recovered import Parameters, Recovered, action_values, infeasibility
 from aceirl.rewards.spaces import RewardSpace, require_any
 
 # What a unit of reward costs, in units of margin. Just above 1: below it a reward can pay for itself where it is given,
@@ -43,11 +42,7 @@ class MaxMargin:
     least_growth: ClassVar = 0.5
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """One linear programme, or two."""
         require_any("max-margin", space)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from aceirl.irl.posterior import Posterior, Prior, sample
 from aceirl.irl.sparse_likelihood import PENALTY, SparseFit, explanation_of
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.rewards.recovered import Recovered, recovered_from
+from aceirl.rewards.recovered import Parameters, Recovered, recovered_from
 from aceirl.rewards.spaces import DesignMatrix, RewardSpace, StateReward
 
 COLD, WARM = 60, 8
@@ -38,11 +37,7 @@ class PosteriorMean:
     seed: int = 0
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """The mean reward, from chains that begin where the last ones ended."""
         design = (space or StateReward()).design_matrix(estimate.mdp, estimate.terminal_states)

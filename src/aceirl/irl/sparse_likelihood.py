@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -22,7 +22,7 @@ from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.hypotheses import Wish
-from aceirl.rewards.recovered import Recovered, infeasibility, recovered_from
+from aceirl.rewards.recovered import Parameters, Recovered, infeasibility, recovered_from
 from aceirl.rewards.spaces import SPACES, AnyReward, DesignMatrix, RewardSpace, StateReward
 
 SIZES = (1.0, 0.5, 0.25, 0.1, 0.03)
@@ -380,11 +380,7 @@ class SparseLikelihood:
     penalty: float = PENALTY
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """The reward in that space; without one, in the smallest that will do."""
         likelihood = Likelihood(estimate)

@@ -15,6 +15,9 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray
 from aceirl.rewards.explanation import Explanation
 from aceirl.rewards.spaces import RewardSpace
 
+Parameters = Mapping[str, FloatArray]
+"""Named arrays from which an algorithm may start next time; nobody else looks at them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
@@ -23,16 +26,15 @@ class Recovered:
     `unknown_step_reward` is what a step of unknown consequence is taken to earn: nothing is known to happen after a row
     that was never visited, so each of the `H-h-1` steps after it earns that. `infeasibility` is the most that a known
     answer loses in the estimated process under the reward as the algorithm found it; zero means feasible. `parameters`
-    are named arrays from which the algorithm may start next time; nobody else looks at them. `residual` is how far it
-    was from converging, by its own measure. `blend` is the share of the plain feasible point that was mixed in to make
-    known answers greedy, where that was chosen. `explanation` is what the reward says of the expert, if it is one that
-    says something.
+    are what the algorithm may start from next time. `residual` is how far it was from converging, by its own measure.
+    `blend` is the share of the plain feasible point that was mixed in to make known answers greedy, where that was
+    chosen. `explanation` is what the reward says of the expert, if it is one that says something.
     """
 
     reward: FloatArray
     unknown_step_reward: float
     infeasibility: float
-    parameters: Mapping[str, FloatArray] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
     iterations: int = 0
     residual: float = 0.0
     blend: float = 0.0
@@ -68,15 +70,13 @@ class InverseReinforcement(Protocol):
     than when they were made; to use them then is its own affair.
     """
 
-    def __call__(
-        self, estimate: Estimate, rmax: float, warm: Mapping[str, FloatArray], space: RewardSpace | None
-    ) -> Recovered: ...
+    def __call__(self, estimate: Estimate, rmax: float, warm: Parameters, space: RewardSpace | None) -> Recovered: ...
 
 
 def recovered_from(
     estimate: Estimate,
     table: FloatArray,
-    parameters: Mapping[str, FloatArray],
+    parameters: Parameters,
     iterations: int,
     residual: float = 0.0,
     explanation: Explanation | None = None,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,10 +29,10 @@ from aceirl.learner.continuous.transfer import PLANNING, RECOVERING, Planned, re
 from aceirl.learner.settings import Settings
 from aceirl.models.vectors.features import VectorReward
 from aceirl.models.vectors.tree import Leaf, leaves
-from aceirl.runs.driving import LINE_EVERY
+from aceirl.runs.driving import progress_line
 from aceirl.runs.files import alone, disk
 from aceirl.runs.files import replace as written
-from aceirl.runs.folder import CONFIGURATION, CONTINUOUS, KEPT, SAVE_EVERY, STATE, is_continuous_run
+from aceirl.runs.folder import CONFIGURATION, CONTINUOUS, KEPT, SAVE_EVERY, STATE, check_free, is_continuous_run
 from aceirl.version import version
 
 FORMAT = 1
@@ -262,8 +261,7 @@ class ContinuousRun:
     @classmethod
     def create(cls, path: Path, settings: Settings, source: Source | None, parts: dict[str, str]) -> ContinuousRun:
         """A new run in a new or empty folder."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise InputError(f"{path} exists and is not empty; resume it, or choose another folder")
+        check_free(path, "resume it, or choose another folder")
         run = cls(path, settings, source, parts)
         run.write()
         return run
@@ -404,7 +402,7 @@ def drive(
         begun = begun if run is None else run.progress()
         last, saved, due = begun, begun, 0.0
         try:
-            with progress_line(settings, show=progress) as advance:
+            with _progress_bar(settings, show=progress) as advance:
                 for last in learn(task, settings, begun, recording):
                     if run is not None and (last.done or time.monotonic() >= due):
                         run.save(last)
@@ -419,13 +417,9 @@ def drive(
     return ContinuousResult(last, settings, task, None if run is None else run.path, task.source)
 
 
-@contextmanager
-def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[LearningState], None]]:
+def _progress_bar(settings: Settings, *, show: bool) -> AbstractContextManager[Callable[[LearningState], None]]:
     """A line that shows how far a run is: answers, then demonstrations."""
-    if not show:
-        yield lambda progress: None
-        return
-    wanted, last = settings.max_answers or MAX_ANSWERS, time.monotonic()
+    wanted = settings.max_answers or MAX_ANSWERS
 
     def status(now: LearningState) -> str:
         shown = 0 if now.demonstrations is None else len(now.demonstrations)
@@ -433,23 +427,7 @@ def progress_line(settings: Settings, *, show: bool) -> Iterator[Callable[[Learn
         promise = "" if now.certificate is None else f" · asks at most {100 * now.certificate.asks:.1f} %"
         return f"{now.samples:,} samples · {now.answers:,} of {wanted:,} answers{driven}{promise}"
 
-    def line(now: LearningState) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LINE_EVERY:
-            last = time.monotonic()
-            print(status(now), file=sys.stderr, flush=True)
-
-    if not sys.stderr.isatty():
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task("starting", total=wanted)
-        yield lambda now: bar.update(shown, completed=now.answers, description=status(now))
+    return progress_line(status, lambda now: now.answers, wanted, show=show)
 
 
 def _count(what: str, wanted: int, taken: int) -> None:

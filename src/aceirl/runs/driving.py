@@ -6,15 +6,17 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from aceirl.errors import InputError, unknown_name
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Record, Turn
 
 LINE_EVERY = 10.0  # seconds between two lines of progress, where there is no terminal
+
+Now = TypeVar("Now")
 
 Callback = Callable[[Turn], bool | None]
 """Sees every turn; a run stops where it returns True."""
@@ -72,13 +74,11 @@ def check_callback(callback: Any) -> None:
     raise InputError(f"callback must be a function of one argument, the turn; got {callback!r}")
 
 
-@contextmanager
-def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iterator[Callable[[Record], None]]:
+def progress_bar(
+    settings: Settings, horizon: int, *, show: bool = True
+) -> AbstractContextManager[Callable[[Record], None]]:
     """A line that shows how far a run is: samples spent, answers given, the certificate and the regret."""
-    if not show:
-        yield lambda record: None
-        return
-    goal, regret, last = settings.target(horizon).epsilon, "", time.monotonic()
+    goal, regret = settings.target(horizon).epsilon, ""
 
     def status(record: Record) -> str:
         """A record in a line, beside what is asked for; with the regret that was measured last."""
@@ -88,9 +88,22 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
         certified = " · ".join(f"{kind} {value:.3g}/{goal:.3g}" for kind, value in record.certificates.items())
         return f"{record.samples:,} samples · {record.answers:,} answers · {certified}{regret}"
 
-    def line(record: Record) -> None:
+    return progress_line(status, lambda record: record.samples, settings.max_samples, show=show)
+
+
+@contextmanager
+def progress_line(
+    status: Callable[[Now], str], done: Callable[[Now], int], total: int, *, show: bool
+) -> Iterator[Callable[[Now], None]]:
+    """A line with the `status` of a run and a bar of what is `done`; a line now and then where there is no terminal."""
+    if not show:
+        yield lambda now: None
+        return
+    last = time.monotonic()
+
+    def line(now: Now) -> None:
         nonlocal last
-        text = status(record)
+        text = status(now)
         if time.monotonic() - last >= LINE_EVERY:
             last = time.monotonic()
             print(text, file=sys.stderr, flush=True)
@@ -104,5 +117,5 @@ def progress_bar(settings: Settings, horizon: int, *, show: bool = True) -> Iter
 
     text = TextColumn("{task.description}", table_column=Column(overflow="fold", no_wrap=False))
     with Progress(BarColumn(20), text, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=settings.max_samples)
-        yield lambda record: bar.update(task, completed=record.samples, description=status(record))
+        task = bar.add_task("starting", total=total)
+        yield lambda now: bar.update(task, completed=done(now), description=status(now))

@@ -96,7 +96,7 @@ class Run:
     ) -> Run:
         """A new run in a new or empty folder."""
         run = cls(Path(path), settings, source, parts or {})
-        _check_free(run.path, "resume it, or choose another folder")
+        check_free(run.path, "resume it, or choose another folder")
         configuration = run._configuration()  # an error here leaves no folder behind
         with disk(run.path):
             run.path.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Run:
 
     def copied(self, path: Path) -> None:
         """Put a copy of the folder elsewhere."""
-        _check_free(path, "choose another folder")
+        check_free(path, "choose another folder")
         with disk(path), alone(self.path, "another process is writing this run"):
             shutil.copytree(self.path, path, ignore=shutil.ignore_patterns(LOCK), dirs_exist_ok=True)
 
@@ -393,7 +393,8 @@ def state_under(state: RunState, before: Settings, after: Settings) -> RunState:
     )
 
 
-def _check_free(path: Path, instead: str) -> None:
+def check_free(path: Path, instead: str) -> None:
+    """An error if there is a file or a folder with anything in it; `instead` is what to do."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"{path} exists and is not empty; {instead}")
 

@@ -235,8 +235,6 @@ class Result(Learned):
         By default the reward. `picture` names another: visits, policy, why-here, bound or learning. They are maps or,
         where states have no place on paper, lists of the states that matter most.
         """
-        from aceirl.explain import figures
-
         drawn = figures(self)
         if picture == "learning" and picture not in drawn:
             raise InputError("there is no picture of learning: without the true reward the regret is not known")

@@ -138,7 +138,7 @@ class Interview:
         path, wanted = folder / CONFIGURATION, json.loads(json.dumps(begun))
         if not path.exists() and any(not found.name.startswith(".") for found in folder.iterdir()):
             raise InputError(f"{folder} has files but no interview; choose another folder with --out")
-        if not path.exists() or _configuration(path) != wanted:
+        if not path.exists() or configuration_in(path) != wanted:
             if _has_answers(folder / ANSWERS):
                 raise SettingsError(
                     f"{folder} holds an interview with other settings; choose another folder with --out"
@@ -756,7 +756,8 @@ def _most_steps(environment: NumberedEnvironment) -> int:
     return max(horizon, min(MOST_STEPS, MOST_ENTRIES // entries))
 
 
-def _configuration(path: Path) -> Any:
+def configuration_in(path: Path) -> Any:
+    """What an interview was begun with."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:

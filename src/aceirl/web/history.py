@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from aceirl.certificates import Wager
+from aceirl.data.answers import standing
 from aceirl.data.arrays import Move
 from aceirl.data.dataset import Trajectory
 from aceirl.data.preferences import Preference
@@ -173,11 +174,7 @@ class Votes:
     @property
     def standing(self) -> int | None:
         """The answer that counts: the commonest, and of those equally common the latest; None if there is none."""
-        if not self.votes:
-            return None
-        often = Counter(self.votes)
-        most = max(often.values())
-        return next(vote for vote in reversed(self.votes) if often[vote] == most)
+        return standing(self.votes)
 
     @property
     def contradictory(self) -> bool:

@@ -43,7 +43,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class PeopleAgreement:
     """All pairs of people, how many situations have several answers, and what was said in those where people differ.
 
     `disagreements` are by situation and then by person.
@@ -54,13 +54,13 @@ class Agreement:
     disagreements: dict[str, dict[str, int]]
 
 
-def agreement(answers: AnswersByPerson) -> Agreement:
+def agreement(answers: AnswersByPerson) -> PeopleAgreement:
     """Compare what people said, situation by situation; situations come in the order in which they were answered."""
     situations = list(dict.fromkeys(situation for said in answers.values() for situation in said))
     told = {s: {name: said[s] for name, said in answers.items() if s in said} for s in situations}
     common = {situation: said for situation, said in told.items() if len(said) > 1}
     differing = {situation: said for situation, said in common.items() if len(set(said.values())) > 1}
-    return Agreement(tuple(_pair(*two, answers) for two in combinations(answers, 2)), len(common), differing)
+    return PeopleAgreement(tuple(_pair(*two, answers) for two in combinations(answers, 2)), len(common), differing)
 
 
 def _pair(one: str, other: str, answers: AnswersByPerson) -> Pair:

@@ -26,7 +26,7 @@ from aceirl.web.background import Background
 from aceirl.web.driver import Interview, Public, SettingsError
 from aceirl.web.environment_view import situation
 from aceirl.web.history import Accuracy
-from aceirl.web.inter_rater import Agreement, Pair, agreement
+from aceirl.web.inter_rater import Pair, PeopleAgreement, agreement
 from aceirl.web.security import TOKEN_FILE, Reach, is_token, lasting_token, new_token
 from aceirl.web.view import counted
 
@@ -386,7 +386,7 @@ class Together:
             self._goals[person.token] = moment, f"{short}." if colon and wish.startswith("The ") else wish
 
 
-def _in_words(found: Agreement) -> str:
+def _in_words(found: PeopleAgreement) -> str:
     if not found.pairs:
         return "You are the only one here so far."
     if not found.common:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aceirl.irl import ALGORITHMS
@@ -11,7 +10,7 @@ from aceirl.learner.named import read
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
-from aceirl.rewards.recovered import infeasibility
+from aceirl.rewards.recovered import Parameters, infeasibility
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,7 @@ class Rebased:
         """The base's reward, changed; both in units of Rmax."""
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """What is recovered for what is known now."""
         algorithm: InverseReinforcement = read(self.base, "IRL algorithm", ALGORITHMS)

@@ -6,14 +6,13 @@ Lazzati and Metelli, "Generalizing Behavior via Inverse Reinforcement Learning w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.rewards.recovered import Recovered, infeasibility, scaled
+from aceirl.rewards.recovered import Parameters, Recovered, infeasibility, scaled
 from aceirl.rewards.spaces import RewardSpace, require_any
 
 
@@ -38,11 +37,7 @@ class RewardCentroid:
     least_probability: float = 1e-4
 
     def __call__(
-        self,
-        estimate: Estimate,
-        rmax: float,
-        warm: Mapping[str, FloatArray] | None = None,
-        space: RewardSpace | None = None,
+        self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None
     ) -> Recovered:
         """The centroid for what is known now."""
         require_any("reward-centroid", space)

@@ -19,16 +19,13 @@ from aceirl.experts.tasks.source import Source, Task
 from aceirl.experts.tasks.world import OfflineWorld
 from aceirl.models.tabular.estimate import ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
-from aceirl.protocols import Capabilities, NumberedEnvironment, Seen
+from aceirl.protocols import TERMINAL, Capabilities, NumberedEnvironment, Seen
 
 AWAY = (
     "the environment and the expert of this run were not saved with it; to go on, give them: "
     "ActiveIRL(...).fit(environment, expert, out=FOLDER)"
 )
 """What is said of a run whose environment and expert were objects that a folder cannot name."""
-
-# How the name of a state begins in which episodes are over.
-TERMINAL = "terminal "
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ import numpy as np
 
 from aceirl.learner.outputs.observed import GreedyPolicy, ObservedReward, answers_given
 from aceirl.learner.turns import Turn
-from aceirl.models.tabular.encoder import PADDING_STATE, TERMINAL, plain
+from aceirl.models.tabular.encoder import PADDING_STATE, plain
+from aceirl.protocols import TERMINAL
 from aceirl.rewards import Explanation
 
 

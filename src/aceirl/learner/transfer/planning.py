@@ -10,9 +10,8 @@ and a rule for choosing would look as if it did.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from scipy import sparse
 from aceirl.certificates import Certificate
 from aceirl.certificates.transfer import transfer_certificate
 from aceirl.errors import InputError
-from aceirl.learner.transfer.targets import KnownProcess
+from aceirl.learner.transfer.targets import KnownProcess, Say, log
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.dynamic_programming import best_policy, evaluate, optimal_values, returns
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
@@ -42,9 +41,6 @@ TIES = 1e-9
 
 SAY_EVERY = 2.0
 """Seconds between two words on how far it is."""
-
-Say = Callable[[str], None]
-log = logging.getLogger("aceirl").info
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from aceirl.errors import InputError, unknown_name
 from aceirl.experts.tasks import Source, gym_env
 from aceirl.experts.tasks.gymnasium import discretiser
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, check_reward
+from aceirl.protocols import TERMINAL
 
 if TYPE_CHECKING:
     from aceirl.models.tabular.encoder import Discretise
@@ -26,9 +27,6 @@ log = logging.getLogger("aceirl").info
 
 MODEL_FILE = ".npz"
 UNIFORM = "uniform"
-
-# How the name of a state begins in which episodes are over, as Gymnasium environments have them.
-TERMINAL = "terminal "
 
 
 @dataclass(frozen=True, eq=False)

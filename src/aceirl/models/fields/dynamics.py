@@ -177,14 +177,10 @@ def _commonness(target: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Imagined:
-    """An estimate and its fields with rows and states that were never met but are predicted; those met come first.
-
-    `predicted [S, A]` are the rows that the dynamics of fields predict, of the states that were met.
-    """
+    """An estimate and its fields with rows and states that were never met but are predicted; those met come first."""
 
     estimate: Estimate
     table: FieldTable
-    predicted: BoolArray
 
     @cached_property
     def numbers(self) -> dict[tuple[float, ...], int]:
@@ -229,9 +225,6 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
     none = np.zeros(records.n_states, dtype=np.int64)
     steps, times = np.zeros(len(state), dtype=np.int64), np.minimum(support, MOST_SUPPORT)
     more = Counts.of_moves(Moves(steps, state, action, after, times, none), shape)
-    predicted = np.zeros((n_states, n_actions), dtype=np.bool_)
-    of_met = state < n_states
-    predicted[state[of_met], action[of_met]] = True
     initial = estimate.initial
     if initial is not None:
         initial = np.concatenate((initial, np.zeros(records.n_states - n_states)))
@@ -245,7 +238,7 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
         preferences=estimate.preferences,
         discount=estimate.discount,
     )
-    return Imagined(fuller, FieldTable(table.fields, records.values, records.ends, table.speaks), predicted)
+    return Imagined(fuller, FieldTable(table.fields, records.values, records.ends, table.speaks))
 
 
 def _starts(table: FieldTable, counts: Counts) -> FloatArray:

@@ -55,11 +55,6 @@ class Committee:
         """Of all answers together."""
         return float(np.log(self.chances[np.arange(len(self.actions)), self.actions]).sum())
 
-    @property
-    def shares(self) -> FloatArray:
-        """`[S, A]`: how many of the trees vote for each action, as shares."""
-        return np.asarray((self.votes[:, :, None] == np.arange(self.n_actions)).mean(axis=0))
-
 
 def committee(
     table: FieldTable, states: IntArray, actions: IntArray, n_actions: int, rng: np.random.Generator, trees: int = TREES

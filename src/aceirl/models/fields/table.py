@@ -174,20 +174,6 @@ class FieldTable:
             telling |= (self.values[:, list(told_by)] == values).all(axis=1)
         return np.isin(number, number[:n_met][telling[:n_met]]) | (np.arange(len(number)) < n_met)
 
-    @property
-    def coordinates(self) -> tuple[int, int] | None:
-        """The two fields that lie on a map: row and column, x and y, or the two entries of one array; None if none."""
-        names = [name.lower() for name in self.names]
-        for first, second in (("column", "row"), ("x", "y")):
-            if first in names and second in names:
-                return names.index(first), names.index(second)
-        groups = [one.group for one in self.fields]
-        pairs = [group for group in dict.fromkeys(groups) if groups.count(group) == 2]
-        if not pairs:
-            return None
-        first_entry = groups.index(pairs[0])
-        return first_entry, groups.index(pairs[0], first_entry + 1)
-
 
 @dataclass(frozen=True, eq=False)
 class Fields:

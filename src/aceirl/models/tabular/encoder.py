@@ -13,15 +13,13 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from aceirl.errors import InputError, shown
+from aceirl.protocols import TERMINAL
 
 Key = Callable[[Any], Hashable]
 Discretise = Callable[[Any], Hashable]
 
 # A state that is there before any other is met, and in which nothing ever happens.
 PADDING_STATE, PADDING_NAME = 0, "nowhere"
-
-# How the name of a state begins in which episodes are over.
-TERMINAL = "terminal "
 
 # A space with more elements than this says nothing useful about the number of states (an image has 256^pixels).
 COUNTABLE = 1_000_000

@@ -44,7 +44,7 @@ def look(source: Source) -> Facts:
             words = _numbers(env.observation_space)
             return Facts(name, False, None if listed is None else len(listed), source.horizon or limit, None, words)
         known = adapted(replace(source, horizon=source.horizon or limit or 1), env)
-        possible = known.possible_states
+        possible = known.states.possible_states
         return Facts(
             name,
             False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from aceirl.errors import InputError
 from aceirl.runs.files import Event
@@ -134,11 +134,6 @@ class History:
         seen = [one for drive in self.learning for one in drive.seen]
         said = [a for drive in self.learning for a, own in zip(drive.actions, drive.own, strict=True) if own]
         return seen[:first], said[:first]
-
-    def facts(self) -> dict[str, Any]:
-        """All that is known but the turn: two histories with the same facts go on in the same way."""
-        at = None if self.at is None else self.drives.index(self.at)
-        return {name: value for name, value in vars(self).items() if name not in ("turn", "at", "_said")} | {"at": at}
 
     def _begin(self, way: Way, known: int, looked: int) -> None:
         tests = self.tests

@@ -63,7 +63,7 @@ def picture(env: Any) -> str:
     return data_url(np.ascontiguousarray(pixels[::every, ::every].astype(np.uint8)))
 
 
-class Numbers:
+class NumberBars:
     """The numbers of observations with bars, whose length is the largest so far where there is no bound."""
 
     def __init__(self, task: ContinuousTask) -> None:

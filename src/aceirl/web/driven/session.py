@@ -41,8 +41,8 @@ from aceirl.web.driven.buttons import buttons, offered
 from aceirl.web.driven.ending import outcome
 from aceirl.web.driven.history import Drive, History, Over, Way
 from aceirl.web.driven.policies import Policies, known_of
-from aceirl.web.driven.scenes import BRIEFS, Films, Numbers, drawing_env, picture
-from aceirl.web.driver import ANSWERS, CONFIGURATION, StaleError
+from aceirl.web.driven.scenes import BRIEFS, Films, NumberBars, drawing_env, picture
+from aceirl.web.driver import ANSWERS, CONFIGURATION, StaleError, configuration_in
 from aceirl.web.history import Accuracy
 from aceirl.web.people import BUSY
 from aceirl.web.security import lasting_token
@@ -76,7 +76,7 @@ class Session:
         self.history = History(self.log)
         self.token = lasting_token(folder)
         self.quiet = self._astray = False
-        self.numbers = Numbers(self.task)
+        self.numbers = NumberBars(self.task)
         self.films = Films(self.other, self.choices, [action.name for action in self.actions])
         self.policies = Policies(self.other, self.choices, source.seed, self._answered)
         self._doubt: Doubt | None = None
@@ -99,7 +99,7 @@ class Session:
                     offered(_drawn_task(source, tried).encoding)
                 with disk(path):
                     write(path, json.dumps(wanted, indent=2).encode(), private=True)
-            elif _configuration(path) != wanted:
+            elif configuration_in(path) != wanted:
                 raise InputError(f"{folder} holds an interview with other settings; choose another folder with --out")
             with suppress(OSError):  # not every disk knows owners
                 folder.chmod(0o700)
@@ -444,10 +444,3 @@ def _drawn_task(source: Source, opened: ExitStack) -> ContinuousTask:
     opened.callback(env.close)
     with closing(open_continuous(source)) as task:
         return replace(task, env=env)
-
-
-def _configuration(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
