@@ -43,7 +43,8 @@ def but_at_noon(room: int, hour: int) -> int:
 
 def walked(move: Move, expert: Callable[[int, int], int], **kind: bool) -> tuple[Estimate, FieldTable, list[State]]:
     """Random episodes in rooms with a clock, and an answer in each state at the step at which it was met first."""
-    rng, numbers, walks, starts, answers = np.random.default_rng(0), dict[State, int](), [], [], []
+    rng, numbers, walks, starts = np.random.default_rng(0), dict[State, int](), [], []
+    answers: list[tuple[int, int, int]] = []
     for _ in range(150):
         state, walk = (int(rng.integers(ROOMS)), int(rng.integers(HOURS))), []
         starts.append(numbers.setdefault(state, len(numbers)))

@@ -30,7 +30,8 @@ def reduced(estimate: Estimate, table: FieldTable) -> tuple[Estimate, FieldTable
     """
     kind, n_fields = estimate.kind, len(table.fields)
     says_one_thing = kind.deterministic and kind.stationary and not estimate.preferences
-    if not says_one_thing or not estimate.counts.stationary or n_fields > MOST_FIELDS:
+    too_little = estimate.counts.questions < LEAST_SUPPORT or n_fields > MOST_FIELDS
+    if not says_one_thing or not estimate.counts.stationary or too_little:
         return None
     for size in range(1, n_fields):
         parts = [(kept, _numbers(table, kept)) for kept in combinations(range(n_fields), size)]
@@ -86,7 +87,7 @@ def _merged(estimate: Estimate, numbers: IntArray) -> Estimate:
         replace(Counts.of_moves(moves, shape), given=StepCounts.at(shape, *answers.T)),
         kind=estimate.kind,
         delta=estimate.delta,
-        initial=None if initial is None else np.bincount(numbers, weights=initial),
+        initial=None if initial is None else np.bincount(numbers, weights=initial).astype(np.float64),
         terminal=set(numbers[estimate.terminal_states].tolist()),
         discount=estimate.discount,
     )
