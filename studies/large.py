@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import time
@@ -12,7 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from aceirl.bench.cluster import Cluster
+from aceirl.bench.cluster import Cluster, local_cluster
 from aceirl.bench.specs import Scenario
 from aceirl.bench.store import Store
 from aceirl.bench.sweep import compile_once, sweep
@@ -111,12 +110,9 @@ def killed_sweep(some: Sequence[Work], store: Store, workers: int) -> tuple[int,
     There are two waves of runs, and it is killed when a quarter of each is done. Dask starts another process in its
     place, which is waited for after each wave: a cluster that is closed while a worker starts may never end.
     """
-    import distributed
-
-    quiet: dict[str, Any] = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     compile_once(some)
     finished, failed, killed = 0, 0, [0]
-    with distributed.LocalCluster(workers, threads_per_worker=1, **quiet) as cluster:
+    with local_cluster(workers) as cluster:
         victim = cluster.workers[0]
         for wave in (some[: len(some) // 2], some[len(some) // 2 :]):
             alive = victim.pid

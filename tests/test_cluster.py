@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from aceirl.bench.cluster import Cluster
+from aceirl.bench.cluster import Cluster, local_cluster
 from aceirl.bench.store import Store
 from aceirl.bench.sweep import Here, sweep
 from aceirl.bench.userspecs import read_spec
@@ -132,6 +132,17 @@ def test_an_environment_of_one_s_own_on_four_workers_one_killed_twice(tmp_path: 
     assert killed_sweep(some, Store(cluster), 4) == (12, 0)
     assert files(cluster) == files(alone), "every run once, and the same bytes"
     assert len(files(alone)) == 12
+
+
+@pytest.mark.timeout(240)
+def test_a_local_cluster_has_as_many_workers_as_asked_for_and_gives_none_up() -> None:
+    dask = pytest.importorskip("dask")
+    lost = "distributed.deploy.lost-worker-timeout"
+    before = dask.config.get(lost)
+    with local_cluster(3) as cluster:
+        assert len(cluster.workers) == 3
+        assert dask.utils.parse_timedelta(dask.config.get(lost)) > 3_600
+    assert dask.config.get(lost) == before
 
 
 def test_no_scheduler_is_one_clear_line(tmp_path: Path) -> None:

@@ -283,6 +283,15 @@ def test_a_copy_of_an_environment_goes_on_by_itself(listed: bool, limit: int | N
     assert own.room == 0
 
 
+def test_where_many_steps_showed_no_chance_each_further_action_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice, steps = sampled_model(Corridor(rooms=400), 8)
+    monkeypatch.setattr(search, "SAMPLES", 1_400)
+    once, fewer = sampled_model(Corridor(rooms=400), 8)
+    np.testing.assert_array_equal(once.mdp.transitions.successors, twice.mdp.transitions.successors)
+    np.testing.assert_array_equal(once.reward, twice.reward)
+    assert fewer < steps - 300
+
+
 class Endless(Corridor):
     """One action, and no end of rooms, some of which are skipped."""
 

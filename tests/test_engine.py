@@ -380,3 +380,26 @@ def test_a_turn_s_record_is_what_the_loop_wrote(problem: Problem) -> None:
     np.testing.assert_array_equal(again.policy, last.policy)
     for kind in last.belief.certificates:
         assert again.certificate(kind) == last.certificate(kind)
+
+
+def test_a_long_run_in_many_states_infers_when_its_samples_have_doubled(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inferred_at(max_samples: int) -> list[int]:
+        engine = begun(problem, max_samples=max_samples, certify=None)
+        found = []
+        while True:
+            turn = played(engine, lambda question: 0)
+            found.append(turn.inferred_at)
+            if turn.stopped is not None:
+                return list(dict.fromkeys(found))
+
+    often = inferred_at(3_000)
+    monkeypatch.setattr("aceirl.learner.engine.FEW_STATES", 1)
+    monkeypatch.setattr("aceirl.learner.engine.MANY_SAMPLES", 300)
+    seldom = inferred_at(3_000)
+    assert [at for at in seldom if at <= 300] == [at for at in often if at <= 300]
+    late = [at for at in seldom if at > 300]
+    assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(late))
+    assert late[-1] == often[-1] >= 3_000, "a run ends on a reward that knows all samples"
+    assert len(late) <= 4 < sum(at > 300 for at in often)

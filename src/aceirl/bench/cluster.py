@@ -95,14 +95,27 @@ class LocalCluster:
 
     def outcomes(self, cells: Sequence[Work]) -> Generator[Outcome, None, None]:
         """As on any cluster."""
-        import distributed
-
         compile_once(cells)
-        quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-        with deaf_to_interrupts():
-            local = distributed.LocalCluster(self.busy, threads_per_worker=1, **quiet)  # type: ignore[no-untyped-call]
-        with local as cluster:
+        with local_cluster(self.busy) as cluster:
             yield from Cluster(cluster.scheduler_address).outcomes(cells)
+
+
+@contextmanager
+def local_cluster(jobs: int) -> Iterator[Any]:
+    """A Dask cluster of so many processes. One that dies is replaced, however long that takes.
+
+    By itself Dask gives up for good a worker that is not back after 15 seconds, which a busy machine may need to start
+    one: a sweep would go on with fewer, and whoever waits for that worker would wait for ever.
+    """
+    import dask
+    import distributed
+
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}):
+        with deaf_to_interrupts():
+            local = distributed.LocalCluster(n_workers=jobs, threads_per_worker=1, **quiet)  # type: ignore[no-untyped-call]
+        with local as cluster:
+            yield cluster
 
 
 def _outcome(future: Any, cell: Work) -> Outcome:

@@ -40,7 +40,8 @@ TRIALS, FIRST_TRIALS = 5, 400
 
 SAMPLED_STARTS = 500
 SAMPLES = 60_000
-"""Steps from which the model of a random environment is estimated, at most, and at least two for each action."""
+"""Steps from which the model of a random environment is estimated, at most, and at least two for each action. Where so
+many were all as the ones before them, each further action is tried once."""
 
 MOST_TRIALS = 200
 """So often an action is tried in a state at most."""
@@ -129,6 +130,7 @@ class Sampled:
         # By state and action: how often which state followed, and what was paid in all.
         self._led: dict[tuple[int, int], Counter[int]] = {}
         self._paid: Counter[tuple[int, int]] = Counter()
+        self._by_chance = False  # whether an action has led to two places
 
     def try_everywhere(self) -> None:
         """Try each action in a copy of the environment in each state; often, if they are random."""
@@ -140,10 +142,10 @@ class Sampled:
         waiting = list(places)
         for at, state in enumerate(waiting):  # grows while it is walked through
             trials = max(2, FIRST_TRIALS // (at * len(self.actions) + 1))
-            waiting += self._tried_in(state, places, trials)
+            waiting += self._tried_in(state, places, trials if self._by_chance or self.steps < SAMPLES else 1)
             if len(places) > SEARCH_LIMIT:
                 break
-        if any(len(led) > 1 for led in self._led.values()):
+        if self._by_chance:
             trials = min(MOST_TRIALS, (SAMPLES - self.steps) // (len(waiting) * len(self.actions)))
             for state in waiting:
                 waiting += self._tried_in(state, places, trials)
@@ -181,7 +183,9 @@ class Sampled:
         """Where an action led, and whether the episode is over; a time limit is an end only if it is to `cut`."""
         observation, reward, terminated, truncated, _ = env.step(self.actions[action])
         successor = self.states.number(observation, terminal=bool(terminated))
-        self._led.setdefault((state, action), Counter())[successor] += 1
+        led = self._led.setdefault((state, action), Counter())
+        led[successor] += 1
+        self._by_chance |= len(led) > 1
         self._paid[state, action] += float(reward)  # type: ignore[assignment]
         self.steps += 1
         self._told.now(lambda: f"sampling the target: {self.steps:,} steps, {len(self.states):,} states")

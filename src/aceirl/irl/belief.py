@@ -13,6 +13,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.irl.prediction import Prediction, predicted
 from aceirl.models.fields.dynamics import Imagined, imagined
+from aceirl.models.fields.reduction import reduced
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
@@ -22,6 +23,7 @@ from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 from aceirl.rewards.hypotheses import Denied, StationarySearch, Wish, wish_found, wish_of
+from aceirl.rewards.hypotheses.search import MANY
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -404,14 +406,23 @@ class Belief:
         """The same with what the expert denied of the wish itself.
 
         It rests on rows that were tried. Only if these leave it open it may rest on what the dynamics of fields predict
-        of others, for an expert that does not look at the step.
+        of others, for an expert that does not look at the step. In a large world it is sought in the fewest states that
+        fields make, if there are such.
         """
+        if self._in_fewer_states is not None:
+            return _wish_of_fields(*self._in_fewer_states, denied)
         wish = wish_of(self.estimate, fields=self.telling_fields, denied=denied)
         if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search
         further = wish_found(search).of_states(self.shape[1])
         return wish if further.kind == "open" else further
+
+    @cached_property
+    def _in_fewer_states(self) -> tuple[Estimate, FieldTable] | None:
+        """The estimate of a large world without the fields on which nothing depends; None if all are needed."""
+        fields = self.telling_fields if self.shape[1] > MANY else None
+        return None if fields is None else reduced(self.estimate, fields)
 
     @property
     def telling_fields(self) -> FieldTable | None:
@@ -432,6 +443,16 @@ class Belief:
     def certified(self, kind: str) -> bool:
         """Whether the certificate of that kind holds at the accuracy asked for."""
         return self.target.reached(self.certified_value(kind))
+
+
+def _wish_of_fields(estimate: Estimate, fields: FieldTable, denied: Sequence[Denied]) -> Wish:
+    """The wish in the terms of fields, in states that are several of the run each."""
+    wish = wish_of(estimate, fields=fields, denied=denied, merged=True)
+    predicted = None if wish.kind == "bold" else imagined(estimate, fields)
+    if predicted is None:
+        return wish
+    further = wish_found(StationarySearch(predicted.estimate, predicted.table, denied, merged=True))
+    return wish if further.kind == "open" else further
 
 
 def is_due(iteration: int, growth: float) -> bool:

@@ -39,6 +39,10 @@ LARGE, DOUBLING = 1_000, 3_000
 """In a world of more states than the first a reward is inferred less often; of so many as the second, when the samples
 have doubled."""
 
+FEW_STATES, MANY_SAMPLES = 100, 10_000
+"""In a world of more states than the first, after so many samples a reward is inferred when they have doubled: each
+inference takes as long as thousands of steps by then."""
+
 Recorded = tuple[Trajectory, Mapping[str, Wager]]
 """An episode that was walked before, and what had been wagered on it, by kind of certificate."""
 
@@ -282,13 +286,19 @@ class Engine:
         """After the first turn, and whenever the samples have grown by the share that the settings name.
 
         An algorithm whose programmes are large may ask for a larger share, its `least_growth`; 0 means every time. In a
-        large world each inference takes long, and the share grows with the states: at most the samples are doubled.
+        large world each inference takes long, and the share grows with the states: at most the samples are doubled. And
+        there is none that the last one, when the budget is spent, would follow before they have doubled again.
         """
         growth, n_states = self.settings.infer_after_growth, self.access.shape[1]
-        if growth:
-            of_world = min(1.0, n_states / DOUBLING) if n_states > LARGE else 0.0
-            growth = max(growth, of_world, getattr(self.settings.irl, "least_growth", 0.0))
-        return not self._inferred_at or samples >= (1 + growth) * self._inferred_at
+        if not self._inferred_at or not growth:
+            return True
+        of_world = min(1.0, n_states / DOUBLING) if n_states > LARGE else 0.0
+        if n_states > FEW_STATES and samples > MANY_SAMPLES:
+            of_world = 1.0
+        growth = max(growth, of_world, getattr(self.settings.irl, "least_growth", 0.0))
+        if of_world and self._inferred_at < self.settings.max_samples < (1 + of_world) * samples:
+            return samples >= self.settings.max_samples
+        return samples >= (1 + growth) * self._inferred_at
 
     def _conclude(
         self, iteration: int, model: Model, evidence: Mapping[str, Memory], memory: Memory | None = None

@@ -87,6 +87,12 @@ class GivenAnswers:
         first[0] = 0
         return replace(self, state=self.state[order], action=self.action[order], times=self.times[order], first=first)
 
+    def once(self) -> GivenAnswers:
+        """The earliest answer of each state, as if it had been given once."""
+        kept = np.sort(np.unique(self.state, return_index=True)[1])
+        first = np.searchsorted(kept, self.first)
+        return replace(self, state=self.state[kept], action=self.action[kept], times=np.ones_like(kept), first=first)
+
     @property
     def step(self) -> IntArray:
         """The step of each answer."""

@@ -187,7 +187,8 @@ class Judged:
 class Search:
     """The search for hypotheses that predict the comparable answers of an estimate.
 
-    The `beam` best are composed with more, `rounds` times; at least `least_kept` are judged in the end.
+    The `beam` best are composed with more, `rounds` times; at least `least_kept` are judged in the end. States that
+    are `merged`, of several of the run each, are no places: no hypothesis is about one, and their answers count once.
     """
 
     beam, rounds, least_kept = BEAM, ROUNDS, 8
@@ -199,13 +200,16 @@ class Search:
         fields: FieldTable | None = None,
         dynamics: DrawnDynamics | None = None,
         denied: Sequence[Denied] = (),
+        *,
+        merged: bool = False,
     ) -> None:
         self.estimate, self.fields = estimate, fields
         self.shape, self.terminal = estimate.counts.shape, estimate.terminal_states
         self.by_order = fields is not None and fields.speaks
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
-        self.answers = GivenAnswers.of(self.counts, self.terminal)
+        given = GivenAnswers.of(self.counts, self.terminal)
+        self.by_step = self.answers = given.once() if merged else given
         # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
         self.patient: GivenAnswers | None = None
         if estimate.kind.stationary and self.is_large:
@@ -215,7 +219,8 @@ class Search:
         self.dynamics = DrawnDynamics.drawn(self.counts, DRAWS, rng) if dynamics is None else dynamics
         work = self.shape[0] * len(self.dynamics.successors) + self.answers.number
         self.effort = min(1.0, LARGE / max(1, work))
-        self.places, self.denied = _candidates(estimate, self._some(MOST_PLACES, 30)), tuple(denied)
+        self.places = [] if merged else _candidates(estimate, self._some(MOST_PLACES, 30))
+        self.denied = tuple(denied)
         self.n_places = int(met_states(estimate.counts).sum())
         self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
         self._screened: dict[Hypothesis, float] = {}
@@ -413,10 +418,11 @@ class StationarySearch(Search):
 
     beam, rounds, least_kept = 4, 2, 60
 
-    def __init__(self, estimate: Estimate, fields: FieldTable | None, denied: Sequence[Denied] = ()) -> None:
-        super().__init__(
-            estimate, np.random.default_rng(0), fields, DrawnDynamics.estimated(estimate.mdp), denied=denied
-        )
+    def __init__(
+        self, estimate: Estimate, fields: FieldTable | None, denied: Sequence[Denied] = (), *, merged: bool = False
+    ) -> None:
+        dynamics = DrawnDynamics.estimated(estimate.mdp)
+        super().__init__(estimate, np.random.default_rng(0), fields, dynamics, denied, merged=merged)
         if self.grammar is not None:
             self.grammar = replace(self.grammar, most_cuts=8, most_pairs=150)
         horizon, n_states, n_actions = self.shape

@@ -134,18 +134,26 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, denied: Sequence[Denied] = ()) -> Wish:
+def wish_of(
+    estimate: Estimate,
+    seed: int = 0,
+    fields: FieldTable | None = None,
+    denied: Sequence[Denied] = (),
+    *,
+    merged: bool = False,
+) -> Wish:
     """What the answers of an estimate tell, with what the expert `denied` of the wish itself.
 
-    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those, and
+    of states that are `merged` it is about nothing else.
     """
-    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied))
+    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied, merged=merged))
 
 
 def wish_found(search: Search) -> Wish:
     """What a search tells."""
     estimate, fields, denied = search.estimate, search.fields, search.denied
-    customs = habits(GivenAnswers.of(search.counts, search.terminal))
+    customs = habits(search.by_step)
     habit = max(customs, key=customs.__getitem__)
     by_chance = guessed(estimate.preferences) + len(denied) * log(HONEST)
     answers = search.answers.number + len(estimate.preferences)
@@ -166,7 +174,8 @@ def wish_found(search: Search) -> Wish:
             kind, named, probability = "open", (), 0.0
     if fields is not None:
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
-        if not all(_is_seen(one, search.answers, fields) for one in named):
+        given = GivenAnswers.of(search.counts, search.terminal)
+        if not all(_is_seen(one, given, fields) for one in named):
             kind, named, probability = "open", (), 0.0
     likely = _probabilities(claims, weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
