@@ -95,13 +95,15 @@ class Grammar:
     """The predicates over the fields of states that were `met [S]`.
 
     Of an ordered field with more than `most_cuts` values, so many are tried as the ends of a range. Of two fields with
-    more than `most_pairs` pairs of values, no pair is tried before one of the two values has proved good.
+    more than `most_pairs` pairs of values, no pair is tried before one of the two values has proved good. What holds in
+    fewer than `least_states` is none: one state is a place.
     """
 
     table: FieldTable
     met: BoolArray
     most_cuts: int = 32
     most_pairs: int = 400
+    least_states: int = 2
 
     @cached_property
     def simple(self) -> tuple[Predicate, ...]:
@@ -162,12 +164,12 @@ class Grammar:
         )
 
     def _distinct(self, predicates: Iterator[Predicate], seen: dict[bytes, None]) -> Iterator[Predicate]:
-        """The first of those that hold in the same states; none that hold in one state, in all, or nowhere."""
+        """The first of those that hold in the same states; none that hold in too few states, or in all."""
         everywhere = int((self.met & self.table.known).sum())
         for one in predicates:
             extent = self.extent(one)
             key, size = extent.tobytes(), int(extent.sum())
-            if 1 < size < everywhere and key not in seen:
+            if self.least_states <= size < everywhere and key not in seen:
                 seen[key] = None
                 yield one
 

@@ -188,7 +188,8 @@ class Search:
     """The search for hypotheses that predict the comparable answers of an estimate.
 
     The `beam` best are composed with more, `rounds` times; at least `least_kept` are judged in the end. States that
-    are `merged`, of several of the run each, are no places: no hypothesis is about one, and their answers count once.
+    are `merged`, of several of the run each, are no places: only predicates over fields are about one. Their answers
+    count once.
     """
 
     beam, rounds, least_kept = BEAM, ROUNDS, 8
@@ -222,7 +223,9 @@ class Search:
         self.places = [] if merged else _candidates(estimate, self._some(MOST_PLACES, 30))
         self.denied = tuple(denied)
         self.n_places = int(met_states(estimate.counts).sum())
-        self.grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
+        self.grammar = None
+        if fields is not None:
+            self.grammar = Grammar(fields, met_states(estimate.counts), least_states=1 if merged else 2)
         self._screened: dict[Hypothesis, float] = {}
 
     @property

@@ -173,14 +173,12 @@ def wish_found(search: Search) -> Wish:
         if kind == "set" and (named[0].claim.what == "avoids" or found.unexplained[best] > WELL_EXPLAINED * answers):
             kind, named, probability = "open", (), 0.0
     if fields is not None:
-        if kind == "bold" and (narrower := _narrower(search, named, best)):
-            shown = next(one for one in named if one.claim.what == "features")
-            likely = _probabilities(claims, weights)
-            kind, named = "set", (shown, *(Named(one, likely[one]) for one in narrower[: MOST_CLAIMS - 1]))
         named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
         given = GivenAnswers.of(search.counts, search.terminal)
         if not all(_is_seen(one, given, fields) for one in named):
             kind, named, probability = "open", (), 0.0
+        if kind == "bold" and (narrower := _narrower(search, named, found.hypotheses[best], fields)):
+            kind, named = "set", (next(one for one in named if one.predicate), *narrower[: MOST_CLAIMS - 1])
     likely = _probabilities(claims, weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
@@ -229,30 +227,28 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
-def _narrower(search: Search, named: tuple[Named, ...], best: int) -> list[Claim]:
-    """What may be wanted instead of what one predicate over fields says, the likeliest first: less, and there is not
-    `ENOUGH` evidence against it.
+def _narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: FieldTable) -> list[Named]:
+    """What may be wanted instead of what one predicate over fields says, the likeliest first: the same with one more
+    condition, if there is not `ENOUGH` evidence against it.
 
     Whoever goes left before it goes down does the same for the left side as for the corner below: only that the one is
     likelier beforehand tells them apart.
     """
-    said, grammar, found = (
-        [one.claim.fields for one in named if one.claim.what == "features"],
-        search.grammar,
-        search.found,
-    )
-    if len(said) != 1 or grammar is None or not said[0].startswith("wants"):
+    said = [one for one in named if one.predicate is not None]
+    if len(said) != 1 or search.grammar is None or not said[0].claim.fields.startswith("wants"):
         return []
-    wide = next(one for one, worth in found.hypotheses[best].features if claimed(one, worth) == said[0])
-    narrower: dict[Claim, float] = {}
-    for i in np.flatnonzero(TEMPER * found.weight * (found.log_likelihood[best] - found.log_likelihood) < ENOUGH):
-        wanted = [(one, worth) for one, worth in found.hypotheses[i].features if worth > 0]
-        if len(wanted) == 1 and claimed(*wanted[0]) != said[0] and wanted[0][0].ends == wide.ends:
-            inside, outside = grammar.extent(wanted[0][0]) > 0, grammar.extent(wide) > 0
-            if inside.any() and not (inside & ~outside).any() and (outside & ~inside).any():
-                claim = Claim("features", fields=claimed(*wanted[0]))
-                narrower[claim] = max(narrower.get(claim, -np.inf), float(found.score[i]))
-    return sorted(narrower, key=lambda one: -narrower[one])
+    one = next((one for one in best.features if claimed(*one) == said[0].claim.fields), None)
+    if one is None:
+        return []
+    others = tuple(other for other in best.features if other != one)
+    narrower = search.grammar.refined(one[0])
+    judged = search.judged([best, *(replace(best, features=(*others, (less, one[1]))) for less in narrower)])
+    behind = judged.log_likelihood[0] - judged.log_likelihood[1:]
+    return [
+        Named(Claim("features", fields=claimed(less, one[1])), 0.0, less, less, less.words(fields))
+        for less in (narrower[i] for i in np.argsort(behind, kind="stable"))
+        if TEMPER * search.weight * behind[narrower.index(less)] < ENOUGH
+    ]
 
 
 def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
