@@ -177,8 +177,10 @@ def wish_found(search: Search) -> Wish:
         given = GivenAnswers.of(search.counts, search.terminal)
         if not all(_is_seen(one, given, fields) for one in named):
             kind, named, probability = "open", (), 0.0
-        if kind == "bold" and (narrower := _narrower(search, named, found.hypotheses[best], fields)):
-            kind, named = "set", (next(one for one in named if one.predicate), *narrower[: MOST_CLAIMS - 1])
+        if kind != "open" and (narrower := _narrower(search, named, found.hypotheses[best], fields)):
+            wide = next(one for one in named if one.predicate)
+            named = (wide, *narrower, *(one for one in named if kind == "set" and one is not wide))
+            kind, named, probability = ("set", named, probability) if len(named) <= MOST_CLAIMS else ("open", (), 0.0)
     likely = _probabilities(claims, weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
@@ -228,26 +230,26 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
 
 
 def _narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: FieldTable) -> list[Named]:
-    """What may be wanted instead of what one predicate over fields says, the likeliest first: the same with one more
-    condition, if there is not `ENOUGH` evidence against it.
+    """What may be wanted instead of what the first predicate over fields says: the same with one more condition, if
+    there is not `ENOUGH` evidence against it. The likeliest come first, and of all that are likely `SURE` are there.
 
     Whoever goes left before it goes down does the same for the left side as for the corner below: only that the one is
     likelier beforehand tells them apart.
     """
-    said = [one for one in named if one.predicate is not None]
-    if len(said) != 1 or search.grammar is None or not said[0].claim.fields.startswith("wants"):
+    said = next((one.claim.fields for one in named if one.predicate is not None), "")
+    wide = next((one for one in best.features if claimed(*one) == said and one[1] > 0), None)
+    if wide is None or search.grammar is None:
         return []
-    one = next((one for one in best.features if claimed(*one) == said[0].claim.fields), None)
-    if one is None:
-        return []
-    others = tuple(other for other in best.features if other != one)
-    narrower = search.grammar.refined(one[0])
-    judged = search.judged([best, *(replace(best, features=(*others, (less, one[1]))) for less in narrower)])
-    behind = judged.log_likelihood[0] - judged.log_likelihood[1:]
+    narrower = search.grammar.refined(wide[0])
+    others = tuple(one for one in best.features if one != wide)
+    judged = search.judged([best, *(replace(best, features=(*others, (one, wide[1]))) for one in narrower)])
+    behind = TEMPER * search.weight * (judged.log_likelihood[0] - judged.log_likelihood[1:])
+    order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
+    likely = np.cumsum(np.exp(-behind[order]))
+    kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
     return [
-        Named(Claim("features", fields=claimed(less, one[1])), 0.0, less, less, less.words(fields))
-        for less in (narrower[i] for i in np.argsort(behind, kind="stable"))
-        if TEMPER * search.weight * behind[narrower.index(less)] < ENOUGH
+        Named(Claim("features", fields=claimed(one, wide[1])), 0.0, one, one, one.words(fields))
+        for one in (narrower[i] for i in kept)
     ]
 
 
