@@ -210,6 +210,7 @@ class Search:
         self.is_large = self.shape[1] > MANY
         self.counts, self.preferences, self.discount = estimate.counts, estimate.preferences, estimate.discount
         given = GivenAnswers.of(self.counts, self.terminal)
+        self.merged = merged
         self.by_step = self.answers = given.once() if merged else given
         # An expert that does not look at the step may plan as if all steps were left; in a large world it does.
         self.patient: GivenAnswers | None = None

@@ -181,6 +181,9 @@ def wish_found(search: Search) -> Wish:
             wide = next(one for one in named if one.predicate)
             named = (wide, *narrower, *(one for one in named if kind == "set" and one is not wide))
             kind, named, probability = ("set", named, probability) if len(named) <= MOST_CLAIMS else ("open", (), 0.0)
+        # Of merged states only what is sure is said: of the answers in a set, most are explained by a habit.
+        if search.merged and kind == "set":
+            kind, named, probability = "open", (), 0.0
     likely = _probabilities(claims, weights)
     rivals = sorted((one for one in likely if one.what in ("wants", "avoids")), key=lambda one: (-likely[one], one))
     return Wish(
