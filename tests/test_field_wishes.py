@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -14,9 +15,10 @@ from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import MDP
-from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, wish_of
+from aceirl.rewards.hypotheses import Claim, FieldCondition, Hypothesis, Named, Predicate, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import MANY, Search, claimed
+from aceirl.rewards.hypotheses.wish import narrower
 from studies.fields import STOCKS, Inventory, best_actions, inventory
 from studies.large import HORIZON, Warehouse, driver
 
@@ -68,6 +70,23 @@ def test_the_grammar_says_nothing_twice_and_nothing_of_single_places() -> None:
     assert {"load = 1", "at = (2, 1)", "an end with load = 1", "any end"} <= words
     narrower = grammar.refined(Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1))))
     assert {one.words(table) for one in narrower} == {"at = (2, 1) and load = 0", "at = (2, 1) and load = 1"}
+
+
+def test_one_state_is_a_place_unless_it_is_several() -> None:
+    table = warehouse()
+    corner = Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1)), ends=True)
+    assert {one.words(table) for one in Grammar(table, table.known).narrower(corner)} == set()
+    assert {one.words(table) for one in Grammar(table, table.known, least_states=1).narrower(corner)} == {
+        "an end with at = (2, 1) and load = 0",
+        "an end with at = (2, 1) and load = 1",
+    }
+
+
+def test_what_is_narrower_may_be_among_the_simple_ones() -> None:
+    table = warehouse()
+    loaded = {one.words(table) for one in Grammar(table, table.known).narrower(Predicate((FieldCondition(2, 1, 1),)))}
+    assert "at, entry 1 = 2 and load = 1" in loaded
+    assert all(words.endswith("load = 1") and words != "load = 1" for words in loaded)
 
 
 def test_more_conditions_are_less_likely_beforehand() -> None:
@@ -155,6 +174,53 @@ def test_an_inventory_is_spoken_of_by_its_stock() -> None:
     assert table.names == ("stock",)
     assert set(table.values[table.known, 0]) <= set(range(STOCKS))
     assert all("stock" in rule for rule in result.rules())
+
+
+SIDE = 5
+FLOOR = list(product(range(SIDE), range(SIDE), range(2)))
+
+
+def driven(drive: Callable[[int, int], int]) -> Search:
+    """What somebody does on a floor of two colours, where right, up, left and down were all tried."""
+    number = {record: i for i, record in enumerate(FLOOR)}
+    moves = [
+        (i, a, number[min(SIDE - 1, max(0, x + dx)), min(SIDE - 1, max(0, y + dy)), colour], 1.0)
+        for (x, y, colour), i in number.items()
+        for a, (dx, dy) in enumerate(((1, 0), (0, 1), (-1, 0), (0, -1)))
+    ]
+    mdp = from_moves(moves, n_states=len(FLOOR), n_actions=4, horizon=12, initial=np.full(len(FLOOR), 1 / len(FLOOR)))
+    answers, tried = np.zeros((2, *mdp.shape), dtype=np.int64)
+    for i, (x, y, _) in enumerate(FLOOR):
+        answers[0, i, drive(x, y)] = 1
+    tried[0] = 3
+    keys = np.array([(s * 4 + a) * len(FLOOR) + there for s, a, there, _ in moves])
+    counts = Counts.of_arrays(
+        True, tried, answers, np.zeros(len(FLOOR), np.int64), np.sort(keys), np.full(len(keys), 3)
+    )
+    estimate = Estimate.of(counts, kind=ExpertKind(stationary=True), delta=0.1, initial=mdp.initial)
+    return Search(estimate, np.random.default_rng(0), Fields.given(("column", "row", "colour")).table(FLOOR))
+
+
+def test_a_narrower_wish_is_named_beside_the_wide_one_unless_the_answers_speak_against_it() -> None:
+    wide = Predicate((FieldCondition(0, 0.0, 0.0),))
+    best = Hypothesis(features=((wide, 1.0),))
+    named = [Named(Claim("features", fields=claimed(wide, 1.0)), 1.0, wide, wide, "column = 0")]
+
+    def beside(search: Search) -> list[str]:
+        assert search.fields is not None
+        return [one.words for one in narrower(search, named, best, search.fields)]
+
+    assert beside(driven(lambda x, y: 2 if x > 0 and (y == 0 or (x + y) % 2) else 3))[0] == "column = 0 and row = 0"
+    assert beside(driven(lambda x, y: 2 if x > 0 else 1 + 2 * (y % 2))) == [], "who goes to and fro wants no row"
+
+
+def test_beside_a_wish_about_fields_no_action_is_named_and_no_place_inside_it() -> None:
+    search = driven(lambda x, y: 2)
+    wide = Predicate((FieldCondition(0, 0.0, 0.0),))
+    inside, outside = FLOOR.index((0, 3, 1)), FLOOR.index((4, 3, 1))
+    claims = search.said_of(Hypothesis(((inside, 1.0), (outside, 1.0)), ((2, 0.3),), features=((wide, 1.0),)))
+    assert claims == {Claim("features", fields=claimed(wide, 1.0)), Claim("wants", outside)}
+    assert search.said_of(Hypothesis(actions=((2, 1.0),))) == {Claim("action", 2)}
 
 
 @pytest.mark.parametrize("seed", range(3))

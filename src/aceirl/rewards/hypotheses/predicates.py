@@ -120,7 +120,7 @@ class Grammar:
         return predicate.holds(self.table) & self.met
 
     def refined(self, predicate: Predicate) -> list[Predicate]:
-        """The same with one more condition: a single value of another field."""
+        """The same with one more condition, a single value of another field, if it is not among the simple ones."""
         if len(predicate.conditions) >= MOST_CONDITIONS or predicate.ranged:
             return []
         taken = {one.field for one in predicate.conditions}
@@ -131,6 +131,12 @@ class Grammar:
             for one in self._values(k, self.extent(predicate))
         )
         return list(self._distinct(more, dict.fromkeys(self.extents)))
+
+    def narrower(self, predicate: Predicate) -> list[Predicate]:
+        """The same with one more condition, whether it is among the simple ones or not."""
+        own = set(predicate.conditions)
+        listed = [one for one in self.simple if one.ends == predicate.ends and own < set(one.conditions)]
+        return [*listed, *self.refined(predicate)]
 
     def _listed(self) -> Iterator[Predicate]:
         over = self.met & self.table.ends

@@ -177,9 +177,9 @@ def wish_found(search: Search) -> Wish:
         given = GivenAnswers.of(search.counts, search.terminal)
         if not all(_is_seen(one, given, fields) for one in named):
             kind, named, probability = "open", (), 0.0
-        if kind != "open" and (narrower := _narrower(search, named, found.hypotheses[best], fields)):
+        if kind != "open" and (less := narrower(search, named, found.hypotheses[best], fields)):
             wide = next(one for one in named if one.predicate)
-            named = (wide, *narrower, *(one for one in named if kind == "set" and one is not wide))
+            named = (wide, *less, *(one for one in named if kind == "set" and one is not wide))
             kind, named, probability = ("set", named, probability) if len(named) <= MOST_CLAIMS else ("open", (), 0.0)
         # Of merged states only what is sure is said: of the answers in a set, most are explained by a habit.
         if search.merged and kind == "set":
@@ -232,7 +232,7 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     return replace(named, predicate=likeliest, widest=widest, words=words)
 
 
-def _narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: FieldTable) -> list[Named]:
+def narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: FieldTable) -> list[Named]:
     """What may be wanted instead of what the first predicate over fields says: the same with one more condition, if
     there is not `ENOUGH` evidence against it. The likeliest come first, and of all that are likely `SURE` are there.
 
@@ -243,16 +243,16 @@ def _narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: 
     wide = next((one for one in best.features if claimed(*one) == said and one[1] > 0), None)
     if wide is None or search.grammar is None:
         return []
-    narrower = search.grammar.refined(wide[0])
+    candidates = search.grammar.narrower(wide[0])
     others = tuple(one for one in best.features if one != wide)
-    judged = search.judged([best, *(replace(best, features=(*others, (one, wide[1]))) for one in narrower)])
+    judged = search.judged([best, *(replace(best, features=(*others, (one, wide[1]))) for one in candidates)])
     behind = TEMPER * search.weight * (judged.log_likelihood[0] - judged.log_likelihood[1:])
     order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
     likely = np.cumsum(np.exp(-behind[order]))
     kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
     return [
         Named(Claim("features", fields=claimed(one, wide[1])), 0.0, one, one, one.words(fields))
-        for one in (narrower[i] for i in kept)
+        for one in (candidates[i] for i in kept)
     ]
 
 
