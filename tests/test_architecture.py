@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -169,3 +170,19 @@ def test_an_arrow_that_turns_round_is_seen(path: str, source: str, offender: str
 )
 def test_an_arrow_that_points_down_is_allowed(path: str, source: str) -> None:
     assert violations(source, path) == []
+
+
+def test_the_plan_names_every_room_and_no_other() -> None:
+    plan = (SOURCES.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawn = re.search(r"^src/aceirl/\n(.*?)^studies/", plan, re.MULTILINE | re.DOTALL)
+    assert drawn is not None
+    rooms = {name for line in re.findall(r"^  (\S.*)", drawn[1], re.MULTILINE) for name in _rooms(line)}
+    there = {path.name + "/" * path.is_dir() for path in SOURCES.iterdir() if not path.name.startswith("__")}
+    assert rooms == there - {"py.typed"}
+    inside = {path.name + "/" * path.is_dir() for path in SOURCES.rglob("*")}
+    assert set(re.findall(r"\b\w+(?:\.py|/)", drawn[1])) <= inside
+
+
+def _rooms(line: str) -> list[str]:
+    """What a line of the plan begins with: a folder, or files."""
+    return re.findall(r"\w+(?:\.py|/)", line.split("   ", maxsplit=1)[0])
