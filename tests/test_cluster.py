@@ -33,7 +33,7 @@ max_samples = 1500
 irl = "feasible-point"
 """
 
-PATIENCE = 60.0  # seconds for anything to happen, on a machine that has other things to do
+PATIENCE = 150.0  # seconds for anything to happen, on a machine that has other things to do
 
 
 def start(*command: str) -> subprocess.Popen[bytes]:

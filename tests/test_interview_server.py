@@ -123,7 +123,10 @@ def test_the_whole_way_to_the_last_screen(client: TestClient, interview: Intervi
     ]  # fmt: skip
     result = json.loads(archive.read("result.json"))
     assert result["certified"]
-    assert (result["wish"]["kind"], wish["why"][1:] in result["wish"]["sentence"]) == ("open", True)
+    assert (result["wish"]["kind"], wish["why"].removeprefix("Your answers: ") in result["wish"]["sentence"]) == (
+        "open",
+        True,
+    )
     said = post(client, "verdict", turn=shown["turn"], verdict="nearly", what="wants", where=20)
     assert said.status_code == 200
     shown = wait_for(client, {"done"})

@@ -428,7 +428,7 @@ def test_two_people_answer_for_themselves_and_see_where_they_differ(tmp_path: Pa
         hers = join(client, people, "Anna")
         answer_all(client, mine, UP)
         ending = answer_all(client, hers, DOWN)
-        assert ending["outcome"]["wish"]["why"].startswith("A habit ")
+        assert ending["outcome"]["wish"]["why"].startswith("Your answers: a habit ")
 
         shown = wait_for_goals(client, hers)
         assert shown["me"] == "Anna"
