@@ -1,7 +1,7 @@
 """What is said of a wish, in families of tasks drawn at random: how often it is true, and how often anything is said.
 
     python benchmarks/sentences.py [--goal] [--runs N] [--first SEED] [--only FAMILY ...] [--keep FILE] [--docs]
-    python benchmarks/sentences.py --fields [--runs N] [--first SEED] [--keep FILE] [--docs]
+    python benchmarks/sentences.py --fields [--runs N] [--first SEED] [--keep FILE]
 
 A default run for each seed, and what `result.wish` says at its end; with `--goal` a run that stops when the wish is
 known, or after 20,000 samples. A bold sentence is right if all that it names is true, a set if one of what it names is.
@@ -53,7 +53,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
     )
     bounds = frame.Column("bounded", lambda bounded: "yes" if bounded else "**no**")
     if options.fields:
-        table = report.table("field-wishes", *columns, bounds, page="fields.md")
+        table = report.table("field-wishes", *columns, bounds)
     elif options.goal:
         table = report.table("known-wishes", *columns, frame.number("stopped"), frame.number("broken"), bounds)
     else:
