@@ -125,7 +125,7 @@ def warehouses(options: argparse.Namespace, report: frame.Report) -> None:
             if (name, seed) not in kept.runs:
                 kept.add({"family": name, "seed": seed} | asdict(fetched(plan, seed)))
                 print(kept.runs[name, seed], flush=True)
-    for name in PLANS:
+    for name in dict.fromkeys(family for family, _ in kept.runs):
         runs = [run for (family, _), run in kept.runs.items() if family == name]
         reached = [run["answers"] for run in runs if run["answers"] is not None]
         table.add(
