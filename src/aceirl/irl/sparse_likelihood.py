@@ -280,10 +280,8 @@ class SparseFit:
     @cached_property
     def _order(self) -> list[int]:
         """The parameters that anything was ever paid by, those with the largest gap first; all, if nothing was."""
-        counts, by_step = (
-            self.likelihood.estimate.counts,
-            self.design.matrix.shape[0] > math.prod(self.design.shape[1:]),
-        )
+        counts = self.likelihood.estimate.counts
+        by_step = self.design.matrix.shape[0] > math.prod(self.design.shape[1:])
         rows = np.asarray(counts.visits if by_step else counts.visited.pooled, dtype=np.float64)
         paid = (abs(self.design.matrix).T @ rows.ravel() > 0) | self.comparisons.paid
         return [int(k) for k in np.argsort(-np.abs(self._feature_gap), kind="stable") if paid[k] or not paid.any()]

@@ -181,7 +181,7 @@ def wish_found(search: Search) -> Wish:
             wide = next(one for one in named if one.predicate)
             named = (wide, *less, *(one for one in named if kind == "set" and one is not wide))
             kind, named, probability = ("set", named, probability) if len(named) <= MOST_CLAIMS else ("open", (), 0.0)
-        # Of merged states only what is sure is said: of the answers in a set, most are explained by a habit.
+        # Sets about merged states were judged on no family of worlds: of those only what is sure is said.
         if search.merged and kind == "set":
             kind, named, probability = "open", (), 0.0
     likely = _probabilities(claims, weights)
