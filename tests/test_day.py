@@ -239,18 +239,32 @@ def test_a_sampled_model_is_close_to_the_exact_one(way: str) -> None:
     exact = exact_model(env, 20, 4)
     tally = Sampled(env, StateIndex(env.observation_space), lambda text: None)
     getattr(tally, way)()
+    same = [exact.states.names.index(name) for name in tally.states.names]
     truth, off = exact.mdp.transitions.dense(), []
-    for state, action, outcomes, paid in tally.rows:
-        here = exact.states.names.index(tally.states.names[state])
-        if sum(tally._led[state, action].values()) < 200:
+    for state, action, successor, probability in tally.moves:
+        place = same[int(state)], int(action)
+        if tally._tried.get(int(4 * state + action), 0) < 200:
             continue
-        for probability, successor in outcomes:
-            there = exact.states.names.index(tally.states.names[successor])
-            off.append(abs(probability - truth[here, action, there]))
-        assert paid == pytest.approx(exact.reward[0, here, action], abs=0.23)
+        off.append(abs(probability - truth[(*place, same[int(successor)])]))
+        assert tally.reward[int(state), int(action)] == pytest.approx(exact.reward[(0, *place)], abs=0.23)
     assert len(off) > 20
     assert max(off) < 0.23
     assert np.mean(off) < 0.06
+
+
+def test_what_was_never_tried_does_what_other_actions_did_there() -> None:
+    """Two rooms and an end: going on was tried in the first, and nothing in the second."""
+    env = Corridor(rooms=2)
+    tally = Sampled(env, StateIndex(env.observation_space), lambda text: None)
+    start = tally._start(0)
+    then, _ = tally._step(env, start, 1)
+    end, over = tally._step(env, then, 1)
+    assert over
+    del tally._tried[2 * then + 1], tally._led[2 * then + 1, end], tally._paid[2 * then + 1]
+    led = {(int(s), int(a)): (int(after), share) for s, a, after, share in tally.moves}
+    expected = {start: then, then: then, end: end, 0: 0}
+    assert led == {(s, a): (after, 1.0) for s, after in expected.items() for a in range(2)}
+    np.testing.assert_array_equal(tally.initial, np.eye(4)[start])
 
 
 class Odd(Corridor):

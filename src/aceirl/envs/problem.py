@@ -94,13 +94,19 @@ class Problem:
 
 
 def from_moves(
-    moves: Iterable[tuple[int, int, int, float]], *, n_states: int, n_actions: int, horizon: int, initial: ArrayLike
+    moves: Iterable[tuple[int, int, int, float]] | FloatArray,
+    *,
+    n_states: int,
+    n_actions: int,
+    horizon: int,
+    initial: ArrayLike,
 ) -> MDP:
     """Stationary dynamics from moves `(s, a, s', probability)`.
 
     A move named twice adds up (two outcomes may end in the same cell); those of probability zero are dropped.
     """
-    state, action, successor, weight = (np.array(column) for column in zip(*moves, strict=True))
+    *places, weight = np.array(moves if isinstance(moves, np.ndarray) else list(moves), dtype=np.float64).T
+    state, action, successor = (column.astype(np.int64) for column in places)
     keys, which = np.unique((state * n_actions + action) * n_states + successor, return_inverse=True)
     probability = np.asarray(np.bincount(which, weights=weight), dtype=np.float64)
     keys, probability = keys[probability > 0], probability[probability > 0]

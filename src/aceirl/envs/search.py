@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache
 from types import NoneType
@@ -20,10 +20,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
+from scipy.sparse import csr_array, diags_array
 
 from aceirl.envs.gymnasium import actions_of
 from aceirl.errors import InputError, shown
 from aceirl.models.tabular.encoder import Discretise, StateIndex
+from aceirl.models.tabular.mdp import FloatArray
 
 # One outcome of a step: (probability, next observation, reward, terminated), as toy-text environments list them in `P`.
 Outcome = tuple[float, Any, float, bool]
@@ -48,7 +50,6 @@ MOST_TRIALS = 200
 
 SHARED = (gymnasium.Space, np.random.Generator, np.random.RandomState, random.Random)
 UNCHANGING = (int, float, str, bytes, NoneType, np.generic, EnvSpec, *SHARED)
-NONE: Counter[int] = Counter()
 SAY_EVERY = 2.0  # seconds
 
 Say = Callable[[str], None]
@@ -117,19 +118,17 @@ def sampled(env: gymnasium.Env[Any, Any], discretise: Discretise | None = None, 
 
 
 class Sampled:
-    """How often each action led where, from an environment's `reset` and `step`.
-
-    `rows` and `starts` are those of the estimated model, `steps` how many were taken for it.
-    """
+    """How often each action led where, from an environment's `reset` and `step`; `steps` is how many were taken."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], states: StateIndex, say: Say) -> None:
         self.env, self.states, self._told = env, states, _Now(say)
         self.actions = actions_of(env.action_space)
         self.steps = 0
         self._begun: Counter[int] = Counter()
-        # By state and action: how often which state followed, and what was paid in all.
-        self._led: dict[tuple[int, int], Counter[int]] = {}
-        self._paid: Counter[tuple[int, int]] = Counter()
+        # By the row, state times actions plus action: how often it was tried, what was paid in all, and what followed.
+        self._tried: dict[int, int] = {}
+        self._paid: dict[int, float] = {}
+        self._led: dict[tuple[int, int], int] = {}
         self._by_chance = False  # whether an action has led to two places
 
     def try_everywhere(self) -> None:
@@ -166,11 +165,12 @@ class Sampled:
 
     def play_episodes(self) -> None:
         """Play episodes, with the action that was taken least where one is."""
+        numbers = range(len(self.actions))
         for seed in itertools.count():
             state, over = self._start(seed), False
             while not over and self.steps < SAMPLES:
-                tried = [self._led.get((state, action), Counter()).total() for action in range(len(self.actions))]
-                state, over = self._step(self.env, state, int(np.argmin(tried)), cut=True)
+                rarest = min(numbers, key=lambda action: self._tried.get(self._row(state, action), 0))
+                state, over = self._step(self.env, state, rarest, cut=True)
             if self.steps >= SAMPLES:
                 return
 
@@ -179,39 +179,55 @@ class Sampled:
         self._begun[state] += 1
         return state
 
+    def _row(self, state: int, action: int) -> int:
+        return state * len(self.actions) + action
+
     def _step(self, env: gymnasium.Env[Any, Any], state: int, action: int, *, cut: bool = False) -> tuple[int, bool]:
         """Where an action led, and whether the episode is over; a time limit is an end only if it is to `cut`."""
         observation, reward, terminated, truncated, _ = env.step(self.actions[action])
-        successor = self.states.number(observation, terminal=bool(terminated))
-        led = self._led.setdefault((state, action), Counter())
-        led[successor] += 1
-        self._by_chance |= len(led) > 1
-        self._paid[state, action] += float(reward)  # type: ignore[assignment]
+        successor, row = self.states.number(observation, terminal=bool(terminated)), self._row(state, action)
+        tried, often = self._tried.get(row, 0), self._led.get((row, successor), 0)
+        self._by_chance |= often < tried
+        self._tried[row], self._led[row, successor] = tried + 1, often + 1
+        self._paid[row] = self._paid.get(row, 0.0) + float(reward)
         self.steps += 1
         self._told.now(lambda: f"sampling the target: {self.steps:,} steps, {len(self.states):,} states")
         return successor, bool(terminated or (cut and truncated))
 
     @property
-    def starts(self) -> list[tuple[int, float]]:
-        """How likely episodes start in which state."""
-        return [(state, count / self._begun.total()) for state, count in self._begun.items()]
+    def initial(self) -> FloatArray:
+        """`[S]`: how likely episodes start in which state."""
+        starts = np.zeros(len(self.states))
+        starts[list(self._begun)] = list(self._begun.values())
+        return np.asarray(starts / starts.sum())
 
     @property
-    def rows(self) -> Iterator[tuple[int, int, list[tuple[float, int]], float]]:
-        """`(state, action, [(probability, successor)], reward)` of all states in which one acts.
+    def reward(self) -> FloatArray:
+        """`[S, A]`: what an action paid on average; nothing where it was never tried."""
+        paid = np.zeros((len(self.states), len(self.actions)))
+        rows = np.fromiter(self._tried, np.int64)
+        paid.ravel()[rows] = np.fromiter(self._paid.values(), np.float64) / np.fromiter(self._tried.values(), np.int64)
+        return paid
 
-        An action that was never tried in a state is taken to do what the others did there; if none was tried, to stay.
+    @property
+    def moves(self) -> FloatArray:
+        """`[n, 4]`: a state, an action, a successor, and how likely it is.
+
+        An action that was never tried in a state is taken to do what the others did there; if none was tried, to stay,
+        as where episodes are over.
         """
-        numbers = range(len(self.actions))
-        for state in range(len(self.states)):
-            if state in self.states.terminal:
-                continue
-            known = [self._led.get((state, action), NONE) for action in numbers]
-            pooled = NONE if all(known) else sum(known, Counter()) or Counter({state: 1})
-            for action in numbers:
-                led = known[action] or pooled
-                paid = self._paid[state, action] / max(1, known[action].total())
-                yield state, action, [(count / led.total(), after) for after, count in led.items()], paid
+        shape, keys = (len(self.states), len(self.actions)), np.array(list(self._led), dtype=np.int64).reshape(-1, 2)
+        often, n_rows = np.fromiter(self._led.values(), np.float64), shape[0] * shape[1]
+        tried = csr_array((often, keys.T), shape=(n_rows, shape[0]))
+        is_new = np.asarray(tried.sum(axis=1)) == 0
+        of_state = np.repeat(np.arange(shape[0]), shape[1])
+        pooled = csr_array((np.ones(n_rows), (of_state, np.arange(n_rows))), shape=(shape[0], n_rows)) @ tried
+        stays = np.asarray(pooled.sum(axis=1)) == 0
+        pooled += diags_array(stays.astype(np.float64))
+        counted = (tried + diags_array(is_new.astype(np.float64)) @ pooled[of_state]).tocoo()
+        row, successor = counted.coords
+        likely = counted.data / np.bincount(row, weights=counted.data)[row]
+        return np.column_stack((row // shape[1], row % shape[1], successor, likely))
 
 
 def copied(env: Any) -> Any:

@@ -156,16 +156,9 @@ def sampled_model(
 ) -> tuple[ExactModel, int]:
     """The model of any environment, estimated from steps in it, and how many these were; its reward is a mean too."""
     found = sampled(env, discretise, say)
-    states, n_actions = found.states, len(found.actions)
-    moves, reward = [], np.zeros((len(states), n_actions))
-    for state, action, outcomes, paid in found.rows:
-        moves += [(state, action, successor, probability) for probability, successor in outcomes]
-        reward[state, action] = paid
-    moves += [(state, action, state, 1.0) for state in states.terminal for action in range(n_actions)]
-    initial = np.zeros(len(states))
-    initial[[state for state, _ in found.starts]] = [share for _, share in found.starts]
-    mdp = from_moves(moves, n_states=len(states), n_actions=n_actions, horizon=horizon, initial=initial)
-    return ExactModel(mdp, check_reward(reward, mdp.shape), states), found.steps
+    n_states, n_actions = len(found.states), len(found.actions)
+    mdp = from_moves(found.moves, n_states=n_states, n_actions=n_actions, horizon=horizon, initial=found.initial)
+    return ExactModel(mdp, check_reward(found.reward, mdp.shape), found.states), found.steps
 
 
 def _require_unchanged(env: gymnasium.Env[Any, Any]) -> None:

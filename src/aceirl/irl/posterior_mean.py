@@ -45,7 +45,7 @@ class PosteriorMean:
         mean = found.mean
         mean = mean / max(float(np.abs(mean).max()), 1e-300)
         fit = SparseFit(Likelihood(estimate), design, PENALTY)
-        explanation = None if design.free else explanation_of(fit, mean, mean)
+        explanation = None if design.free else explanation_of(fit, mean)
         last, residual = {f"z.{design.name}": found.last}, float(found.r_hat.max()) - 1.0
         table = design.table(mean)
         return recovered_from(estimate, table, last, found.evaluations, residual, explanation).in_units(rmax)

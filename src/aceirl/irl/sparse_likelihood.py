@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar
@@ -382,31 +382,38 @@ class SparseLikelihood:
     ) -> Recovered:
         """The reward in that space; without one, in the smallest that will do."""
         likelihood = Likelihood(estimate)
-        spaces = [make() for make in SPACES.values() if not make.free] if space is None else [space]
-        unexplained = None
+        spaces = [make() for make in SPACES.values()] if space is None else [space]
+        smallest = None
         for candidate in spaces:
             if candidate.free:
-                break
+                continue
             design = candidate.design_matrix(estimate.mdp, estimate.terminal_states)
             fit = SparseFit(likelihood, design, self.penalty)
             theta = fit.solve(None if warm is None else warm.get(f"theta.{candidate.name}"))
-            explanation = explanation_of(fit, theta, fit.averaged(theta))
+            explanation = explanation_of(fit, theta)
             if space is not None or explanation.explains:
-                return _recovered(estimate, design, explanation, fit.evaluations).in_units(rmax)
-            unexplained = unexplained or _recovered(estimate, design, explanation, fit.evaluations)
-        if unexplained is None or not estimate.preferences or estimate.counts.questions:
+                return _averaged(fit, explanation).in_units(rmax)
+            smallest = smallest or (fit, explanation)
+        if smallest is None or not estimate.preferences or estimate.counts.questions:
             return _repeating(estimate, likelihood).in_units(rmax)
-        return unexplained.in_units(rmax)
+        return _averaged(*smallest).in_units(rmax)
 
 
-def explanation_of(fit: SparseFit, theta: FloatArray, mean: FloatArray) -> Explanation:
-    """What the parameters `theta [n]` say of the answers; to be planned with is their `mean [n]`."""
+def _averaged(fit: SparseFit, explanation: Explanation) -> Recovered:
+    """The reward to be planned with: the mean of those that are about as likely."""
+    mean = fit.averaged(explanation.map_estimate)
+    meant = replace(explanation, theta=mean, paid=fit.design.paid(mean))
+    return _recovered(fit.likelihood.estimate, fit.design, meant, fit.evaluations)
+
+
+def explanation_of(fit: SparseFit, theta: FloatArray) -> Explanation:
+    """What the parameters `theta [n]`, which are planned with, say of the answers."""
     table = fit.design.steps(theta)
     judged = fit.likelihood.judged(table, fit.comparisons.sums(theta))
     compared, explained = fit.likelihood.explained(table)
     return Explanation(
         space=fit.design.name,
-        theta=mean,
+        theta=theta,
         map_estimate=theta,
         states=fit.design.states,
         actions=fit.design.actions,
@@ -420,7 +427,7 @@ def explanation_of(fit: SparseFit, theta: FloatArray, mean: FloatArray) -> Expla
         deviation=float(np.sqrt(judged.variance)),
         error_rate=judged.error_rate,
         importance=fit.importance(theta),
-        paid=fit.design.paid(mean),
+        paid=fit.design.paid(theta),
         ends=_ends(fit.likelihood.estimate),
         horizon=fit.design.shape[0],
         preferences=len(fit.comparisons),
@@ -452,7 +459,7 @@ def reward_of_wish(estimate: Estimate, wish: Wish, rmax: float, fields: FieldTab
     theta[of_places] = worth[design.states[of_places]]
     if design.has_step_cost:
         theta[-1] = best.step_cost
-    return _recovered(estimate, design, explanation_of(fit, theta, theta), 1).in_units(rmax)
+    return _recovered(estimate, design, explanation_of(fit, theta), 1).in_units(rmax)
 
 
 def _ends(estimate: Estimate) -> BoolArray:

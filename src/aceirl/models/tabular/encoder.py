@@ -44,14 +44,22 @@ class StateIndex:
         self._observations: list[Any] = [None]
         self._names = [PADDING_NAME]
         self._written: tuple[str, ...] = ()
-        self._terminal = frozenset({PADDING_STATE})
+        self._ends, self._terminal = {PADDING_STATE}, frozenset({PADDING_STATE})
         for name in names[1:]:
-            written = json.loads(name.removeprefix(TERMINAL))
-            self.number(read(self.space, written), terminal=name.startswith(TERMINAL))
+            observation, terminal = self._read(name)
+            self.number(observation, terminal=terminal)
 
     def numbered(self, names: Iterable[str]) -> StateIndex:
-        """Another index of the same observations, with the states of these names in their order."""
-        return StateIndex(self.space, self.discretise, names)
+        """Another index of the same observations, with the states of these names, which it wrote, in their order."""
+        made = StateIndex(self.space, self.discretise)
+        for name in tuple(names)[1:]:
+            observation, terminal = self._read(name)
+            made._add((made.key(observation), terminal), observation, name)
+        return made
+
+    def _read(self, name: str) -> tuple[Any, bool]:
+        """The observation of a name, and whether it is an end."""
+        return read(self.space, json.loads(name.removeprefix(TERMINAL))), name.startswith(TERMINAL)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -76,6 +84,8 @@ class StateIndex:
     @property
     def terminal(self) -> frozenset[int]:
         """The states in which episodes are over, with nowhere."""
+        if len(self._terminal) != len(self._ends):
+            self._terminal = frozenset(self._ends)
         return self._terminal
 
     @cached_property
@@ -92,12 +102,15 @@ class StateIndex:
             return known
         if not self.space.contains(observation):
             raise wrong_observation(self.space, observation)
+        return self._add(key, observation, TERMINAL * terminal + json.dumps(plain(observation), separators=(",", ":")))
+
+    def _add(self, key: tuple[Hashable, bool], observation: Any, name: str) -> int:
         number = len(self._names)
         self._numbers[key] = number
         self._observations.append(observation)
-        self._names.append(TERMINAL * terminal + json.dumps(plain(observation), separators=(",", ":")))
-        if terminal:
-            self._terminal |= {number}
+        self._names.append(name)
+        if key[1]:
+            self._ends.add(number)
         return number
 
     def find(self, observation: Any, *, terminal: bool = False) -> int | None:
