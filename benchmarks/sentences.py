@@ -61,7 +61,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
     kept = Kept(options.keep)
     failed = 0
     settings = {"certify": "goal", "max_samples": MOST_SAMPLES} if options.goal else {}
-    families = [*OF_FIELDS] if options.fields else options.only or [*FAMILIES]
+    families = options.only or [*(OF_FIELDS if options.fields else FAMILIES)]
     for family in families:
         seeds = range(options.first, options.first + options.runs)
         todo = [seed for seed in seeds if (family, seed) not in kept.runs]
@@ -157,6 +157,6 @@ if __name__ == "__main__":
         frame.argument("--goal", action="store_true", help="stop when the wish is known"),
         frame.argument("--runs", type=int, default=200),
         frame.argument("--first", type=int, default=FRESH, help="the first seed"),
-        frame.argument("--only", nargs="+", part=True, choices=FAMILIES, metavar="FAMILY"),
+        frame.argument("--only", nargs="+", part=True, choices=[*FAMILIES, *OF_FIELDS], metavar="FAMILY"),
         frame.argument("--keep", type=Path, metavar="FILE", help="where finished runs are kept"),
     )

@@ -405,9 +405,9 @@ class Belief:
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
         """The same with what the expert denied of the wish itself.
 
-        It rests on rows that were tried. Only if these leave it open it may rest on what the dynamics of fields predict
-        of others, for an expert that does not look at the step. In a large world it is sought in the fewest states that
-        fields make, if there are such.
+        It rests on rows that were tried. If these do not name one wish, one may rest on what the dynamics of fields
+        predict of others, for an expert that does not look at the step. In a large world it is sought in the fewest
+        states that fields make, if there are such.
         """
         if self._in_fewer_states is not None:
             return _wish_of_fields(*self._in_fewer_states, denied)
@@ -416,7 +416,7 @@ class Belief:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search
         further = wish_found(search).of_states(self.shape[1])
-        return wish if further.kind == "open" else further
+        return further if further.kind == "bold" else wish
 
     @cached_property
     def _in_fewer_states(self) -> tuple[Estimate, FieldTable] | None:
@@ -452,7 +452,7 @@ def _wish_of_fields(estimate: Estimate, fields: FieldTable, denied: Sequence[Den
     if predicted is None:
         return wish
     further = wish_found(StationarySearch(predicted.estimate, predicted.table, denied, merged=True))
-    return wish if further.kind == "open" else further
+    return further if further.kind == "bold" else wish
 
 
 def is_due(iteration: int, growth: float) -> bool:

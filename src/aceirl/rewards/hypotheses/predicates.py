@@ -133,10 +133,17 @@ class Grammar:
         return list(self._distinct(more, dict.fromkeys(self.extents)))
 
     def narrower(self, predicate: Predicate) -> list[Predicate]:
-        """The same with one more condition, whether it is among the simple ones or not."""
-        own = set(predicate.conditions)
-        listed = [one for one in self.simple if one.ends == predicate.ends and own < set(one.conditions)]
-        return [*listed, *self.refined(predicate)]
+        """The same with one more condition, a single value of another field; even if it holds in one of the states, or
+        in all of them, because only one value was met there."""
+        where, taken = self.extent(predicate), {one.field for one in predicate.conditions}
+        if len(taken) >= MOST_CONDITIONS:
+            return []
+        fields = (k for k in range(len(self.table.fields)) if k not in taken and len(self.table.distinct(k)) > 1)
+        return [
+            self._made((*predicate.conditions, FieldCondition(k, value, value)), predicate.ends)
+            for k in fields
+            for value in self._met(k, where).tolist()[:MOST_VALUES]
+        ]
 
     def _listed(self) -> Iterator[Predicate]:
         over = self.met & self.table.ends

@@ -177,9 +177,11 @@ def wish_found(search: Search) -> Wish:
         given = GivenAnswers.of(search.counts, search.terminal)
         if not all(_is_seen(one, given, fields) for one in named):
             kind, named, probability = "open", (), 0.0
-        if kind != "open" and (less := narrower(search, named, found.hypotheses[best], fields)):
-            wide = next(one for one in named if one.predicate)
-            named = (wide, *less, *(one for one in named if kind == "set" and one is not wide))
+        likeliest = [found.hypotheses[i] for i in order]
+        less = {more.claim: more for one in named for more in narrower(search, one, likeliest, fields)}
+        if less:
+            wide = {one.claim: one for one in named if kind == "set" or one.predicate}
+            named = tuple({**wide, **less, **wide}.values())
             kind, named, probability = ("set", named, probability) if len(named) <= MOST_CLAIMS else ("open", (), 0.0)
         # Sets about merged states were judged on no family of worlds: of those only what is sure is said.
         if search.merged and kind == "set":
@@ -225,35 +227,42 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
         )
         for k, one in enumerate(likeliest.conditions)
     )
-    widest = Predicate(conditions, likeliest.ends)
-    words = likeliest.words(fields)
-    if widest != likeliest:
-        words += f" (perhaps {widest.words(fields)})"
-    return replace(named, predicate=likeliest, widest=widest, words=words)
+    return _in_words(named, likeliest, Predicate(conditions, likeliest.ends), fields)
 
 
-def narrower(search: Search, named: Sequence[Named], best: Hypothesis, fields: FieldTable) -> list[Named]:
-    """What may be wanted instead of what the first predicate over fields says: the same with one more condition, if
-    there is not `ENOUGH` evidence against it. The likeliest come first, and of all that are likely `SURE` are there.
+def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fields: FieldTable) -> list[Named]:
+    """What may be wanted instead of where a predicate over fields holds: the same with one more condition, if there is
+    not `ENOUGH` evidence against it. The likeliest come first, and of all that are likely `SURE` are there.
 
     Whoever goes left before it goes down does the same for the left side as for the corner below: only that the one is
-    likelier beforehand tells them apart.
+    likelier beforehand tells them apart. The wish is the first of the `hypotheses`, the likeliest first, that has it.
     """
-    said = next((one.claim.fields for one in named if one.predicate is not None), "")
-    wide = next((one for one in best.features if claimed(*one) == said and one[1] > 0), None)
-    if wide is None or search.grammar is None:
+    wide = named.predicate
+    base = next((one for one in hypotheses if any(own == wide and worth > 0 for own, worth in one.features)), None)
+    if wide is None or base is None or search.grammar is None:
         return []
-    candidates = search.grammar.narrower(wide[0])
-    others = tuple(one for one in best.features if one != wide)
-    judged = search.judged([best, *(replace(best, features=(*others, (one, wide[1]))) for one in candidates)])
+    worth = dict(base.features)[wide]
+    candidates, others = search.grammar.narrower(wide), tuple(one for one in base.features if one[0] != wide)
+    judged = search.judged([base, *(replace(base, features=(*others, (one, worth))) for one in candidates)])
     behind = TEMPER * search.weight * (judged.log_likelihood[0] - judged.log_likelihood[1:])
     order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
     likely = np.cumsum(np.exp(-behind[order]))
     kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
-    return [
-        Named(Claim("features", fields=claimed(one, wide[1])), 0.0, one, one, one.words(fields))
-        for one in (candidates[i] for i in kept)
-    ]
+    return [_with_range(candidates[i], worth, named, fields) for i in kept]
+
+
+def _with_range(predicate: Predicate, worth: float, wide: Named, fields: FieldTable) -> Named:
+    """The claim of a predicate that is narrower than another; what that leaves open of a range is open of this too."""
+    assert wide.widest is not None
+    open_ends = {one.field: one for one in wide.widest.conditions}
+    conditions = tuple(open_ends.get(one.field, one) for one in predicate.conditions)
+    claim = Claim("features", fields=claimed(predicate, worth))
+    return _in_words(Named(claim, 0.0), predicate, replace(predicate, conditions=conditions), fields)
+
+
+def _in_words(named: Named, likeliest: Predicate, widest: Predicate, fields: FieldTable) -> Named:
+    perhaps = "" if widest == likeliest else f" (perhaps {widest.words(fields)})"
+    return replace(named, predicate=likeliest, widest=widest, words=likeliest.words(fields) + perhaps)
 
 
 def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
