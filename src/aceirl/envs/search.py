@@ -236,7 +236,7 @@ def copied(env: Any) -> Any:
     Attributes that cannot change are taken over, and flat arrays copied, which takes a tenth of the time of a deep
     copy; that is made of all that has others.
     """
-    made, arrays = copy.copy(env), dict[int, Any]()
+    made, arrays = _shallow(env), dict[int, Any]()
     for name, value in vars(env).items():
         if isinstance(value, UNCHANGING):
             continue
@@ -247,6 +247,25 @@ def copied(env: Any) -> Any:
         elif not _is_fixed(value):
             return copy.deepcopy(env, _shared(env))
     return made
+
+
+def _shallow(env: Any) -> Any:
+    """What `copy.copy` makes, in a third of the time if the class has nothing to say about it."""
+    kind: Any = type(env)
+    if not _is_plain(kind):
+        return copy.copy(env)
+    made = kind.__new__(kind)
+    vars(made).update(vars(env))
+    return made
+
+
+@lru_cache(maxsize=64)
+def _is_plain(kind: Any) -> bool:
+    """Whether objects of a class are made of their attributes alone."""
+    ways = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
+    usual = all(getattr(kind, name) is getattr(object, name) for name in ways)
+    slots = any(vars(one).get("__slots__") for one in kind.__mro__)
+    return usual and not slots and not hasattr(kind, "__copy__") and not hasattr(kind, "__setstate__")
 
 
 def _is_fixed(value: Any) -> bool:

@@ -21,6 +21,8 @@ Discretise = Callable[[Any], Hashable]
 # A state that is there before any other is met, and in which nothing ever happens.
 PADDING_STATE, PADDING_NAME = 0, "nowhere"
 
+_WRITTEN = json.JSONEncoder(separators=(",", ":"))
+
 # A space with more elements than this says nothing useful about the number of states (an image has 256^pixels).
 COUNTABLE = 1_000_000
 
@@ -102,7 +104,7 @@ class StateIndex:
             return known
         if not self.space.contains(observation):
             raise wrong_observation(self.space, observation)
-        return self._add(key, observation, TERMINAL * terminal + json.dumps(plain(observation), separators=(",", ":")))
+        return self._add(key, observation, TERMINAL * terminal + _WRITTEN.encode(plain(observation)))
 
     def _add(self, key: tuple[Hashable, bool], observation: Any, name: str) -> int:
         number = len(self._names)
