@@ -196,6 +196,7 @@ def test_chance_scores_as_chance_does() -> None:
     chance = next(score for score in result.compare().scores if score.method == "chance")
     assert chance.nats == pytest.approx(np.log(1 / 2))
     assert chance.right == pytest.approx(1 / 2)
+    assert (chance.accepted, chance.options) == (1.0, 2.0)
 
 
 def test_a_result_is_a_data_frame() -> None:

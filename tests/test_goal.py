@@ -115,14 +115,16 @@ def said(
 
 def test_a_goal_and_nothing_else() -> None:
     assert said(explanation({2: 1.0}), undetermined=(2,)) == [
-        "The expert wants to be in room 2 (explains 7 of the 8 answers it rests on).",
+        "The expert wants to be in room 2 (explains 7 of the 8 answers it was inferred from).",
         BETTER,
     ]
 
 
 def test_several_goals() -> None:
     first, *_ = said(explanation({1: 1.0, 2: 1.0, 5: 1.0}), wished("bold", *wants(1, 2, 5)))
-    assert first == "The expert wants to be in room 1 to room 2, door (explains 7 of the 8 answers it rests on)."
+    assert (
+        first == "The expert wants to be in room 1 to room 2, door (explains 7 of the 8 answers it was inferred from)."
+    )
 
 
 def test_an_end_is_reached_and_hurry_is_told() -> None:
@@ -130,32 +132,35 @@ def test_an_end_is_reached_and_hurry_is_told() -> None:
     door = wants(5)
     assert (
         said(calm, wished("bold", *door))[0]
-        == "The expert wants to reach door (explains 7 of the 8 answers it rests on)."
+        == "The expert wants to reach door (explains 7 of the 8 answers it was inferred from)."
     )
     both = said(explanation({2: 1.0, 5: 1.0}, ends=ENDS), wished("bold", *wants(2, 5)))[0]
     assert both.startswith("The expert wants to be in room 2, door (")
     hurried = explanation({5: 1.0, 6: 0.1}, ends=ENDS)
     assert said(hurried, wished("bold", *door, HURRY))[0] == (
-        "The expert wants to reach door, the sooner the better (explains 7 of the 8 answers it rests on)."
+        "The expert wants to reach door, the sooner the better (explains 7 of the 8 answers it was inferred from)."
     )
     assert said(hurried, wished("bold", *door))[0].startswith("The expert wants to reach door ("), "hurry is not sure"
     alone = said(explanation({6: 1.0}, ends=ENDS), wished("bold", HURRY), undetermined=(1, 2))
-    assert alone == ["The expert wants to lose no time (explains 7 of the 8 answers it rests on).", BETTER], (
+    assert alone == ["The expert wants to lose no time (explains 7 of the 8 answers it was inferred from).", BETTER], (
         "there is no goal to be beside"
     )
 
 
 def test_what_is_avoided_with_and_without_a_goal() -> None:
     both = said(explanation({2: 1.0, 4: -0.5}), wished("bold", *wants(2), *avoids(4)))
-    assert both[0] == "The expert wants to be in room 2 and to avoid pit (explains 7 of the 8 answers it rests on)."
+    assert (
+        both[0]
+        == "The expert wants to be in room 2 and to avoid pit (explains 7 of the 8 answers it was inferred from)."
+    )
     pits = wished("bold", *avoids(4, 3))
     assert said(explanation({4: -1.0, 3: -0.25}), pits, undetermined=(0, 1, 2)) == [
-        "The expert wants to avoid pit and to avoid room 3 (explains 7 of the 8 answers it rests on).",
+        "The expert wants to avoid pit and to avoid room 3 (explains 7 of the 8 answers it was inferred from).",
         BETTER,
         "Which of the others it likes best is not determined: start, room 1 to room 2.",
     ]
     alone = said(explanation({4: -1.0}), wished("bold", *avoids(4)))
-    assert alone == ["The expert wants to avoid pit (explains 7 of the 8 answers it rests on).", BETTER]
+    assert alone == ["The expert wants to avoid pit (explains 7 of the 8 answers it was inferred from).", BETTER]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,7 @@ def test_what_is_avoided_with_and_without_a_goal() -> None:
 def test_what_it_likes_to_do_anywhere(paid: float, actions: tuple[str, ...], wish: str) -> None:
     found = wished("bold", Claim("action", 1), best=Hypothesis(actions=((1, paid),)))
     first, *_ = said(explanation({}, space="state-action"), found, actions=actions)
-    assert first == f"The expert wants to {wish} everywhere (explains 7 of the 8 answers it rests on)."
+    assert first == f"The expert wants to {wish} everywhere (explains 7 of the 8 answers it was inferred from)."
 
 
 def test_a_wish_that_depends_on_the_step() -> None:
@@ -173,7 +178,7 @@ def test_a_wish_that_depends_on_the_step() -> None:
     first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
     assert first == (
         "The expert wants to be in room 1 to room 2; what it wants depends on the step "
-        "(explains 7 of the 8 answers it rests on)."
+        "(explains 7 of the 8 answers it was inferred from)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
     assert yours.startswith("You seem to want to be in room 1 to room 2; what you want depends on the step (")
@@ -269,10 +274,13 @@ def test_what_is_not_determined() -> None:
     lines = said(explanation({2: 1.0}), undetermined=(0, 1, 2, 3, 5))
     assert lines[2:] == [
         "Not determined: start, room 1, room 3, door; the answers would fit about as well if any "
-        "one of these 4 places were worth as much as the goal.",
+        "one of these 4 places were worth as much, beside the goal.",
     ]
     one = said(explanation({2: 1.0}), undetermined=(2, 5))
-    assert one[-1] == "Not determined: door; the answers would fit about as well if it were worth as much as the goal."
+    assert (
+        one[-1]
+        == "Not determined: door; the answers would fit about as well if it were worth as much, beside the goal."
+    )
 
 
 def test_errors_are_told() -> None:
@@ -290,7 +298,7 @@ def test_features_are_told_by_their_weights_the_largest_first() -> None:
     )
     assert said(found) == [
         "The expert's reward is a sum of features, with the weights feature 1: -1, feature 0: 0.25, step cost: 0.1 "
-        "(explains 7 of the 8 answers it rests on).",
+        "(explains 7 of the 8 answers it was inferred from).",
         "About 10% of the answers seem to be errors.",
     ]
     endless = explanation({6: 1.0}, space="features", states=np.full(7, -1), has_step_cost=False)
@@ -303,7 +311,7 @@ def test_who_is_not_explained_gets_no_goal() -> None:
     found = explanation({2: 1.0}, loss=9.0, expected=9.0)
     assert said(found, undetermined=(1, 2)) == [
         "The answers tell little about what the expert wants: the recovered reward explains 7 of the 8 answers it "
-        "rests on, hardly more than chance would."
+        "was inferred from, hardly more than chance would."
     ]
 
 
@@ -330,10 +338,8 @@ def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(mon
     assert found.space == "any"
     actions = tuple(f"act {a}" for a in range(estimate.mdp.n_actions))
     first, conflict = said(found, estimate=estimate, names=names, actions=actions)
-    too_little = (
-        f"the {found.answers:,} answers are too little evidence for any reward of places, or of actions in places."
-    )
-    assert first.startswith(f"The answers name no goal: {too_little} The recovered reward depends on the step")
+    too_little = f"no reward of places, or of actions in places, explains the {found.answers:,} answers well enough."
+    assert first.startswith(f"The answers name no goal: {unexplained} The recovered reward depends on the step")
     entries = estimated_conflict(estimate, StateReward())
     assert len(entries) > 1
     assert all(estimate.counts.answers[h, s, a] for h, s, a in entries)
@@ -398,7 +404,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
     first, *_ = said(found, wish_of(estimate), estimate=estimate, names=problem.layout.state_names)
     assert (
         first
-        == f"The expert wants to be in {name} (explains {found.explained} of the {found.compared} answers it rests on)."
+        == f"The expert wants to be in {name} (explains {found.explained} of the {found.compared} answers it was inferred from)."
     )
 
 
@@ -409,16 +415,16 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({2: 1.0}),
             ROOM,
             (2,),
-            ["You seem to want to be in room 2 (explains 7 of the 8 answers it rests on).", BETTER],
+            ["You seem to want to be in room 2 (explains 7 of the 8 answers it was inferred from).", BETTER],
         ),
         (
             explanation({5: 1.0, 6: 0.1, 4: -0.5, 3: 0.5}, ends=ENDS),
             wished("bold", *wants(5), HURRY),
             (1,),
             [
-                "You seem to want to reach door, the sooner the better (explains 7 of the 8 answers it rests on).",
+                "You seem to want to reach door, the sooner the better (explains 7 of the 8 answers it was inferred from).",
                 BETTER,
-                "Not determined: room 1; the answers would fit about as well if it were worth as much as the goal.",
+                "Not determined: room 1; the answers would fit about as well if it were worth as much, beside the goal.",
             ],
         ),
         (
@@ -426,7 +432,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             wished("bold", *avoids(4)),
             (0, 1),
             [
-                "You seem to want to avoid pit (explains 7 of the 8 answers it rests on).",
+                "You seem to want to avoid pit (explains 7 of the 8 answers it was inferred from).",
                 BETTER,
                 "Which of the others you like best is not determined: start, room 1.",
             ],
@@ -435,7 +441,7 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             explanation({6: 1.0}, ends=ENDS),
             wished("bold", HURRY),
             (),
-            ["You seem to want to lose no time (explains 7 of the 8 answers it rests on).", BETTER],
+            ["You seem to want to lose no time (explains 7 of the 8 answers it was inferred from).", BETTER],
         ),
         (
             explanation({2: 1.0}),

@@ -93,7 +93,7 @@ def test_a_result_says_what_the_expert_wants() -> None:
     found = ActiveIRL(max_samples=200, certify=None).fit(environment, expert)
     assert found.explanation is not None
     assert (found.explanation.space, found.explanation.goals) == ("state", [goal])
-    count = f"(explains {found.explanation.explained} of the {found.explanation.compared} answers it rests on)"
+    count = f"(explains {found.explanation.explained} of the {found.explanation.compared} answers it was inferred from)"
     assert found.in_words().splitlines()[0] == f"The expert wants to be in state {goal} {count}."
     names = [f"cell {letter}" for letter in "abcdefghi"]
     assert found.in_words(names).splitlines()[0] == f"The expert wants to be in {names[goal]} {count}."

@@ -87,8 +87,8 @@ def goal_of(
     if found.repeats_answers:
         repeats = f"depends on the step, repeats what {does}, and says nothing about other places"
         return GoalWords(
-            f"The {rests_on} name no goal: the {_number(found)} are too little evidence for any reward of places, "
-            f"or of actions in places. The recovered reward {repeats if found.answers else 'means nothing'}.",
+            f"The {rests_on} name no goal: no reward of places, or of actions in places, explains the "
+            f"{_number(found)} well enough. The recovered reward {repeats if found.answers else 'means nothing'}.",
             reasons=tuple(_conflict(turn, names, actions)) if found.answers else (),
         )
     if not found.explains:
@@ -154,7 +154,7 @@ def _number(found: Explanation) -> str:
 
 
 def _count(found: Explanation) -> str:
-    answers = f"{found.explained:,} of the {found.compared:,} answers it rests on"
+    answers = f"{found.explained:,} of the {found.compared:,} answers it was inferred from"
     compared = f"{found.explained_preferences:,} of {_comparisons(found)}"
     if not found.preferences:
         return f"explains {answers}"
@@ -173,7 +173,7 @@ def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequenc
     which = "it" if len(places) == 1 else f"any one of these {len(places):,} places"
     return (
         f"Not determined: {listed([names[s] for s in places])}; the {told_of(found)} would fit about as well if "
-        f"{which} were worth as much as the goal.",
+        f"{which} were worth as much, beside the goal.",
     )
 
 

@@ -13,7 +13,7 @@ from aceirl.errors import InputError
 from aceirl.explain.goal import goal_in_words, goal_of
 from aceirl.explain.learned import Learned
 from aceirl.explain.listing import listed
-from aceirl.learner.comparing import compared
+from aceirl.learner.comparing import BRIEF, compared
 from aceirl.learner.recorded import RECORDED
 from aceirl.learner.turns import last_measured
 
@@ -54,8 +54,8 @@ def sentences(found: Learned) -> tuple[str, ...]:
     if measured is not None:
         when = "" if measured is last else f" after {measured.samples:,} steps"
         lines.append(
-            f"The learned policy loses {measured.regret:.1%} of the difference between the best and the worst return "
-            f"(checked{when} with the true reward, which was not used for learning)."
+            f"Against the best policy the learned one loses {measured.regret:.1%} of what the best and the worst "
+            f"return differ by (checked{when} with the true reward, which was not used for learning)."
         )
     return tuple(lines + _what_is_certain(found) + _next(found))
 
@@ -101,12 +101,12 @@ def _held_out(found: Learned) -> list[str]:
         scores = compared(found.turn, briefly=True)
     except InputError:  # there is too little to compare
         return []
-    right = {one.method: one.right for one in scores.scores}
-    better = " Copying predicts them better." if right["copying"] > right["this reward"] else ""
+    own, copying, habit = (next(one for one in scores.scores if one.method == name) for name in BRIEF)
+    better = " Copying predicts them better." if copying.nats > own.nats else ""
     return [
-        f"Tested on {scores.answers:,} answers, each left out in turn: the reward predicts "
-        f"{right['this reward']:.0%} of them, copying the expert's other answers in the same state "
-        f"{right['copying']:.0%}, a habit {right['a habit']:.0%}.{better}"
+        f"Tested on {scores.answers:,} answers, each left out in turn: {own.accepted:.0%} of them are among the best "
+        f"actions by the reward ({own.options:.2g} on average); copying the expert's other answers in the same state "
+        f"is right for {copying.right:.0%} of them, and its commonest action for {habit.right:.0%}.{better}"
     ]
 
 

@@ -28,7 +28,11 @@ ERRORS = 0.05
 """How often a method that names actions is taken to be wrong: without that, one miss would outweigh all hits."""
 
 TIES = 1e-9
-"""Action values that differ by less than this share of the largest are equal."""
+"""Chances that differ by less than this share of the largest are equal."""
+
+NEARLY = 0.03
+"""Actions are equally good by a reward that differ by at most this share of the range of values at their step: in
+estimated dynamics no two are exactly so."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,15 @@ class Score:
     """How a method predicts answers that it was not shown.
 
     `right` is the share of them for which its likeliest action was the expert's, a tie counted in parts; `nats` the
-    mean log-probability that it gave them.
+    mean log-probability that it gave them. `accepted` is the share of them that were among its likeliest actions, and
+    `options` how many these were on average.
     """
 
     method: str
     right: float
     nats: float
+    accepted: float
+    options: float
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,9 @@ def _score(method: str, weights: FloatArray, options: BoolArray, times: IntArray
     probability = (1 - ERRORS) * probability + ERRORS * options / options.sum(axis=1, keepdims=True)
     best = probability >= probability.max(axis=1, keepdims=True) * (1 - TIES)
     given = times * options
-    right = float((given * best / best.sum(axis=1, keepdims=True)).sum() / given.sum())
-    nats = float((given * np.log(np.where(options, probability, 1.0))).sum() / given.sum())
-    return Score(method, right, nats)
+    number = best.sum(axis=1, keepdims=True)
+    each = (best / number, np.log(np.where(options, probability, 1.0)), best, np.broadcast_to(number, best.shape))
+    return Score(method, *(float((given * one).sum() / given.sum()) for one in each))
 
 
 def _without(turn: Turn, hidden: BoolArray) -> Estimate:
@@ -117,9 +124,11 @@ def _reward(turn: Turn, shown: Estimate) -> FloatArray:
         return np.zeros(shown.mdp.shape)
     found = settings.irl(shown, settings.rmax, {}, turn.space)
     q = action_values(shown, found.reward, found.unknown_step_reward)
-    q = np.where(shown.mdp.known, q, -np.inf)
-    best = q.max(axis=2, keepdims=True)
-    return np.asarray(q >= best - TIES * np.abs(np.where(np.isfinite(best), best, 0.0)), dtype=np.float64)
+    known = shown.mdp.known
+    high, low = np.where(known, q, -np.inf), np.where(known, q, np.inf)
+    spread = high.max(axis=(1, 2), keepdims=True) - low.min(axis=(1, 2), keepdims=True)
+    behind = high.max(axis=2, keepdims=True) - NEARLY * np.maximum(0.0, spread)  # where nothing is known: none
+    return np.asarray(high >= behind - TIES * np.abs(q), dtype=np.float64)
 
 
 def _entropy(turn: Turn, shown: Estimate) -> FloatArray:
