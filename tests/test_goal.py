@@ -338,7 +338,7 @@ def test_an_expert_whose_reward_depends_on_the_step_and_answers_that_show_it(mon
     assert found.space == "any"
     actions = tuple(f"act {a}" for a in range(estimate.mdp.n_actions))
     first, conflict = said(found, estimate=estimate, names=names, actions=actions)
-    too_little = f"no reward of places, or of actions in places, explains the {found.answers:,} answers well enough."
+    unexplained = f"no reward of places, or of actions in places, explains the {found.answers:,} answers well enough."
     assert first.startswith(f"The answers name no goal: {unexplained} The recovered reward depends on the step")
     entries = estimated_conflict(estimate, StateReward())
     assert len(entries) > 1
@@ -403,8 +403,8 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
     name = problem.layout.state_names[int(truth.argmax())]
     first, *_ = said(found, wish_of(estimate), estimate=estimate, names=problem.layout.state_names)
     assert (
-        first
-        == f"The expert wants to be in {name} (explains {found.explained} of the {found.compared} answers it was inferred from)."
+        first == f"The expert wants to be in {name} (explains {found.explained} of the {found.compared} answers it was "
+        "inferred from)."
     )
 
 
@@ -422,9 +422,11 @@ def test_the_wish_of_a_real_run_is_told_in_its_own_names() -> None:
             wished("bold", *wants(5), HURRY),
             (1,),
             [
-                "You seem to want to reach door, the sooner the better (explains 7 of the 8 answers it was inferred from).",
+                "You seem to want to reach door, the sooner the better (explains 7 of the 8 answers it was inferred "
+                "from).",
                 BETTER,
-                "Not determined: room 1; the answers would fit about as well if it were worth as much, beside the goal.",
+                "Not determined: room 1; the answers would fit about as well if it were worth as much, beside the "
+                "goal.",
             ],
         ),
         (
