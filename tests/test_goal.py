@@ -135,7 +135,7 @@ def test_an_end_is_reached_and_hurry_is_told() -> None:
         == "The expert wants to reach door (explains 7 of the 8 answers it was inferred from)."
     )
     both = said(explanation({2: 1.0, 5: 1.0}, ends=ENDS), wished("bold", *wants(2, 5)))[0]
-    assert both.startswith("The expert wants to be in room 2, door (")
+    assert both.startswith("The expert wants to be in room 2 and door (")
     hurried = explanation({5: 1.0, 6: 0.1}, ends=ENDS)
     assert said(hurried, wished("bold", *door, HURRY))[0] == (
         "The expert wants to reach door, the sooner the better (explains 7 of the 8 answers it was inferred from)."
@@ -177,7 +177,7 @@ def test_a_wish_that_depends_on_the_step() -> None:
     found = wished("bold", *wants(1, 2), Claim("step", 3))
     first, *_ = said(explanation({1: 1.0, 2: 1.0}), found)
     assert first == (
-        "The expert wants to be in room 1 to room 2; what it wants depends on the step "
+        "The expert wants to be in room 1 and room 2; what it wants depends on the step "
         "(explains 7 of the 8 answers it was inferred from)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)

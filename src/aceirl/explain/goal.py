@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +106,8 @@ def goal_of(
     if said.kind != "bold":
         return GoalWords(said.sentence)
     about_places = any(one["what"] in ("wants", "avoids") for one in said.named)
-    undetermined = _undetermined(found, alternatives, names, who) if about_places else ()
+    named = {one["where"] for one in said.named if one["what"] == "wants"}
+    undetermined = _undetermined(found, alternatives, names, who, named) if about_places else ()
     return GoalWords(said.sentence, _count(found), _beside_habits(said, rests_on), undetermined, _errors(found))
 
 
@@ -161,9 +162,11 @@ def _count(found: Explanation) -> str:
     return f"explains {answers} and {compared}" if found.answers else f"explains {compared}"
 
 
-def _undetermined(found: Explanation, alternatives: Alternatives, names: Sequence[str], who: Person) -> tuple[str, ...]:
-    """Which places may be worth as much as the goal."""
-    places = [s for s in alternatives.undetermined if s not in found.goals]
+def _undetermined(
+    found: Explanation, alternatives: Alternatives, names: Sequence[str], who: Person, named: Collection[int] = ()
+) -> tuple[str, ...]:
+    """Which places may be worth as much as the goal, beside those that are `named`."""
+    places = [s for s in alternatives.undetermined if s not in found.goals and s not in named]
     if not found.goals:
         best = listed([names[s] for s in places])
         likes = f"{who.pronoun} {who.does('likes', 'like')}"

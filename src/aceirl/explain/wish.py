@@ -283,8 +283,8 @@ class _Words:
         verb = "reach" if all(place in ends for place in places) else "be in"
         if all(name.startswith(OBSERVED) for name in names):
             verb, names = "be where the observation is", [name.removeprefix(OBSERVED) for name in names]
-        if last == "or" and len(names) > 1:
-            return f"{verb} {', '.join(names[:-1])} or {names[-1]}"
+        if len(names) == 2 or (last == "or" and len(names) > 2):
+            return f"{verb} {', '.join(names[:-1])} {last} {names[-1]}"
         return f"{verb} {listed(names)}"
 
     @property

@@ -102,11 +102,10 @@ def _held_out(found: Learned) -> list[str]:
     except InputError:  # there is too little to compare
         return []
     own, copying, habit = (next(one for one in scores.scores if one.method == name) for name in BRIEF)
-    better = " Copying predicts them better." if copying.nats > own.nats else ""
     return [
         f"Tested on {scores.answers:,} answers, each left out in turn: {own.accepted:.0%} of them are among the best "
-        f"actions by the reward ({own.options:.2g} on average); copying the expert's other answers in the same state "
-        f"is right for {copying.right:.0%} of them, and its commonest action for {habit.right:.0%}.{better}"
+        f"actions by the recovered reward ({own.options:.2g} on average); copying the expert's other answers in the "
+        f"same state is right for {copying.right:.0%} of them, and its commonest action for {habit.right:.0%}."
     ]
 
 
