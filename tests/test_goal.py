@@ -181,7 +181,7 @@ def test_a_wish_that_depends_on_the_step() -> None:
         "(explains 7 of the 8 answers it was inferred from)."
     )
     yours, *_ = said(explanation({1: 1.0, 2: 1.0}), found, who=YOU)
-    assert yours.startswith("You seem to want to be in room 1 to room 2; what you want depends on the step (")
+    assert yours.startswith("You seem to want to be in room 1 and room 2; what you want depends on the step (")
 
 
 def test_one_of_a_few_wishes() -> None:

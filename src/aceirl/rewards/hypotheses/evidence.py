@@ -281,6 +281,27 @@ def _reached(indptr: IntArray, successors: IntArray, begin: IntArray, n_states: 
 
 
 @compiled
+def _taken(
+    block: IntArray, actions: IntArray, times: IntArray, first: IntArray, n_blocks: int, n_actions: int
+) -> tuple[FloatArray, FloatArray]:
+    """`(later [n, A], earlier [n, A])`: how often each action was taken in the state of each answer, at later steps and
+    at those before."""
+    later, earlier = np.empty((len(block), n_actions)), np.empty((len(block), n_actions))
+    taken = np.zeros((n_blocks, n_actions))
+    for h in range(first.size - 1):
+        for k in range(first[h], first[h + 1]):
+            earlier[k] = taken[block[k]]
+        for k in range(first[h], first[h + 1]):
+            taken[block[k], actions[k]] += times[k]
+    for h in range(first.size - 1):  # what is left of all
+        for k in range(first[h], first[h + 1]):
+            taken[block[k], actions[k]] -= times[k]
+        for k in range(first[h], first[h + 1]):
+            later[k] = taken[block[k]]
+    return later, earlier
+
+
+@compiled
 def _judge(
     indptr: IntArray,
     successors: IntArray,
@@ -317,12 +338,14 @@ def _judge(
     places, highest, lowest = np.zeros((n_states, ABREAST)), np.zeros(ABREAST), np.zeros(ABREAST)
     cost, pay = np.zeros(ABREAST), np.zeros((n_actions, ABREAST))
     values, spread = np.empty((states.size, n_actions, ABREAST)), np.empty((horizon, ABREAST))
-    # For each way to choose between the best: any or what is chosen later, what was chosen before, an order.
+    # For each way to choose between the best: any, what is chosen later, what was chosen before, an order.
     n_ways = logs.shape[2] + 1
+    ordered = n_ways == 4
     told = np.empty((ABREAST, errors.size, n_ways, n_blocks, draws.shape[0], ties.size))
     wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
     chosen, now_chosen = np.empty((2, ABREAST, ties.size, 2, n_actions))
-    taken, told_now, anything = np.empty((n_blocks, n_actions)), np.empty((errors.size, 2)), np.ones(n_actions)
+    told_now = np.empty((errors.size, n_ways))
+    later, earlier = _taken(block[states], actions, times, first, n_blocks, n_actions)
     terminal = np.flatnonzero(ends)
     for begin in range(0, early.shape[0], ABREAST):
         width = min(ABREAST, early.shape[0] - begin)
@@ -341,7 +364,9 @@ def _judge(
                         v_next[s, j] = places[s, j]
                 highest[:], lowest[:] = -np.inf, np.inf
                 for s in acting:
-                    v[s] = -np.inf
+                    b = block[s]
+                    for j in range(ABREAST):
+                        v[s, j] = -np.inf
                     for a in range(n_actions):
                         if not tried[s, a]:
                             continue
@@ -355,67 +380,72 @@ def _judge(
                         for j in range(ABREAST):
                             v[s, j] = total[j] if total[j] > v[s, j] else v[s, j]
                             lowest[j] = total[j] if total[j] < lowest[j] else lowest[j]
-                        if block[s] >= 0:
-                            q[block[s], a] = total
+                        if b >= 0:
+                            for j in range(ABREAST):
+                                q[b, a, j] = total[j]
                     for j in range(ABREAST):
                         highest[j] = v[s, j] if v[s, j] > highest[j] else highest[j]
                 spread[h] = highest - lowest
                 for k in range(first[h], first[h + 1]):
-                    values[k] = q[block[states[k]]]
+                    b = block[states[k]]
+                    for a in range(n_actions):
+                        for j in range(ABREAST):
+                            values[k, a, j] = q[b, a, j]
                 v, v_next = v_next, v
                 if discount < 1:
                     for s in acting:
                         v_next[s] *= discount
-            for way in range(1, n_ways):
-                taken[:] = 0.0
-                ordered = way == 3
-                chosen[:], now_chosen[:] = AT_FIRST, 0.0
-                for step in range(horizon):
-                    h = step if way > 1 else horizon - 1 - step
-                    for k in range(first[h], first[h + 1]):
-                        s, mine, b = states[k], actions[k], block[states[k]]
-                        prefers, any_of = common[k] if way == 2 else anything, 0.5
-                        if ordered and (k == first[h] or states[k - 1] != s):
-                            chosen += now_chosen
-                            now_chosen[:] = 0.0
-                        for j in range(width):
-                            size, most = -1, -np.inf
+            chosen[:], now_chosen[:] = AT_FIRST, 0.0
+            for h in range(horizon):
+                for k in range(first[h], first[h + 1]):
+                    s, mine, b = states[k], actions[k], block[states[k]]
+                    if ordered and (k == first[h] or states[k - 1] != s):
+                        chosen += now_chosen
+                        now_chosen[:] = 0.0
+                    for j in range(width):
+                        size, n_best, most = -1, 0, -np.inf
+                        for a in range(n_actions):
+                            if tried[s, a]:
+                                most = max(most, values[k, a, j])
+                        for t in range(ties.size):
+                            least, best = most - ties[t] * spread[h, j] - 1e-12, 0
                             for a in range(n_actions):
-                                if tried[s, a]:
-                                    most = max(most, values[k, a, j])
-                            for t in range(ties.size):
-                                least, best = most - ties[t] * spread[h, j] - 1e-12, 0
-                                for a in range(n_actions):
-                                    best += tried[s, a] and values[k, a, j] >= least
-                                if best != size or ordered:  # else all is as with the tolerance before
-                                    size, right = best, values[k, mine, j] >= least
-                                    usual, n_best = 1.0, best if right else 0
-                                    nothing_matters = best == options[s]
-                                    if ordered:
-                                        prefers, any_of = chosen[j, t, int(nothing_matters)], AT_RANDOM
-                                    if n_best > 1:
-                                        before, preferred = 0.0, 0.0
-                                        for a in range(n_actions):
-                                            if tried[s, a] and values[k, a, j] >= least:
-                                                before, preferred = before + taken[b, a], preferred + prefers[a]
-                                        usual = any_of / best + (1 - any_of) * prefers[mine] / preferred
-                                        if not (ordered and nothing_matters):
-                                            usual = (taken[b, mine] + CUSTOM * usual) / (before + CUSTOM)
-                                    for e in range(errors.size):
-                                        told_now[e, 0] = told_now[e, 1] = times[k] * shares[e, options[s], n_best]
-                                        if n_best > 1:
-                                            missed = errors[e] / options[s]
-                                            told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                                if ordered and n_best > 1:
-                                    now_chosen[j, t, int(best == options[s]), mine] += times[k]
-                                if way == 1:
-                                    wrong[j, b, d, t] += 0 if right else times[k]
+                                best += tried[s, a] and values[k, a, j] >= least
+                            if best != size:  # else all is as with the tolerance before, but for an order
+                                size, n_best = best, best if values[k, mine, j] >= least else 0
                                 for e in range(errors.size):
-                                    told[j, e, way, b, d, t] += told_now[e, 1]
-                                    if way == 1:
-                                        told[j, e, 0, b, d, t] += told_now[e, 0]
-                    for k in range(first[h], first[h + 1]):
-                        taken[block[states[k]], actions[k]] += times[k]
+                                    for way in range(n_ways):
+                                        told_now[e, way] = times[k] * shares[e, options[s], n_best]
+                                if n_best > 1:
+                                    after, before, preferred = 0.0, 0.0, 0.0
+                                    for a in range(n_actions):
+                                        if tried[s, a] and values[k, a, j] >= least:
+                                            after, before = after + later[k, a], before + earlier[k, a]
+                                            preferred += common[k, a]
+                                    usual = 0.5 / best + 0.5 * common[k, mine] / preferred
+                                    later_one = (later[k, mine] + CUSTOM / best) / (after + CUSTOM)
+                                    usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
+                                    for e in range(errors.size):
+                                        missed = errors[e] / options[s]
+                                        told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * later_one)
+                                        told_now[e, 2] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                            if ordered and n_best > 1:
+                                no_matter, before, preferred = int(best == options[s]), 0.0, 0.0
+                                for a in range(n_actions):
+                                    if tried[s, a] and values[k, a, j] >= least:
+                                        before += earlier[k, a]
+                                        preferred += chosen[j, t, no_matter, a]
+                                usual = AT_RANDOM / best + (1 - AT_RANDOM) * chosen[j, t, no_matter, mine] / preferred
+                                if not no_matter:
+                                    usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
+                                for e in range(errors.size):
+                                    missed = errors[e] / options[s]
+                                    told_now[e, 3] = times[k] * np.log(missed + (1 - errors[e]) * usual)
+                                now_chosen[j, t, no_matter, mine] += times[k]
+                            wrong[j, b, d, t] += 0 if n_best else times[k]
+                            for e in range(errors.size):
+                                for way in range(n_ways):
+                                    told[j, e, way, b, d, t] += told_now[e, way]
         for j in range(width):
             for e in range(errors.size):
                 for way in range(n_ways - 1):
