@@ -53,7 +53,7 @@ def measure(options: argparse.Namespace, report: frame.Report) -> int:
     )
     bounds = frame.Column("bounded", lambda bounded: "yes" if bounded else "**no**")
     if options.fields:
-        table = report.table("field-wishes", *columns, bounds)
+        table = report.table("field-wishes", *columns, bounds, page="fields.md")
     elif options.goal:
         table = report.table("known-wishes", *columns, frame.number("stopped"), frame.number("broken"), bounds)
     else:
