@@ -250,7 +250,7 @@ def copied(env: Any) -> Any:
 
 
 def _shallow(env: Any) -> Any:
-    """What `copy.copy` makes, in a third of the time if the class has nothing to say about it."""
+    """What `copy.copy` makes, but sooner if the class has nothing to say about it."""
     kind: Any = type(env)
     if not _is_plain(kind):
         return copy.copy(env)
