@@ -1,7 +1,7 @@
 """What is said of a wish, in families of tasks drawn at random: how often it is true, and how often anything is said.
 
     python benchmarks/sentences.py [--goal] [--runs N] [--first SEED] [--only FAMILY ...] [--keep FILE] [--docs]
-    python benchmarks/sentences.py --fields [--runs N] [--first SEED] [--keep FILE]
+    python benchmarks/sentences.py --fields [--runs N] [--first SEED] [--only FAMILY ...] [--keep FILE] [--docs]
 
 A default run for each seed, and what `result.wish` says at its end; with `--goal` a run that stops when the wish is
 known, or after 20,000 samples. A bold sentence is right if all that it names is true, a set if one of what it names is.
