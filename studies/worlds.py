@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray
+from studies.controllers import land
 
 
 class Swapped(gymnasium.ActionWrapper):
@@ -74,6 +75,22 @@ def acrobot(*, masses: tuple[float, float] = (1.0, 1.0), swapped: bool = False) 
     return Swapped(env) if swapped else env
 
 
+def lander(*, wind: float = 0.0, gravity: float = -10.0, swapped: bool = False) -> Any:
+    """LunarLander of 500 steps."""
+    env: Any = gymnasium.make(
+        "LunarLander-v3", enable_wind=wind > 0, wind_power=wind, gravity=gravity, max_episode_steps=500
+    )
+    return SwappedEngines(env) if swapped else env
+
+
+class SwappedEngines(gymnasium.ActionWrapper):
+    """LunarLander with its left engine where the right one was."""
+
+    def action(self, action: Any) -> int:
+        """What the environment is told."""
+        return (0, 3, 2, 1)[int(action)]
+
+
 def _each_step(value: float) -> Callable[..., FloatArray]:
     def reward(observations: FloatArray, actions: FloatArray, arrivals: FloatArray, ends: BoolArray) -> FloatArray:
         return np.full(len(arrivals), value)
@@ -94,11 +111,12 @@ def _upright(observations: FloatArray, actions: FloatArray, arrivals: FloatArray
 
 @dataclass(frozen=True)
 class Task:
-    """`home` makes the environment, `away` the changed one; `reward` is the true one; `rule` a plain expert, if any."""
+    """`home` makes the environment, `away` the changed one; `reward` is the true one, None if it is what an episode is
+    paid; `rule` a plain expert, if any."""
 
     home: Callable[[], Any]
     away: Callable[[], Any]
-    reward: Callable[..., FloatArray]
+    reward: Callable[..., FloatArray] | None
     rule: Callable[[Any], Any] | None = None
     names: tuple[str, ...] = field(default=())
 
@@ -119,5 +137,8 @@ TASKS: dict[str, Task] = {
     "MountainCar": Task(mountain_car, lambda: mountain_car(gravity=0.003, swapped=True), _each_step(-1.0), push_along),
     "Pendulum": Task(pendulum, lambda: pendulum(gravity=15.0, swapped=True), _upright),
     "Acrobot": Task(acrobot, lambda: acrobot(masses=(1.5, 0.7), swapped=True), _until_the_end),
+    "LunarLander, wind": Task(lander, lambda: lander(wind=15.0), None, land),
+    "LunarLander, gravity": Task(lander, lambda: lander(gravity=-6.0), None, land),
+    "LunarLander, engines": Task(lander, lambda: lander(swapped=True), None, land),
 }
-"""The tasks by name: actions swapped *and* dynamics changed."""
+"""The tasks by name: actions swapped *and* dynamics changed, but for LunarLander, which needs Box2D."""

@@ -396,7 +396,7 @@ def test_the_command_line_runs_resumes_and_shows(tmp_path: Path, monkeypatch: py
     assert refused.exit_code != 0
     assert "has no expert of its own; give one: package.module:function" in refused.output
     assert aceirl.load(folder).answers == 30
-    monkeypatch.setattr("aceirl.learner.continuous.transfer.RECOVERING", 1_500)
+    monkeypatch.setattr("aceirl.irl.deviations.RECOVERING", 1_500)
     other = CliRunner().invoke(app, ["transfer", folder, "--horizon", "30", "--steps", "500", "--json"])
     assert other.exit_code == 0, other.output
     elsewhere = json.loads(other.stdout.splitlines()[-1])
@@ -427,7 +427,7 @@ def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:
 
 def test_a_reward_is_recovered_said_and_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where actions are swapped, copying never leaves the valley and planning with the reward does."""
-    monkeypatch.setattr("aceirl.learner.continuous.transfer.RECOVERING", 8_000)
+    monkeypatch.setattr("aceirl.irl.deviations.RECOVERING", 8_000)
     result = fit(
         {"max_answers": 60, "certify": None}, "MountainCar-v0", lambda seen: 2 if seen[1] >= 0 else 0, horizon=200
     )

@@ -43,7 +43,7 @@ def transfer(
     horizon: Horizon = None,
     parameter: Parameters = None,
     steps: Annotated[
-        int | None, typer.Option(help="Continuous observations only: how many steps to take there; by default 6000.")
+        int | None, typer.Option(help="Continuous observations only: how many steps to take there.")
     ] = None,
     as_json: Json = False,
     env: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -91,7 +91,6 @@ def _continuous(
     from aceirl.errors import InputError
     from aceirl.experts.tasks import Source
     from aceirl.experts.tasks.gymnasium import gym_env
-    from aceirl.learner.continuous.transfer import PLANNING
     from aceirl.runs.continuous import ContinuousRun
 
     result = ContinuousRun.open(directory).result()
@@ -100,7 +99,7 @@ def _continuous(
     name = to if to is not None or result.source is None else result.source.environment
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     target = gym_env(Source(str(name), parameters, result.settings.seed, horizon=horizon))
-    planned = result.transfer(target, steps=PLANNING if steps is None else steps)
+    planned = result.transfer(target, steps=steps)
     if as_json:
         print(json.dumps({"sentence": result.sentence, **planned.to_json()}))
         return

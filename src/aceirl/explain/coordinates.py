@@ -13,8 +13,17 @@ from aceirl.irl.claims import ENDS, CoordinateClaim
 from aceirl.models.vectors.features import VectorReward
 
 
-def reward_in_words(found: Sequence[CoordinateClaim]) -> str:
-    """What is sure of a recovered reward in a sentence, and what of it is open in another; see `aceirl.irl.claims`."""
+def reward_in_words(found: Sequence[CoordinateClaim], *, tested: bool = True) -> str:
+    """What is sure of a recovered reward in a sentence, and what of it is open in another; see `aceirl.irl.claims`.
+
+    Unless `tested`, it is not known whether rewards without a part of it would do as well.
+    """
+    if not tested:
+        parts = [words for one in found if (words := _claim(one))]
+        return (
+            f"By the reward that was found the expert {'; '.join(parts)}. Whether others would explain it as well was "
+            "not tested: observations have too many coordinates."
+        )
     sure = [words for one in found if one.sure and (words := _claim(one))]
     open_ones = [words for one in found if not one.sure and (words := _claim(one))]
     said = [f"The expert {'; '.join(sure)}."] if sure else ["What was observed does not tell what the expert wants."]

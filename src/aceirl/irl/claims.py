@@ -5,7 +5,7 @@ units of what random actions lose, `w·(μ_expert - μ_random) = 1`. The least s
 coordinate, or the ends of episodes, is *needed* if the least `s` of all rewards without it is larger by more than
 `SLACK`. Rewards without it are given a fair chance: whenever the programme finds one, its best response at home becomes
 one more rival, until none is left or one survives. The comparisons are resampled; sure is what is needed in 95 % of the
-draws.
+draws. Without learned dynamics at home no best response can be had, and nothing is called sure.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ def claims(recovered: RewardByDeviations, rng: np.random.Generator) -> tuple[Coo
 def _needed(recovered: RewardByDeviations, allowed: BoolArray, block: BoolArray, rng: np.random.Generator) -> bool:
     """Whether rewards of the `allowed` features need those of a `block`, surely."""
     home, features = recovered.home, recovered.reward.features
+    if home.prepared is None:
+        return False
     groups = sorted({one.group for one in recovered.comparisons})
     D = np.array([one.difference for one in recovered.comparisons])
     group = np.array([groups.index(one.group) for one in recovered.comparisons])
@@ -119,7 +121,7 @@ def _needed(recovered: RewardByDeviations, allowed: BoolArray, block: BoolArray,
             break
         plan = home.prepared.plan(VectorReward(features, w).batch)
         sums = [
-            discounted(features(one.arrivals, one.ends), one.terminated, home.prepared.gamma)
+            discounted(features(one.arrivals, one.ends), one.terminated, home.gamma)
             for one in plan.imagined(home.starts, home.horizon)
         ]
         rivals.append(home.expert - np.mean(sums, axis=0))
@@ -141,7 +143,7 @@ def _likes(recovered: RewardByDeviations, name: str) -> tuple[tuple[str, int], .
     features = recovered.reward.features
     draws = np.array([one.weights for one in (recovered.reward, *recovered.members)])
     if name == ENDS:
-        gamma = recovered.home.prepared.gamma
+        gamma = recovered.home.gamma
         kinds = draws[:, -1 - len(features.ends) : -1] - gamma / (1 - gamma) * draws[:, -1:]
         signs = np.sign(kinds)
         return tuple(

@@ -12,7 +12,8 @@ columns scaled by their size. Many rewards do that, and most fall apart where th
 is kept that implies what the expert does: ends and the step first, then squares of coordinates, then hats. For each the
 best response in learned dynamics is played. If its feature expectations are near the expert's, or the expert is as
 good, the reward is kept; else the response is a *rival*, one more policy that the expert is preferred to, and the next
-reward is tried.
+reward is tried. Where a grid would have too many coordinates, the response is the best controller that a search about a
+copy of the expert finds, and squares are tried first: by ends alone a search hardly knows where to go.
 """
 
 from __future__ import annotations
@@ -25,16 +26,24 @@ import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray
 from aceirl.errors import InputError
+from aceirl.irl.responses import BySearch, EpisodePair, OnGrid
+from aceirl.models.vectors.controllers import Controller, Effects
 from aceirl.models.vectors.episodes import Act, Episode, discounted
 from aceirl.models.vectors.experience import Experience
-from aceirl.models.vectors.features import Features, VectorReward, logistic
-from aceirl.models.vectors.planning import COARSE, FINE, Prepared
+from aceirl.models.vectors.features import Coordinates, Features, VectorReward, logistic
+from aceirl.models.vectors.planning import MOST_COORDINATES, Prepared
 
 EXPERT_EPISODES, LONGEST_DEVIATION, TESTS = 8, 50, 3
 """Episodes of the expert alone, the longest deviation in steps, and the episodes a best response plays."""
 
-DEVIATIONS, POOL, EXPLORATION = 0.5, 0.62, 0.75
-"""The shares of the steps that are spent when all deviations, the other policies, and exploring are done."""
+RECOVERING, RECOVERING_WIDE = 12_000, 40_000
+"""The steps by default: where plans are made on a grid, and where they are searched for."""
+
+DEVIATIONS, POOL = 0.5, 0.62
+"""The shares of the steps that are spent when all deviations and the other policies are done."""
+
+WIDE_OWN, WIDE_DEVIATIONS, WIDE_POOL = 0.25, 0.35, 0.6
+"""The same where plans are searched for, and first the share that is spent on the expert's own episodes."""
 
 RIDGE, RIVAL_SHARE, RIVAL_SIZE = 0.02, 0.3, 3.0
 """The ridge; the weight of a rival beside that of all other comparisons; and its size, a multiple of theirs."""
@@ -88,11 +97,15 @@ class TriedReward:
 class Home:
     """What is known of the simulator in which the expert was observed.
 
-    Its learned dynamics, `prepared` for plans; where episodes of the expert started, `starts [n, d]`, and how long they
-    can be; and the expected discounted sums of features of the expert and of random actions, both `[k]`.
+    Its learned dynamics, `prepared` for plans, or, where these have too many coordinates for a grid, a `copy` of the
+    expert and the `effects` of actions; where episodes of the expert started, `starts [n, d]`, and how long they can
+    be; and the expected sums of features of the expert and of random actions, both `[k]`, discounted by `gamma`.
     """
 
-    prepared: Prepared
+    prepared: Prepared | None
+    copy: Controller | None
+    effects: Effects | None
+    gamma: float
     starts: FloatArray
     horizon: int
     expert: FloatArray
@@ -119,39 +132,48 @@ class RewardByDeviations:
     home: Home
 
 
-class _Counted:
-    """An expert who counts what it is asked."""
+class _Asked:
+    """An expert, and what it was asked and answered."""
 
     def __init__(self, act: Act) -> None:
-        self.act, self.answers = act, 0
+        self.act = act
+        self.observations: list[Any] = []
+        self.actions: list[Any] = []
 
     def __call__(self, observation: Any) -> Any:
-        self.answers += 1
-        return self.act(observation)
+        self.observations.append(observation)
+        self.actions.append(self.act(observation))
+        return self.actions[-1]
 
 
 def recover_reward(
     make_env: Callable[[], Any],
     expert: Act,
     rng: np.random.Generator,
-    steps: int = 12_000,
+    steps: int | None = None,
     gamma: float = 0.99,
     names: Sequence[str] = (),
     report: Callable[[int], None] | None = None,
 ) -> RewardByDeviations:
     """The reward of an expert, a function of an observation, in a simulator that `make_env` makes.
 
-    About `steps` steps are taken. `names` are what the entries of an observation are called. `report` is told after
-    each episode how many steps were taken.
+    About `steps` steps are taken: 12,000 unless told, 40,000 where observations have more than four coordinates.
+    `names` are what the entries of an observation are called. `report` is told after each episode how many steps were
+    taken.
     """
-    if steps < 100:
+    if steps is not None and steps < 100:
         raise InputError(f"steps is {steps}; comparing policies takes at least 100")
     met = Experience(make_env(), rng, report)
-    asked = _Counted(expert)
+    asked = _Asked(expert)
     own = [met.play(asked) for _ in range(EXPERT_EPISODES)]
-    pairs = _deviations(met, asked, own, DEVIATIONS * steps)
-    pairs += _other_policies(met, asked, own, POOL * steps)
-    _explore(met, gamma, EXPLORATION * steps)
+    on_grid = len(Coordinates.of(met.observations)) <= MOST_COORDINATES
+    steps = steps or (RECOVERING if on_grid else RECOVERING_WIDE)
+    while not on_grid and met.steps < WIDE_OWN * steps:
+        own.append(met.play(asked))
+    pairs = _deviations(met, asked, own, (DEVIATIONS if on_grid else WIDE_DEVIATIONS) * steps)
+    pairs += _other_policies(met, asked, own, (POOL if on_grid else WIDE_POOL) * steps)
+    responses = OnGrid(met, gamma) if on_grid else BySearch(met, gamma, own, asked.observations, asked.actions)
+    pairs += responses.prepare(steps)
     features = Features.of(met.inside, met.ends, names)
 
     def sums(episode: Episode, first: int = 0) -> FloatArray:
@@ -167,21 +189,26 @@ def recover_reward(
     spread = np.std([sums(episode) for episode in met.episodes], axis=0)
     kept = spread > 1e-6 * spread.max()
     unit = float(np.linalg.norm(((expected - aimless) / np.where(kept, spread, 1))[kept]))
-    tests = [own[k % len(own)] for k in range(TESTS)]
+    tests = own[: TESTS if on_grid else EXPERT_EPISODES]
     rivals: list[FloatArray] = []
     tried: list[TriedReward] = []
-    for level, times in LEVELS:
+
+    def allowed_in(level: str) -> BoolArray:
         allowed = allowed_features(features, level)
+        allowed[-1] &= on_grid  # the ends say as much as the step does, and a search by it learns to hover
+        return allowed
+
+    for level, times in LEVELS if on_grid else LEVELS[1:]:
+        allowed = allowed_in(level)
         for _ in range(times if allowed.any() else 0):
             if tried and met.steps >= steps:
                 break
             w = _fitted(D, rivals, scale, allowed)
             loss = max(abs(float(w @ (expected - aimless))), 1e-12)
             explained = float(np.mean(D @ w > EQUAL * loss))
-            for nodes in (COARSE, FINE):
-                prepared = met.prepared(met.dynamics(), gamma, nodes)
-                plan = prepared.plan(VectorReward(features, w).batch)
-                played = [met.play(plan.predict, base.seed) for base in tests]
+            for attempt in range(responses.attempts):
+                act = responses.act(VectorReward(features, w), attempt)
+                played = [met.play(act, base.seed) for base in tests]
                 away = np.mean([sums(base) for base in tests], axis=0) - np.mean([sums(one) for one in played], axis=0)
                 gap = float(np.linalg.norm((away / np.where(kept, spread, 1))[kept])) / max(unit, 1e-12)
                 one = TriedReward(w, level, gap, float(-w @ away) / loss, explained, away)
@@ -194,7 +221,7 @@ def recover_reward(
         if tried and tried[-1].accepted:
             break
     best = tried[-1] if tried[-1].accepted else min(tried, key=lambda one: one.gap)
-    allowed = allowed_features(features, best.level)
+    allowed = allowed_in(best.level)
     draws = [D[rng.integers(len(D), size=len(D))] for _ in range(N_MEMBERS)]
     return RewardByDeviations(
         VectorReward(features, best.weights),
@@ -204,9 +231,12 @@ def recover_reward(
         tuple(tried),
         _distrust(best),
         met.steps,
-        asked.answers,
+        len(asked.actions),
         Home(
-            prepared,
+            responses.prepared,
+            responses.copy,
+            None if responses.copy is None else Effects.of(met.choices, met.episodes, responses.copy.scale),
+            gamma,
             np.array([episode.observations[0] for episode in own]),
             max(episode.steps for episode in met.episodes),
             expected,
@@ -236,13 +266,9 @@ def _distrust(best: TriedReward) -> str | None:
     return None
 
 
-_Pair = tuple[str, Episode, Episode, int]
-"""The group, the expert's episode, the other one from the same seed, and the step from which they may differ."""
-
-
-def _deviations(met: Experience, expert: Act, own: Sequence[Episode], until: float) -> list[_Pair]:
+def _deviations(met: Experience, expert: Act, own: Sequence[Episode], until: float) -> list[EpisodePair]:
     """Episodes of the expert with a deviation, until so many steps were taken."""
-    rng, pairs = met.rng, list[_Pair]()
+    rng, pairs = met.rng, list[EpisodePair]()
     while met.steps < until or not pairs:
         base = own[len(pairs) % len(own)]
         first = int(rng.integers(max(1, int(0.6 * base.steps))))
@@ -265,9 +291,9 @@ def _deviations(met: Experience, expert: Act, own: Sequence[Episode], until: flo
     return pairs
 
 
-def _other_policies(met: Experience, expert: Act, own: Sequence[Episode], until: float) -> list[_Pair]:
+def _other_policies(met: Experience, expert: Act, own: Sequence[Episode], until: float) -> list[EpisodePair]:
     """Random actions, copies of the expert that err, and linear controllers at random, in turns."""
-    rng, pairs = met.rng, list[_Pair]()
+    rng, pairs = met.rng, list[EpisodePair]()
     seen = met.observations
     shift, scale = seen.mean(axis=0), seen.std(axis=0) + 1e-6
     while met.steps < until or len(pairs) < 6:
@@ -285,15 +311,6 @@ def _other_policies(met: Experience, expert: Act, own: Sequence[Episode], until:
 
             pairs.append(("random controllers", base, met.play(act, base.seed), 0))
     return pairs
-
-
-def _explore(met: Experience, gamma: float, until: float) -> None:
-    """Go where little was seen, so that the dynamics are known beside the expert's path too."""
-    while met.steps < until:
-        dynamics = met.dynamics()
-        plan = met.prepared(dynamics, gamma, COARSE).plan(met.novelty(dynamics.coordinates))
-        for _ in range(3):
-            met.play(met.noisy(plan.predict, 0.1))
 
 
 def allowed_features(features: Features, level: str) -> BoolArray:

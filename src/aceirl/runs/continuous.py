@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from aceirl.irl.claims import claims
 from aceirl.irl.deviations import RewardByDeviations
 from aceirl.learner.continuous.learning import MAX_ANSWERS, LearningState, check_settings, learn
 from aceirl.learner.continuous.policy import GatedPolicy
-from aceirl.learner.continuous.transfer import PLANNING, RECOVERING, Planned, reward_of, simulator, transfer_reward
+from aceirl.learner.continuous.transfer import Planned, reward_of, simulator, transfer_reward
 from aceirl.learner.settings import Settings
 from aceirl.models.vectors.features import VectorReward
 from aceirl.models.vectors.tree import Leaf, leaves
@@ -47,6 +47,9 @@ PERSON = {"expert": "person"}
 """The part of a run whose expert was a person, who cannot be asked any more."""
 
 STAND_IN = "This is about the policy that was learned, which stands in for the person."
+
+SAID_EVERY = 500
+"""After so many steps it is said anew how many were taken."""
 
 UNMEASURED = "How often such a sentence is true has not been measured."
 
@@ -111,13 +114,13 @@ class ContinuousResult:
     def recovered(self) -> RewardByDeviations:
         """The expert's reward over the coordinates of observations, and what it rests on.
 
-        It is found when it is first asked for, by 12,000 more steps in the environment: the expert plays, is led
-        astray, and goes on (`aceirl.irl.deviations`).
+        It is found when it is first asked for, by 12,000 more steps in the environment, or 40,000 if observations have
+        more than four coordinates: the expert plays, is led astray, and goes on (`aceirl.irl.deviations`).
         """
         task = self._opened
         if self.person:
             task = replace(task, ask=lambda observation, step: self.policy.predict(observation)[0])
-        return reward_of(task, self.settings.seed, partial(_count, "Recovering the reward", RECOVERING))
+        return reward_of(task, self.settings.seed, _counter("Recovering the reward"))
 
     @property
     def reward(self) -> VectorReward:
@@ -129,24 +132,25 @@ class ContinuousResult:
         """What the expert wants, as far as that is sure, and what is open."""
         if self.recovered.warning is not None:
             return f"Nothing is sure: {self.recovered.warning}."
-        said = reward_in_words(claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F])))
+        found = claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F]))
+        said = reward_in_words(found, tested=self.recovered.home.prepared is not None)
         return " ".join([said, UNMEASURED, *([STAND_IN] if self.person else [])])
 
-    def transfer(self, target: Any, *, steps: int = PLANNING) -> Planned:
+    def transfer(self, target: Any, *, steps: int | None = None) -> Planned:
         """Plan with the recovered reward in another environment, of whose dynamics nothing is known.
 
-        `target` is a Gymnasium environment or the id of one; about `steps` steps are taken in it. What comes back has
-        `predict(observation)` and a `warning` if something speaks against it.
+        `target` is a Gymnasium environment or the id of one; about `steps` steps are taken in it, 6,000 unless told, or
+        150,000 if observations have more than four coordinates. What comes back has `predict(observation)` and a
+        `warning` if something speaks against it.
         """
         recovered = self.recovered
         task = open_continuous(target, horizon=self._opened.horizon)
-        report = partial(_count, "Planning", steps)
         return transfer_reward(
             lambda: simulator(task.env, task.horizon),
             recovered,
             np.random.default_rng([self.settings.seed, 0x50]),
             steps,
-            report,
+            _counter("Planning"),
         )
 
     @cached_property
@@ -430,9 +434,17 @@ def _progress_bar(settings: Settings, *, show: bool) -> AbstractContextManager[C
     return progress_line(status, lambda now: now.answers, wanted, show=show)
 
 
-def _count(what: str, wanted: int, taken: int) -> None:
+def _counter(what: str) -> Callable[[int], None]:
     """Say how many steps were taken, for whoever listens."""
-    logging.getLogger("aceirl").info("%s: %s of about %s steps", what, f"{taken:,}", f"{wanted:,}")
+    said = 0
+
+    def count(taken: int) -> None:
+        nonlocal said
+        if taken >= said + SAID_EVERY:
+            said = taken
+            logging.getLogger("aceirl").info("%s: %s steps", what, f"{taken:,}")
+
+    return count
 
 
 def _check_parts(run: ContinuousRun, task: ContinuousTask) -> None:

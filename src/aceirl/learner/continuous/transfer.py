@@ -1,12 +1,14 @@
 """Planning with a reward in any simulator, by sampling: nothing is known of its dynamics beforehand.
 
 First random actions, then tours to where little was seen, then rounds of planning for the reward in the dynamics
-learned so far and playing the plan, by which the plans of all rounds are compared. The best of them is kept.
+learned so far and playing the plan, by which the plans of all rounds are compared. The best of them is kept. That takes
+a grid, of at most four coordinates. Where there are more, random actions show what the actions do, and controllers are
+searched for about a copy of the expert (`aceirl.models.vectors.controllers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +17,10 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.irl.deviations import RewardByDeviations, recover_reward
-from aceirl.models.vectors.episodes import Episode, discounted
+from aceirl.models.vectors.controllers import Controller, Effects, search
+from aceirl.models.vectors.episodes import BatchReward, Episode, worth
 from aceirl.models.vectors.experience import Experience
-from aceirl.models.vectors.planning import COARSE, FINE, BatchReward, GridPlan, Prepared
+from aceirl.models.vectors.planning import COARSE, FINE, GridPlan, Prepared
 
 FIRST, EXPLORING, TOURS = 0.15, 0.5, 6
 """The shares of the steps by which the first random episodes and the exploring ones are done, and how often it is
@@ -32,8 +35,9 @@ SHORT, UNSURE, ASKED = 0.8, 0.8, 3
 one of so many other rewards of the confidence set, it gains less than this share of what that reward's plan gains."""
 
 
-RECOVERING, PLANNING = 12_000, 6_000
-"""The steps by default: where the expert is observed, and in another simulator."""
+PLANNING, SEARCHING, MOST_RANDOM = 6_000, 150_000, 20
+"""The steps in another simulator by default: for plans on a grid, and for a search; and the episodes of random actions
+before a search, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +45,17 @@ class Planned:
     """A plan for a reward in a simulator: `predict` says what to do. `value` is what its test episodes were worth by
     that reward, discounted; `steps` is what was spent in the simulator; `warning` why it may not be what the expert
     wants, None if nothing speaks against it. `prepared` are the dynamics as they were learned last; the first `aimless`
-    episodes were of random actions."""
+    episodes were of random actions. Where it was searched for, there is nothing `prepared`, and `others` are the
+    episodes of controllers that were tried last, all from the same seeds, those of the plan first."""
 
-    plan: GridPlan
+    plan: GridPlan | Controller
     value: float
     steps: int
     episodes: tuple[Episode, ...]
-    prepared: Prepared
+    prepared: Prepared | None
     aimless: int
     warning: str | None = None
+    others: tuple[tuple[Episode, ...], ...] = ()
 
     def predict(self, observation: Any) -> Any:
         """The action on an observation, as the environment takes it."""
@@ -73,22 +79,33 @@ def transfer_reward(
     make_env: Callable[[], Any],
     recovered: RewardByDeviations,
     rng: np.random.Generator,
-    steps: int = PLANNING,
+    steps: int | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Planned:
     """Plan with a recovered reward in another simulator, about which nothing is known, with about `steps` steps in it.
 
-    The plan has a warning if something speaks against it; that needs no true reward. `report` is told after each
-    episode how many steps were taken.
+    Unless told, `steps` are 6,000, or 150,000 where observations have more than four coordinates. The plan has a
+    warning if something speaks against it; that needs no true reward. `report` is told after each episode how many
+    steps were taken.
     """
-    gamma = recovered.home.prepared.gamma
-    planned = plan_by_sampling(make_env(), recovered.reward.batch, rng, steps, gamma, report)
+    gamma, reward, home = recovered.home.gamma, recovered.reward.batch, recovered.home
+    if home.copy is None or home.effects is None:
+        planned = plan_by_sampling(make_env(), reward, rng, PLANNING if steps is None else steps, gamma, report)
+    else:
+        planned = search_by_sampling(
+            make_env(),
+            lambda one: worth(reward, one, gamma),
+            rng,
+            SEARCHING if steps is None else steps,
+            (home.copy, home.effects),
+            report,
+        )
     found = [recovered.warning, falls_short(planned, recovered), members_disagree(planned, recovered)]
     return replace(planned, warning="; ".join(reason for reason in found if reason) or None)
 
 
 def reward_of(task: ContinuousTask, seed: int, report: Callable[[int], None] | None = None) -> RewardByDeviations:
-    """The reward of a task's expert, by about `RECOVERING` steps in its environment."""
+    """The reward of a task's expert, by some thousand steps in its environment."""
     ask = task.ask
     if ask is None:
         raise InputError(
@@ -98,7 +115,7 @@ def reward_of(task: ContinuousTask, seed: int, report: Callable[[int], None] | N
     if task.by_step:
         raise InputError("a reward of continuous observations needs an expert whose actions do not depend on the step")
     env, rng = simulator(task.env, task.horizon), np.random.default_rng([seed, 0x4E])
-    return recover_reward(lambda: env, lambda seen: ask(seen, 0), rng, RECOVERING, names=task.fields, report=report)
+    return recover_reward(lambda: env, lambda seen: ask(seen, 0), rng, names=task.fields, report=report)
 
 
 def simulator(env: Any, horizon: int) -> Any:
@@ -131,19 +148,20 @@ def falls_short(planned: Planned, recovered: RewardByDeviations) -> str | None:
 def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | None:
     """A warning if another reward of the confidence set plans something else, by which this plan gains much less.
 
-    Everything is imagined in the learned dynamics; it takes no steps.
+    It takes no steps: everything is imagined in the learned dynamics, or, after a search, the other's plan is the best
+    by that reward of what was tried last. Random actions count as a plan.
     """
-    starts = np.array([episode.observations[0] for episode in planned.episodes[:10]])
-    horizon, gamma = max(episode.steps for episode in planned.episodes), planned.prepared.gamma
-    own = planned.plan.imagined(starts, horizon)
+    gamma = recovered.home.gamma
     w = recovered.reward.weights / np.linalg.norm(recovered.reward.weights)
     alike = [float(one.weights @ w) / np.linalg.norm(one.weights) for one in recovered.members]
     worst = 1.0
     for number in np.argsort(alike)[:ASKED]:
         reward = recovered.members[number].batch
-        other = planned.prepared.plan(reward).imagined(starts, horizon)
         aimless = float(np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]]))
-        ours, theirs = (float(np.mean([worth(reward, one, gamma) for one in played])) for played in (own, other))
+        ours, *others = (
+            float(np.mean([worth(reward, one, gamma) for one in played])) for played in _rivals(planned, reward)
+        )
+        theirs = max(aimless, *others)
         range_ = max(ours, theirs, aimless) - min(ours, theirs, aimless)
         worst = min(worst, 1 - (theirs - ours) / max(range_, 1e-12))
     if worst >= UNSURE:
@@ -154,11 +172,41 @@ def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | N
     )
 
 
-def worth(reward: BatchReward, episode: Episode, gamma: float) -> float:
-    """The discounted sum of rewards of an episode; one cut by a limit of time goes on as in its last steps."""
-    actions = np.asarray(episode.actions, dtype=np.float64).reshape(episode.steps, -1)
-    paid = reward(episode.observations[:-1], actions, episode.arrivals, episode.ends)
-    return float(discounted(np.asarray(paid)[:, None], episode.terminated, gamma)[0])
+def _rivals(planned: Planned, reward: BatchReward) -> Sequence[Sequence[Episode]]:
+    """Episodes of the plan, and of what might be better by another reward, from the same starts."""
+    if planned.prepared is None or isinstance(planned.plan, Controller):
+        return planned.others
+    starts = np.array([episode.observations[0] for episode in planned.episodes[:10]])
+    horizon = max(episode.steps for episode in planned.episodes)
+    return [plan.imagined(starts, horizon) for plan in (planned.plan, planned.prepared.plan(reward))]
+
+
+def _check(steps: int) -> None:
+    if steps < 1:
+        raise InputError(f"steps is {steps}; at least one is needed to learn anything of the simulator")
+
+
+def search_by_sampling(
+    env: Any,
+    value: Callable[[Episode], float],
+    rng: np.random.Generator,
+    steps: int,
+    start: tuple[Controller, Effects],
+    report: Callable[[int], None] | None = None,
+) -> Planned:
+    """A controller whose episodes have a large `value`, with about `steps` steps in a Gymnasium environment.
+
+    The search begins with a controller of another simulator, which is translated by the effects of the actions there.
+    """
+    _check(steps)
+    copy, effects = start
+    met = Experience(env, rng, report)
+    while met.steps < FIRST * steps and len(met.episodes) < MOST_RANDOM:
+        met.play(met.sticky())
+    aimless = len(met.episodes)
+    first = copy.translated(effects, Effects.of(met.choices, met.episodes, copy.scale), met.choices)
+    found = search(met, value, first, steps)
+    return Planned(found.controller, found.value, met.steps, tuple(met.episodes), None, aimless, others=found.last)
 
 
 def plan_by_sampling(
@@ -173,8 +221,7 @@ def plan_by_sampling(
 
     `report` is told after each episode how many steps were taken.
     """
-    if steps < 1:
-        raise InputError(f"steps is {steps}; at least one is needed to learn anything of the simulator")
+    _check(steps)
     met = Experience(env, rng, report)
     tests = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
     while met.steps < FIRST * steps:

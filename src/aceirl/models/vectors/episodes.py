@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.data.arrays import FloatArray
+from aceirl.data.arrays import BoolArray, FloatArray
 from aceirl.errors import InputError
 
 Act = Callable[[Any], Any]
 """A policy: an observation in, one of the environment's own actions out."""
+
+BatchReward = Callable[[FloatArray, FloatArray, FloatArray, BoolArray], FloatArray]
+"""`[n]` of observations `[n, d]`, actions `[n, m]`, arrivals `[n, d]`, and whether those are ends `[n]`."""
 
 LEVELS = 5
 """How many values of one continuous action are tried, evenly from the lowest to the highest."""
@@ -76,6 +79,13 @@ def discounted(paid: FloatArray, terminated: bool, gamma: float, last: int = 20)
     return np.asarray(total)
 
 
+def worth(reward: BatchReward, episode: Episode, gamma: float) -> float:
+    """The discounted sum of rewards of an episode; one cut by a limit of time goes on as in its last steps."""
+    actions = np.asarray(episode.actions, dtype=np.float64).reshape(episode.steps, -1)
+    paid = reward(episode.observations[:-1], actions, episode.arrivals, episode.ends)
+    return float(discounted(np.asarray(paid)[:, None], episode.terminated, gamma)[0])
+
+
 @dataclass(frozen=True, eq=False)
 class TriedActions:
     """The actions among which plans choose: all of a Discrete space, a grid over a Box.
@@ -116,6 +126,11 @@ class TriedActions:
             return np.asarray(vectors == self.values[:, 0], dtype=np.float64)
         low, high = self.values.min(axis=0), self.values.max(axis=0)
         return np.asarray((vectors - (low + high) / 2) / np.maximum((high - low) / 2, 1e-9))
+
+    def within(self, parts: FloatArray) -> Any:
+        """The action of a Box whose `parts [m]` are these; what is beyond -1 or 1 is cut."""
+        low, high = self.values.min(axis=0), self.values.max(axis=0)
+        return ((low + high) / 2 + np.clip(parts, -1.0, 1.0) * (high - low) / 2).astype(np.float32)
 
     def draw(self, rng: np.random.Generator) -> Any:
         """An action at random: any of a Discrete space, anywhere in a Box."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.models.vectors.dynamics import LearnedDynamics
-from aceirl.models.vectors.episodes import Act, Episode, TriedActions, play
+from aceirl.models.vectors.episodes import Act, BatchReward, Episode, TriedActions, play
 from aceirl.models.vectors.features import Coordinates
-from aceirl.models.vectors.planning import BatchReward, Prepared
+from aceirl.models.vectors.planning import Prepared
 
 STAY = 0.9
 """How likely a random policy keeps its action for one more step: single steps at random lead nowhere."""

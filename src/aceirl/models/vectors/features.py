@@ -27,6 +27,10 @@ LARGEST_SQUARE = 4.0
 FEWEST_ENDS = 3
 """A kind of end has been seen at least so often."""
 
+DENSER, LEAST_SPREAD = 5.0, 0.05
+"""Ends that lie so many times closer to each other than the others do are a kind of their own; nothing counts as closer
+than this, in standard deviations of what was observed."""
+
 Kind = Literal["line", "circle", "flag"]
 
 
@@ -183,11 +187,23 @@ class Border:
 
 @dataclass(frozen=True, eq=False)
 class EndCluster:
-    """Ends at no border: about a `centre [size]` of observations, told from other arrivals by `weights` of squares and
-    products."""
+    """Ends at no border: about a `centre [size]` of observations, mostly within its `spread [size]`, told from other
+    arrivals by `weights` of squares and products. `share` of the ends at no border are of this kind."""
 
     centre: FloatArray
+    spread: FloatArray
+    share: float
     weights: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray, share: float, inside: FloatArray) -> EndCluster:
+        """Of comparable ends `[m, size]`, where episodes went on `inside [n, size]`."""
+        centre, spread = points.mean(axis=0), np.maximum(points.std(axis=0), LEAST_SPREAD)
+        return cls(centre, spread, share, _boundary(inside, points))
+
+    def likely(self, usual: FloatArray) -> FloatArray:
+        """`[n]`: how likely comparable ends `[n, size]` are of this kind: a log density, up to a constant."""
+        return np.asarray(np.log(self.share) + _log_density(usual, self.centre, self.spread))
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +251,7 @@ class Ends:
             coordinates,
             tuple(borders),
             tuple(
-                EndCluster(one.mean(axis=0), _boundary((inside - shift) / scale, one))
+                EndCluster.of(one, len(one) / left.sum(), (inside - shift) / scale)
                 for one in sorted(clusters, key=lambda one: tuple(one.mean(axis=0)))
             ),
             shift,
@@ -253,16 +269,17 @@ class Ends:
             f"{one.at:.2g}"
             for one in self.borders
         ]
-        if len(self.clusters) == 1:
-            return (*said, "any other end" if said else "the end")
-        return (*said, *(f"an end like {self._where(one)}" for one in self.clusters))
+        likes = sorted(self.clusters, key=lambda one: float(np.log(one.spread).sum()))[:-1]  # the widest: what is left
+        other = "any other end" if said or likes else "the end"
+        return (*said, *(f"an end like {self._where(one)}" if one in likes else other for one in self.clusters))
 
     def _where(self, cluster: EndCluster) -> str:
-        """The coordinates in which a cluster differs most from what is usual."""
+        """The coordinates that hardly differ among the ends of a cluster."""
         values = self.coordinates.encode((cluster.centre * self.scale + self.shift)[None])[0]
-        unusual = np.argsort(-np.abs(cluster.centre))[:2]
-        shown = [place for place, part in enumerate(self.coordinates.parts) if set(part.parts) & set(unusual.tolist())]
-        return ", ".join(f"{self.coordinates.parts[place].name} {values[place]:.2g}" for place in shown)
+        parts = self.coordinates.parts
+        lines = [place for place, part in enumerate(parts) if part.kind != "flag"] or list(range(len(parts)))
+        alike = sorted(lines, key=lambda place: max(float(cluster.spread[entry]) for entry in parts[place].parts))[:2]
+        return ", ".join(f"{parts[place].name} {values[place] + 0.0:.2f}" for place in sorted(alike))
 
     def kind(self, observations: FloatArray) -> IntArray:
         """`[n]`: the kind of each end at these observations `[n, size]`; -1 if no kind is known."""
@@ -274,10 +291,9 @@ class Ends:
             away[:, number] = -border.excess(values) / self._spread(border)
         beyond = (away < 0).any(axis=1)
         if self.clusters:
-            centres = np.stack([one.centre for one in self.clusters])
             usual = (observations - self.shift) / self.scale
-            gaps = ((usual[:, None] - centres) ** 2).sum(axis=2)
-            away[~beyond, len(self.borders) :] = gaps[~beyond] - gaps.max(initial=0.0) - 1.0
+            likely = np.stack([one.likely(usual) for one in self.clusters], axis=1)
+            away[~beyond, len(self.borders) :] = likely.min(initial=0.0) - likely[~beyond] - 1.0
         return np.asarray(away.argmin(axis=1))
 
     def _spread(self, border: Border) -> float:
@@ -300,7 +316,15 @@ class Ends:
         """Plain values."""
         return {
             "borders": [asdict(one) for one in self.borders],
-            "clusters": [{"centre": one.centre.tolist(), "weights": one.weights.tolist()} for one in self.clusters],
+            "clusters": [
+                {
+                    "centre": one.centre.tolist(),
+                    "spread": one.spread.tolist(),
+                    "share": one.share,
+                    "weights": one.weights.tolist(),
+                }
+                for one in self.clusters
+            ],
             "shift": self.shift.tolist(),
             "scale": self.scale.tolist(),
         }
@@ -311,7 +335,10 @@ class Ends:
         return cls(
             coordinates,
             tuple(Border(**one) for one in written["borders"]),
-            tuple(EndCluster(np.array(one["centre"]), np.array(one["weights"])) for one in written["clusters"]),
+            tuple(
+                EndCluster(np.array(one["centre"]), np.array(one["spread"]), one["share"], np.array(one["weights"]))
+                for one in written["clusters"]
+            ),
             np.array(written["shift"]),
             np.array(written["scale"]),
         )
@@ -346,7 +373,11 @@ def logistic(D: FloatArray, share: FloatArray, ridge: float) -> FloatArray:
 
 
 def _clusters(points: FloatArray, most: int = 3, apart: float = 0.6) -> list[FloatArray]:
-    """The points `[m, d]` in as many groups as their silhouette speaks for; one group unless it is above `apart`."""
+    """The points `[m, d]` in groups: one that lies much closer together than the others, or as many as their silhouette
+    speaks for; one group unless it is above `apart`."""
+    dense = _dense(points)
+    if FEWEST_ENDS <= dense.sum() <= len(points) - FEWEST_ENDS:
+        return [points[dense], points[~dense]]
     best, groups = apart, [points]
     for number in range(2, most + 1):
         if len(points) < FEWEST_ENDS * number:
@@ -359,6 +390,37 @@ def _clusters(points: FloatArray, most: int = 3, apart: float = 0.6) -> list[Flo
         if found > best:
             best, groups = found, [points[label == one] for one in range(number)]
     return groups
+
+
+def _dense(points: FloatArray) -> BoolArray:
+    """`[m]`: which points `[m, d]` are of a group that lies much closer together than the others; all if there is none.
+
+    Two groups by the distance to the next few points, and then, until nothing changes, by two normal distributions.
+    """
+    gaps = np.sort(np.sqrt(((points[:, None] - points) ** 2).sum(axis=2)), axis=1)
+    near = np.log(np.maximum(gaps[:, min(FEWEST_ENDS + 1, len(points) - 1)], LEAST_SPREAD))
+    middle = (near.min() + near.max()) / 2
+    dense = near <= middle
+    if dense.all() or near[~dense].mean() - near[dense].mean() < np.log(DENSER):
+        return np.ones(len(points), dtype=bool)
+    for _ in range(20):
+        groups = [points[dense], points[~dense]]
+        if min(map(len, groups)) < FEWEST_ENDS:
+            break
+        likely = [
+            np.log(len(one) / len(points))
+            + _log_density(points, one.mean(axis=0), np.maximum(one.std(axis=0), LEAST_SPREAD))
+            for one in groups
+        ]
+        before, dense = dense, likely[0] > likely[1]
+        if (before == dense).all():
+            break
+    return np.asarray(dense)
+
+
+def _log_density(points: FloatArray, centre: FloatArray, spread: FloatArray) -> FloatArray:
+    """`[n]`: of points `[n, d]` by a normal distribution with independent entries, up to a constant."""
+    return np.asarray(-0.5 * (((points - centre) / spread) ** 2).sum(axis=1) - np.log(spread).sum())
 
 
 def _silhouette(points: FloatArray, label: IntArray) -> float:

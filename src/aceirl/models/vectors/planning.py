@@ -6,7 +6,6 @@ the iteration converges. Half of the nodes of a coordinate lie evenly, half wher
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,7 @@ from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.errors import InputError
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.vectors.dynamics import LearnedDynamics
-from aceirl.models.vectors.episodes import Episode
-
-BatchReward = Callable[[FloatArray, FloatArray, FloatArray, BoolArray], FloatArray]
-"""`[n]` of observations `[n, d]`, actions `[n, m]`, arrivals `[n, d]`, and whether those are ends `[n]`."""
+from aceirl.models.vectors.episodes import BatchReward, Episode
 
 FINE, COARSE, MOST_PER_COORDINATE = 84_000, 15_000, 101
 """The nodes of a grid, for a plan that is kept and for one that is not, and the most along one coordinate."""

@@ -1,0 +1,176 @@
+"""Controllers that are linear in the numbers of an observation and in their sizes, and a search for good ones.
+
+They are what plans are chosen from where a grid has too many coordinates. The search is the cross-entropy method: draw
+controllers about the best so far, play each, go on about the best of them. It has to begin near something that works:
+a copy of the expert, whose actions are *translated* first, as they may do something else in another world. An action
+there stands for the action at home whose effect on the next observation is most alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment, minimize
+from scipy.special import log_softmax
+
+from aceirl.data.arrays import FloatArray
+from aceirl.models.vectors.episodes import Episode, TriedActions
+from aceirl.models.vectors.experience import Experience
+
+RIDGE = 1e-3
+"""The ridge of the weights of a copy."""
+
+POPULATION, BEST, EACH, NEARBY, LEAST = 24, 6, 4, 0.3, 0.03
+"""Controllers of one round of the search, how many of them the next one is about, and the episodes each plays; how far
+the first are from where it begins and how far all are at least, in standard deviations of the first weights."""
+
+TESTS = 8
+"""The episodes by which the found controller and the first are compared."""
+
+MISSED = 10.0
+"""A step tells nothing of effects if it misses the first fit by so many times the median."""
+
+
+@dataclass(frozen=True, eq=False)
+class Controller:
+    """`weights [m, 1 + 2d]` of one, the numbers of an observation in units of `scale [d]`, and their absolute values.
+
+    Of a Discrete space the action with the largest score is taken; of a Box each number of the action is a score,
+    between its bounds.
+    """
+
+    choices: TriedActions
+    scale: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def copying(cls, choices: TriedActions, observations: FloatArray, actions: Any) -> Controller:
+        """As near to `actions [n]` or `[n, m]` on `observations [n, d]` as such a controller comes."""
+        scale = observations.std(axis=0) + 1e-6
+        X, Y = _inputs(observations / scale), choices.parts(actions)
+        if not choices.discrete:
+            ridge = RIDGE * len(X) * np.eye(X.shape[1])
+            return cls(choices, scale, np.asarray(np.linalg.solve(X.T @ X + ridge, X.T @ Y).T, dtype=np.float64))
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            likely = log_softmax(X @ flat.reshape(len(choices), -1).T, axis=1)
+            slope = (np.exp(likely) - Y).T @ X / len(X)
+            return float(RIDGE * flat @ flat - (likely * Y).sum() / len(X)), slope.ravel() + 2 * RIDGE * flat
+
+        found = minimize(loss, np.zeros(len(choices) * X.shape[1]), jac=True, method="L-BFGS-B").x
+        weights = found.reshape(len(choices), -1)
+        return cls(choices, scale, weights - weights.mean(axis=0))
+
+    def predict(self, observation: Any) -> Any:
+        """The action, as the environment takes it."""
+        scores = self.weights @ _inputs((np.asarray(observation, dtype=np.float64) / self.scale)[None])[0]
+        return self.choices.action(int(scores.argmax())) if self.choices.discrete else self.choices.within(scores)
+
+    def translated(self, home: Effects, away: Effects, choices: TriedActions) -> Controller:
+        """The same controller for the actions of another world, by what they do there.
+
+        Each action stands for one at home, no two for the same if there are as many; in a Box, for one or its opposite.
+        """
+        if choices.discrete != self.choices.discrete:
+            return replace(self, choices=choices, weights=np.zeros((len(away.mean), self.weights.shape[1])))
+        width = np.abs(home.mean).max(axis=0) ** 2 + (home.error**2).max(axis=0) + (away.error**2).max(axis=0) + 1e-12
+        signs = np.array([1.0] if choices.discrete else [1.0, -1.0])
+        apart = ((away.mean[:, None, None] - signs[:, None] * home.mean[:, None]) ** 2 / width).sum(
+            axis=3
+        )  # [m, m', 2]
+        sign, cost = signs[apart.argmin(axis=2)], apart.min(axis=2)
+        rows = np.arange(len(cost))
+        means = linear_sum_assignment(cost)[1] if cost.shape[0] == cost.shape[1] else cost.argmin(axis=1)
+        return replace(self, choices=choices, weights=sign[rows, means, None] * self.weights[means])
+
+
+def _inputs(standard: FloatArray) -> FloatArray:
+    """`[n, 1 + 2d]`: one, the numbers and their absolute values."""
+    return np.concatenate((np.ones((len(standard), 1)), standard, np.abs(standard)), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What each action of a Discrete space, or each number of a Box, does to the next observation beside the others:
+    `mean [m, d]` with the standard `error [m, d]`, in units of the observations."""
+
+    mean: FloatArray
+    error: FloatArray
+
+    @classmethod
+    def of(cls, choices: TriedActions, episodes: Sequence[Episode], scale: FloatArray) -> Effects:
+        """By a linear regression of the change of observations, in units of `scale [d]`; without the steps that fit
+        badly, as those that hit something."""
+        before = np.concatenate([episode.observations[:-1] for episode in episodes]) / scale
+        change = np.concatenate([episode.arrivals for episode in episodes]) / scale - before
+        acted = choices.parts(np.concatenate([episode.actions for episode in episodes]))
+        X = np.concatenate(
+            (before, acted if choices.discrete else np.column_stack((acted, np.ones(len(acted))))), axis=1
+        )
+        ridge = 1e-9 * len(X) * np.eye(X.shape[1])
+        found = np.linalg.solve(X.T @ X + ridge, X.T @ change)
+        miss = np.abs(change - X @ found).max(axis=1)
+        kept = miss <= MISSED * np.median(miss) + 1e-12
+        X, change = X[kept], change[kept]
+        inverse = np.linalg.inv(X.T @ X + ridge)
+        found = inverse @ X.T @ change
+        variance = ((change - X @ found) ** 2).sum(axis=0) / max(len(X) - X.shape[1], 1)
+        part = slice(before.shape[1], before.shape[1] + acted.shape[1])
+        mean, error = found[part], np.sqrt(np.diag(inverse)[part, None] * variance)
+        return cls(mean - mean.mean(axis=0) if choices.discrete else mean, error)
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The controller that was found, what its test episodes were worth, and the last round: the episodes of each
+    controller that was tried, all from the same seeds; the first are those of the found one."""
+
+    controller: Controller
+    value: float
+    last: tuple[tuple[Episode, ...], ...]
+
+
+def search(
+    met: Experience,
+    worth: Callable[[Episode], float],
+    start: Controller,
+    until: float,
+    each: int = EACH,
+    tests: Sequence[int] = (),
+) -> Searched:
+    """Look for a controller whose episodes are worth much, about `start`, until so many steps were taken in all.
+
+    Each plays `each` episodes. What is found is compared with `start` by episodes from the seeds `tests`, some fresh
+    ones if none are given.
+    """
+    rng = met.rng
+    size = start.weights.std() or 1.0
+    mean, spread = start.weights, np.full(start.weights.shape, NEARBY * size if start.weights.any() else size)
+    seeds = list(tests) or [int(seed) for seed in rng.integers(2**31, size=TESTS)]
+
+    def played(controller: Controller, seeds: Sequence[int]) -> tuple[tuple[Episode, ...], float]:
+        episodes = tuple(met.play(controller.predict, seed) for seed in seeds)
+        return episodes, float(np.mean([worth(one) for one in episodes]))
+
+    first = played(start, seeds)[1]
+    length = max(1.0, met.steps / len(met.episodes))
+    while True:
+        left = until - met.steps - len(seeds) * length
+        number = int(min(POPULATION, max(BEST, left / (each * length))))
+        drawn = mean + spread * rng.standard_normal((number, *mean.shape))
+        drawn[0] = mean
+        starts = [int(seed) for seed in rng.integers(2**31, size=each)]
+        tried = [played(replace(start, weights=weights), starts) for weights in drawn]
+        length = float(np.mean([one.steps for episodes, _ in tried for one in episodes]))
+        best = drawn[np.argsort([value for _, value in tried])[-BEST:]]
+        mean, spread = best.mean(axis=0), best.std(axis=0) + LEAST * size
+        if until - met.steps < (BEST * each + len(seeds)) * length:
+            break
+    found = replace(start, weights=mean)
+    value = played(found, seeds)[1]
+    if value < first:
+        found, value = start, first
+    return Searched(found, value, (played(found, starts)[0], *(episodes for episodes, _ in tried)))
