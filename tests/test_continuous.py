@@ -452,10 +452,27 @@ def walked(env: Any, act: Any) -> bool:
     return bool(terminated)
 
 
-def test_a_reward_needs_an_expert_who_goes_on() -> None:
-    result = fit({"certify": None}, Line(), recorded(30))
-    with pytest.raises(InputError, match="recordings alone do not show that"):
-        _ = result.reward
+def test_a_policy_stands_in_for_an_expert_who_cannot_or_must_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aceirl.irl.deviations.RECOVERING", 1_500)
+    recorded_only = fit({"certify": None}, Line(), recorded(30))
+    assert recorded_only.recovered.answers > 0
+    assert "stands in for the expert" in recorded_only.sentence or "Nothing is sure" in recorded_only.sentence
+    asked = 0
+
+    def counting(seen: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return home(seen)
+
+    learned = fit({"max_answers": 40, "certify": None}, Line(), counting)
+    before = asked
+    assert learned.without_asking().reward.weights.any()
+    assert asked == before
+    assert learned.reward.weights.any()
+    assert asked > before + 100
+
+
+def test_a_reward_needs_an_expert_who_does_the_same_at_every_step() -> None:
     stepwise = fit({"max_answers": 40, "certify": None}, Line(), lambda seen, step: home(seen))
     with pytest.raises(InputError, match="do not depend on the step"):
         _ = stepwise.reward

@@ -15,9 +15,9 @@ from aceirl.errors import InputError
 from aceirl.explain.coordinates import reward_in_words, reward_picture
 from aceirl.irl.claims import ENDS, CoordinateClaim, claims, least_slack
 from aceirl.irl.deviations import RewardByDeviations, recover_reward
-from aceirl.learner.continuous.transfer import Planned, members_disagree, plan_by_sampling, transfer_reward, worth
+from aceirl.learner.continuous.transfer import Planned, members_disagree, plan_by_sampling, transfer_reward
 from aceirl.models.vectors.dynamics import LearnedDynamics
-from aceirl.models.vectors.episodes import Episode, TriedActions, discounted, play
+from aceirl.models.vectors.episodes import Episode, TriedActions, discounted, play, worth
 from aceirl.models.vectors.experience import Experience, novelty
 from aceirl.models.vectors.features import HATS, Coordinates, Ends, Features, VectorReward, logistic
 from aceirl.models.vectors.planning import NodeGrid, Prepared
@@ -235,7 +235,7 @@ def test_more_coordinates_than_a_grid_takes_are_refused() -> None:
         gymnasium.wrappers.FrameStackObservation(cart_pole(), 2)  # eight numbers
     )
     with pytest.raises(InputError, match="8 coordinates"):
-        plan_by_sampling(env, TASKS["CartPole"].reward, np.random.default_rng(0), 200)
+        plan_by_sampling(env, true_reward("CartPole"), np.random.default_rng(0), 200)
 
 
 def test_novelty_counts_visits() -> None:
@@ -248,6 +248,10 @@ def test_novelty_counts_visits() -> None:
     np.testing.assert_allclose(found, [1 / np.sqrt(5), 1 / np.sqrt(2), 1.0, 0.0, 1.0])
 
 
+def true_reward(task: str) -> Any:
+    return TASKS[task].reward
+
+
 def test_worlds_are_changed() -> None:
     same, other = cart_pole(), TASKS["CartPole"].away()
     assert play(same, balance, 3).steps == 300
@@ -257,7 +261,7 @@ def test_worlds_are_changed() -> None:
     assert not play(TASKS["MountainCar"].away(), push_along, 3).terminated
     env = TASKS["Pendulum"].home()
     one = play(env, lambda _: np.array([1.5], dtype=np.float32), 2)
-    paid = TASKS["Pendulum"].reward(one.observations[:-1], one.actions, one.arrivals, one.ends)
+    paid = true_reward("Pendulum")(one.observations[:-1], one.actions, one.arrivals, one.ends)
     assert paid.sum() == pytest.approx(one.paid, rel=1e-4)
 
 
@@ -387,7 +391,7 @@ def test_budgets_are_checked() -> None:
     with pytest.raises(InputError, match="steps is 3"):
         recover_reward(mountain_car, push_along, np.random.default_rng(0), 3)
     with pytest.raises(InputError, match="steps is 0"):
-        plan_by_sampling(mountain_car(), TASKS["MountainCar"].reward, np.random.default_rng(0), 0)
+        plan_by_sampling(mountain_car(), true_reward("MountainCar"), np.random.default_rng(0), 0)
 
 
 def test_worth_is_the_discounted_reward() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from aceirl import ActiveIRL
+from aceirl import ActiveIRL, ContinuousResult
 from aceirl.errors import InputError
 from aceirl.explain.coordinates import reward_in_words
 from aceirl.irl.claims import claims
@@ -129,7 +129,7 @@ def test_actions_are_translated_by_what_they_do(seed: int) -> None:
     scale = home.observations.std(axis=0)
     one = Controller(home.choices, scale, np.arange(5.0)[:, None] * np.ones(13))
     effects = [Effects.of(met.choices, met.episodes, scale) for met in (home, away)]
-    assert tuple(one.translated(*effects, away.choices).weights[:, 0].astype(int)) == order
+    assert tuple(one.translated(effects[0], effects[1], away.choices).weights[:, 0].astype(int)) == order
 
 
 def test_numbers_of_a_box_are_translated_with_their_sign() -> None:
@@ -142,14 +142,14 @@ def test_numbers_of_a_box_are_translated_with_their_sign() -> None:
     effects = [Effects.of(met.choices, met.episodes, scale) for met in (home, away)]
     one = Controller(home.choices, scale, np.array([[1.0] * 13, [2.0] * 13]))
     # The first number pushes up, as the second did at home; the second pushes left, as minus the first did.
-    assert one.translated(*effects, away.choices).weights[:, 0].tolist() == [2.0, -1.0]
+    assert one.translated(effects[0], effects[1], away.choices).weights[:, 0].tolist() == [2.0, -1.0]
 
 
 def test_actions_of_another_form_stand_for_none() -> None:
     home, away = aimless(dock(), 3), aimless(dock(box=True), 3)
     scale = home.observations.std(axis=0)
     effects = [Effects.of(met.choices, met.episodes, scale) for met in (home, away)]
-    found = Controller(home.choices, scale, np.ones((5, 13))).translated(*effects, away.choices)
+    found = Controller(home.choices, scale, np.ones((5, 13))).translated(effects[0], effects[1], away.choices)
     assert found.weights.tolist() == np.zeros((2, 13)).tolist()
 
 
@@ -253,6 +253,7 @@ def test_other_rewards_that_plan_otherwise_are_warned_of_after_a_search(
 def test_an_estimator_takes_many_coordinates_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aceirl.irl.deviations.RECOVERING_WIDE", 4_000)
     result = ActiveIRL(max_answers=60, certify=None).fit(dock(), steer, horizon=60)
+    assert isinstance(result, ContinuousResult)
     assert "too many coordinates" in result.sentence or "Nothing is sure" in result.sentence
     found = result.transfer(changed(), steps=8_000)
     assert found.steps < 10_000

@@ -46,7 +46,7 @@ TREE_STEPS = 5_000
 PERSON = {"expert": "person"}
 """The part of a run whose expert was a person, who cannot be asked any more."""
 
-STAND_IN = "This is about the policy that was learned, which stands in for the person."
+STAND_IN = "This is about the policy that was learned, which stands in for the expert."
 
 SAID_EVERY = 500
 """After so many steps it is said anew how many were taken."""
@@ -61,7 +61,8 @@ class ContinuousResult:
     """What a run with continuous observations came to: a policy that acts where it is sure, and what it promises.
 
     `progress` holds the answers, the demonstrations and the policy; `task` is what the run was about, None if it was
-    loaded from its `folder`. Where the expert was a `person`, the policy stands in for them when a reward is recovered.
+    loaded from its `folder`. Where the expert was a `person`, or recorded, or is not to be asked any more, the policy
+    stands in for it when a reward is recovered.
     """
 
     progress: LearningState
@@ -70,6 +71,7 @@ class ContinuousResult:
     folder: Path | None = None
     source: Source | None = None
     person: bool = False
+    silent: bool = False
 
     @property
     def policy(self) -> GatedPolicy:
@@ -118,7 +120,7 @@ class ContinuousResult:
         more than four coordinates: the expert plays, is led astray, and goes on (`aceirl.irl.deviations`).
         """
         task = self._opened
-        if self.person:
+        if self._stands_in:
             task = replace(task, ask=lambda observation, step: self.policy.predict(observation)[0])
         return reward_of(task, self.settings.seed, _counter("Recovering the reward"))
 
@@ -134,7 +136,19 @@ class ContinuousResult:
             return f"Nothing is sure: {self.recovered.warning}."
         found = claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F]))
         said = reward_in_words(found, tested=self.recovered.home.prepared is not None)
-        return " ".join([said, UNMEASURED, *([STAND_IN] if self.person else [])])
+        return " ".join([said, UNMEASURED, *([STAND_IN] if self._stands_in else [])])
+
+    @property
+    def _stands_in(self) -> bool:
+        """Whether a reward is that of the policy, as the expert cannot or must not be asked."""
+        return self.person or self.silent or self._opened.ask is None
+
+    def without_asking(self) -> ContinuousResult:
+        """The same, with a reward that costs no answer: the policy that was learned stands in for the expert.
+
+        To find the reward, the expert is otherwise asked some thousand times more.
+        """
+        return replace(self, silent=True)
 
     def transfer(self, target: Any, *, steps: int | None = None) -> Planned:
         """Plan with the recovered reward in another environment, of whose dynamics nothing is known.
