@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray
-from studies.controllers import land
+from studies.controllers import land, swing
 
 
 class Swapped(gymnasium.ActionWrapper):
@@ -136,7 +136,7 @@ TASKS: dict[str, Task] = {
     "CartPole": Task(cart_pole, lambda: cart_pole(length=1.0, far=1.5, swapped=True), _each_step(1.0), balance),
     "MountainCar": Task(mountain_car, lambda: mountain_car(gravity=0.003, swapped=True), _each_step(-1.0), push_along),
     "Pendulum": Task(pendulum, lambda: pendulum(gravity=15.0, swapped=True), _upright),
-    "Acrobot": Task(acrobot, lambda: acrobot(masses=(1.5, 0.7), swapped=True), _until_the_end),
+    "Acrobot": Task(acrobot, lambda: acrobot(masses=(1.5, 0.7), swapped=True), _until_the_end, swing),
     "LunarLander, wind": Task(lander, lambda: lander(wind=15.0), None, land),
     "LunarLander, gravity": Task(lander, lambda: lander(gravity=-6.0), None, land),
     "LunarLander, engines": Task(lander, lambda: lander(swapped=True), None, land),

@@ -1,0 +1,146 @@
+"""Continuous tasks beside other libraries: what each makes of the same expert at home and where the world is changed.
+
+    python benchmarks/continuous_peers.py --peers PYTHON [--seeds N] [--only CartPole ...] [--keep FILE]
+
+`--peers` is the interpreter of an environment with imitation, econirl, numba and pydantic (`studies/peers.py`). All are
+given about 600 answers of the rule that is the expert. Scores are (return - random) / (our solver with the true reward
+- random), over the same 20 episodes; at home the expert's return takes the solver's place. Seconds are of the
+processor. With `--keep`, runs that the file has are not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import _frame as frame
+import numpy as np
+
+from aceirl import ActiveIRL, ContinuousResult
+from aceirl.learner.continuous.transfer import plan_by_sampling
+from aceirl.models.vectors.episodes import TriedActions
+from studies.peers import ANSWERS, STEPS, mean_return
+from studies.worlds import TASKS
+
+FIRST_SEED = 800
+NAMES = ("CartPole", "MountainCar", "Acrobot")
+THEIRS = {
+    "bc": "copying, imitation",
+    "dagger": "DAgger, imitation",
+    "airl": f"AIRL, imitation, {STEPS:,} steps",
+    "gladius": "GLADIUS, econirl",
+}
+OURS = "aceirl"
+PLANNING = 6_000
+
+
+def ours(task: str, seed: int) -> dict[str, Any]:
+    """The policy at home, and the plan with its reward elsewhere."""
+    world, began = TASKS[task], time.process_time()
+    learner = ActiveIRL(max_answers=ANSWERS, certify=None, seed=seed)
+    learned = learner.fit(world.home(), world.rule, horizon=world.home().spec.max_episode_steps)
+    assert isinstance(learned, ContinuousResult)
+    silent = learned.without_asking()
+    planned = silent.transfer(world.away(), steps=PLANNING)
+    return {
+        "home": mean_return(world.home(), lambda seen: int(learned.predict(seen)[0])),
+        "away": mean_return(world.away(), planned.predict),
+        "answers": learned.answers,
+        "steps": learned.samples + silent.recovered.steps,
+        "steps away": planned.steps,
+        "seconds": time.process_time() - began,
+    }
+
+
+def theirs(python: Path, method: str, task: str, seed: int) -> dict[str, Any]:
+    """The same of another library, in its own environment."""
+    done = subprocess.run(
+        [str(python), "-m", "studies.peers", method, task, str(seed)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(("src", "."))},
+        cwd=Path(__file__).parents[1],
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def yardstick(task: str) -> dict[str, float]:
+    """The expert at home, random actions in both worlds, and the solver with the true reward in the changed one."""
+    world, rng = TASKS[task], np.random.default_rng(0)
+    assert world.rule is not None
+    assert world.reward is not None
+    choices = TriedActions.of(world.home().action_space)
+    true = plan_by_sampling(world.away(), world.reward, np.random.default_rng(1), PLANNING)
+    return {
+        "expert": mean_return(world.home(), world.rule),
+        "random home": mean_return(world.home(), lambda _: choices.draw(rng)),
+        "random away": mean_return(world.away(), lambda _: choices.draw(rng)),
+        "true": mean_return(world.away(), true.predict),
+    }
+
+
+def main(options: argparse.Namespace, report: frame.Report) -> None:
+    """A row for each task and method."""
+    kept: dict[str, dict[str, Any]] = {}
+    if options.keep is not None and options.keep.exists():
+        kept = dict(json.loads(line) for line in options.keep.read_text(encoding="utf-8").splitlines())
+
+    def once(key: str, run: Any) -> dict[str, Any]:
+        if key not in kept:
+            kept[key] = run()
+            if options.keep is not None:
+                with options.keep.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([key, kept[key]]) + "\n")
+        return kept[key]
+
+    table = report.table(
+        "continuous-peers",
+        frame.Column("task"),
+        frame.Column("method"),
+        frame.number("return at home", "{:.1f}"),
+        frame.number("score at home", "{:.2f}"),
+        frame.number("score in the changed world", "{:.2f}"),
+        frame.number("answers", "{:,.0f}"),
+        frame.number("steps at home", "{:,.0f}"),
+        frame.number("steps in the changed world", "{:,.0f}"),
+        frame.number("seconds", "{:.0f}"),
+        page="continuous.md",
+    )
+    for task in options.only:
+        known = once(f"{task} yardstick", lambda task=task: yardstick(task))
+        for method in (OURS, *THEIRS):
+            rows = []
+            for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+                run = (ours, task, seed) if method == OURS else (theirs, options.peers, method, task, seed)
+                rows.append(once(f"{task} {method} {seed}", lambda run=run: run[0](*run[1:])))
+            home, away = (statistics.median(row[name] for row in rows) for name in ("home", "away"))
+            table.add(
+                task,
+                THEIRS.get(method, OURS),
+                home,
+                (home - known["random home"]) / (known["expert"] - known["random home"]),
+                (away - known["random away"]) / (known["true"] - known["random away"]),
+                *(
+                    statistics.median(row.get(name, 0) for row in rows)
+                    for name in ("answers", "steps", "steps away", "seconds")
+                ),
+            )
+
+
+if __name__ == "__main__":
+    frame.start(
+        main,
+        __doc__,
+        frame.argument("--peers", type=Path, required=True, metavar="PYTHON", help="where the other libraries are"),
+        frame.argument("--seeds", type=int, default=3, help="how many; the medians are shown"),
+        frame.argument("--only", nargs="+", part=True, default=list(NAMES), choices=list(NAMES)),
+        frame.argument("--keep", type=Path, metavar="FILE", help="runs are added to this file, and not done again"),
+    )
