@@ -98,7 +98,7 @@ def dagger(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: in
 
     asked = 0
 
-    class Rule(NonTrainablePolicy):
+    class Rule(NonTrainablePolicy):  # type: ignore[misc]
         def _choose_action(self, observation: Any) -> Any:
             nonlocal asked
             asked += 1
@@ -161,7 +161,7 @@ def airl(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int)
 def gladius(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -> dict[str, Any]:
     """econirl's neural estimator: every observation is a state of its own, told apart by its numbers."""
     import jax.numpy as jnp
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     from econirl.estimators import NeuralGLADIUS
 
     env = home()

@@ -139,17 +139,15 @@ def search(
     start: Controller,
     until: float,
     each: int = EACH,
-    tests: Sequence[int] = (),
 ) -> Searched:
     """Look for a controller whose episodes are worth much, about `start`, until so many steps were taken in all.
 
-    Each plays `each` episodes. What is found is compared with `start` by episodes from the seeds `tests`, some fresh
-    ones if none are given.
+    Each plays `each` episodes. What is found is compared with `start` by a few more.
     """
     rng = met.rng
     size = start.weights.std() or 1.0
     mean, spread = start.weights, np.full(start.weights.shape, NEARBY * size if start.weights.any() else size)
-    seeds = list(tests) or [int(seed) for seed in rng.integers(2**31, size=TESTS)]
+    seeds = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
 
     def played(controller: Controller, seeds: Sequence[int]) -> tuple[tuple[Episode, ...], float]:
         episodes = tuple(met.play(controller.predict, seed) for seed in seeds)
