@@ -16,6 +16,8 @@ import os
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ import numpy as np
 from aceirl import ActiveIRL, ContinuousResult
 from aceirl.learner.continuous.transfer import plan_by_sampling
 from aceirl.models.vectors.episodes import TriedActions
+from studies.kept import Kept
 from studies.peers import ANSWERS, STEPS, mean_return
 from studies.worlds import TASKS
 
@@ -89,17 +92,12 @@ def yardstick(task: str) -> dict[str, float]:
 
 def main(options: argparse.Namespace, report: frame.Report) -> None:
     """A row for each task and method."""
-    kept: dict[str, dict[str, Any]] = {}
-    if options.keep is not None and options.keep.exists():
-        kept = dict(json.loads(line) for line in options.keep.read_text(encoding="utf-8").splitlines())
+    kept = Kept(options.keep)
 
-    def once(key: str, run: Any) -> dict[str, Any]:
-        if key not in kept:
-            kept[key] = run()
-            if options.keep is not None:
-                with options.keep.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([key, kept[key]]) + "\n")
-        return kept[key]
+    def once(family: str, seed: int, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if (family, seed) not in kept.runs:
+            kept.add({"family": family, "seed": seed} | run())
+        return kept.runs[family, seed]
 
     table = report.table(
         "continuous-peers",
@@ -115,12 +113,11 @@ def main(options: argparse.Namespace, report: frame.Report) -> None:
         page="continuous.md",
     )
     for task in options.only:
-        known = once(f"{task} yardstick", lambda task=task: yardstick(task))
+        known = once(task, 0, partial(yardstick, task))
         for method in (OURS, *THEIRS):
-            rows = []
-            for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-                run = (ours, task, seed) if method == OURS else (theirs, options.peers, method, task, seed)
-                rows.append(once(f"{task} {method} {seed}", lambda run=run: run[0](*run[1:])))
+            run = partial(ours, task) if method == OURS else partial(theirs, options.peers, method, task)
+            seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+            rows = [once(f"{task}, {method}", seed, partial(run, seed)) for seed in seeds]
             home, away = (statistics.median(row[name] for row in rows) for name in ("home", "away"))
             table.add(
                 task,

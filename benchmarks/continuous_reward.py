@@ -14,7 +14,6 @@ are paid. With `--keep`, runs that the file has are not done again.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from aceirl import ActiveIRL, ContinuousResult
 from aceirl.irl.deviations import recover_reward
 from aceirl.learner.continuous.transfer import plan_by_sampling, search_by_sampling, transfer_reward
 from aceirl.models.vectors.episodes import Act, TriedActions, play
+from studies.kept import Kept
 from studies.worlds import TASKS
 
 CASES = {
@@ -90,8 +90,6 @@ def one(case: str, seed: int) -> dict[str, Any]:
         mean_return(task, act) for act in (planned.predict, true.predict, lambda _: choices.draw(rng))
     )
     return {
-        "case": case,
-        "seed": seed,
         "return": found,
         "true": best,
         "random": chance,
@@ -119,8 +117,6 @@ def end_to_end(task: str, seed: int) -> dict[str, Any]:
         mean_return(task, act) for act in (planned.predict, true.predict, lambda _: choices.draw(rng))
     )
     return {
-        "case": f"{task}, end to end",
-        "seed": seed,
         "return": found,
         "true": best,
         "score": (found - chance) / (best - chance),
@@ -134,21 +130,14 @@ def end_to_end(task: str, seed: int) -> dict[str, Any]:
 
 def main(options: argparse.Namespace, report: frame.Report) -> None:
     """Every case from several seeds."""
-    kept: dict[tuple[str, int], dict[str, Any]] = {}
-    if options.keep is not None and options.keep.exists():
-        rows = [json.loads(line) for line in options.keep.read_text(encoding="utf-8").splitlines()]
-        kept = {(row["case"], row["seed"]): row for row in rows}
+    kept = Kept(options.keep)
 
     def of(case: str, run: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
-        found = []
-        for seed in range(options.first_seed, options.first_seed + options.seeds):
-            if (case, seed) not in kept:
-                kept[case, seed] = run(seed)
-                if options.keep is not None:
-                    with options.keep.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(kept[case, seed]) + "\n")
-            found.append(kept[case, seed])
-        return found
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        for seed in seeds:
+            if (case, seed) not in kept.runs:
+                kept.add({"family": case, "seed": seed} | run(seed))
+        return [kept.runs[case, seed] for seed in seeds]
 
     if options.end_to_end:
         from_nothing(report, of)
