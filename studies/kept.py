@@ -13,7 +13,9 @@ class Kept:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-        self.runs = {(run["family"], run["seed"]): run for run in map(json.loads, lines)}
+        self.runs: dict[tuple[str, int], dict[str, Any]] = {
+            (run["family"], run["seed"]): run for run in map(json.loads, lines)
+        }
 
     def add(self, run: dict[str, Any]) -> None:
         """One more."""
