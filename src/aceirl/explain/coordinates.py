@@ -18,8 +18,8 @@ def reward_in_words(found: Sequence[CoordinateClaim], *, tested: bool = True) ->
 
     Unless `tested`, it is not known whether rewards without a part of it would do as well.
     """
-    if not tested:
-        parts = [words for one in found if (words := _claim(one))]
+    parts = [words for one in found if (words := _claim(one))]
+    if parts and not tested:
         return (
             f"By the reward that was found the expert {'; '.join(parts)}. Whether others would explain it as well was "
             "not tested: observations have too many coordinates."

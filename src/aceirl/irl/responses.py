@@ -71,13 +71,13 @@ class BySearch:
         self.steps = steps
         while met.steps < COPIES * steps or not pairs:
             base = self.own[len(pairs) % len(self.own)]
-            away = FARTHEST * met.rng.random() * copy.weights.std() * met.rng.standard_normal(copy.weights.shape)
+            away = FARTHEST * met.rng.random() * copy.size * met.rng.standard_normal(copy.weights.shape)
             other = Controller(copy.choices, copy.scale, copy.weights + away)
             pairs.append(("controllers about a copy", base, met.play(other.predict, base.seed), 0))
         return pairs
 
     def act(self, reward: VectorReward, attempt: int) -> Act:
-        """What a search finds in half of the steps that are left."""
-        until = self.met.steps + max(0.0, (self.steps - self.met.steps) / 2)
+        """What a search finds in the steps that are left: few, so it seldom goes far from the copy."""
+        until = max(self.steps, self.met.steps + 1)
         found = search(self.met, lambda one: worth(reward.batch, one, self.gamma), self.copy, until, each=1)
         return found.controller.predict

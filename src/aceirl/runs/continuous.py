@@ -119,10 +119,11 @@ class ContinuousResult:
         It is found when it is first asked for, by 12,000 more steps in the environment, or 40,000 if observations have
         more than four coordinates: the expert plays, is led astray, and goes on (`aceirl.irl.deviations`).
         """
-        task = self._opened
-        if self._stands_in:
-            task = replace(task, ask=lambda observation, step: self.policy.predict(observation)[0])
-        return reward_of(task, self.settings.seed, _counter("Recovering the reward"))
+        task, seed, report = self._opened, self.settings.seed, _counter("Recovering the reward")
+        if not self._stands_in:
+            return reward_of(task, seed, report)
+        stand_in = replace(task, ask=lambda observation, step: self.policy.predict(observation)[0], by_step=False)
+        return replace(reward_of(stand_in, seed, report), answers=0)
 
     @property
     def reward(self) -> VectorReward:
@@ -133,7 +134,7 @@ class ContinuousResult:
     def sentence(self) -> str:
         """What the expert wants, as far as that is sure, and what is open."""
         if self.recovered.warning is not None:
-            return f"Nothing is sure: {self.recovered.warning}."
+            return " ".join([f"Nothing is sure: {self.recovered.warning}.", *([STAND_IN] if self._stands_in else [])])
         found = claims(self.recovered, np.random.default_rng([self.settings.seed, 0x4F]))
         said = reward_in_words(found, tested=self.recovered.home.prepared is not None)
         return " ".join([said, UNMEASURED, *([STAND_IN] if self._stands_in else [])])
@@ -146,7 +147,7 @@ class ContinuousResult:
     def without_asking(self) -> ContinuousResult:
         """The same, with a reward that costs no answer: the policy that was learned stands in for the expert.
 
-        To find the reward, the expert is otherwise asked some thousand times more.
+        To find the reward, the expert is otherwise asked some thousand times more. A folder does not keep this.
         """
         return replace(self, silent=True)
 
@@ -252,7 +253,8 @@ class ContinuousResult:
         if self.folder is not None:
             run.write()
         kept = None if self.folder is None else run
-        return drive(task, run.settings, kept, begun=self.progress, callback=callback, progress=progress)
+        more = drive(task, run.settings, kept, begun=self.progress, callback=callback, progress=progress)
+        return replace(more, silent=self.silent)
 
     def __repr__(self) -> str:
         promise = self.certificate

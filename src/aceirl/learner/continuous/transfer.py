@@ -154,10 +154,10 @@ def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | N
     for number in np.argsort(alike)[:ASKED]:
         reward = recovered.members[number].batch
         aimless = float(np.mean([worth(reward, one, gamma) for one in planned.episodes[: planned.aimless]]))
-        ours, *others = (
-            float(np.mean([worth(reward, one, gamma) for one in played])) for played in _rivals(planned, reward)
+        ours, theirs = (
+            float(np.mean([worth(reward, one, gamma) for one in played])) for played in _rivals(planned, reward, gamma)
         )
-        theirs = max(aimless, *others)
+        theirs = max(aimless, theirs)
         range_ = max(ours, theirs, aimless) - min(ours, theirs, aimless)
         worst = min(worst, 1 - (theirs - ours) / max(range_, 1e-12))
     if worst >= UNSURE:
@@ -168,13 +168,19 @@ def members_disagree(planned: Planned, recovered: RewardByDeviations) -> str | N
     )
 
 
-def _rivals(planned: Planned, reward: BatchReward) -> Sequence[Sequence[Episode]]:
-    """Episodes of the plan, and of what might be better by another reward, from the same starts."""
+def _rivals(planned: Planned, reward: BatchReward, gamma: float) -> tuple[Sequence[Episode], Sequence[Episode]]:
+    """Episodes of the plan, and of what is better by another reward, from the same starts.
+
+    After a search that is the best of what was tried last, chosen by half of the starts and shown from the others.
+    """
     if planned.prepared is None or isinstance(planned.plan, Controller):
-        return planned.others
+        half = (len(planned.others[0]) + 1) // 2
+        ours, *others = planned.others
+        best = max(others, key=lambda one: sum(worth(reward, episode, gamma) for episode in one[:half]))
+        return ours[half:] or ours, best[half:] or best
     starts = np.array([episode.observations[0] for episode in planned.episodes[:10]])
     horizon = max(episode.steps for episode in planned.episodes)
-    return [plan.imagined(starts, horizon) for plan in (planned.plan, planned.prepared.plan(reward))]
+    return planned.plan.imagined(starts, horizon), planned.prepared.plan(reward).imagined(starts, horizon)
 
 
 def _check(steps: int) -> None:
@@ -195,14 +201,22 @@ def search_by_sampling(
     The search begins with a controller of another simulator, which is translated by the effects of the actions there.
     """
     _check(steps)
-    copy, effects = start
     met = Experience(env, rng, report)
-    while met.steps < FIRST * steps and len(met.episodes) < MOST_RANDOM:
-        met.play(met.sticky())
+    first = translated_copy(met, start, steps)
     aimless = len(met.episodes)
-    first = copy.translated(effects, Effects.of(met.choices, met.episodes, copy.scale), met.choices)
     found = search(met, value, first, steps)
     return Planned(found.controller, found.value, met.steps, tuple(met.episodes), None, aimless, others=found.last)
+
+
+def translated_copy(met: Experience, start: tuple[Controller, Effects], steps: int) -> Controller:
+    """A controller of another simulator, by what the actions do in a few random episodes here.
+
+    They take a share of all `steps` at most, the last episode being finished.
+    """
+    copy, effects = start
+    while met.steps < FIRST * steps and len(met.episodes) < MOST_RANDOM:
+        met.play(met.sticky())
+    return copy.translated(effects, Effects.of(met.choices, met.episodes, copy.scale), met.choices)
 
 
 def plan_by_sampling(

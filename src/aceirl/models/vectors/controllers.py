@@ -49,7 +49,8 @@ class Controller:
     @classmethod
     def copying(cls, choices: TriedActions, observations: FloatArray, actions: Any) -> Controller:
         """As near to `actions [n]` or `[n, m]` on `observations [n, d]` as such a controller comes."""
-        scale = observations.std(axis=0) + 1e-6
+        spread, usual = observations.std(axis=0), np.abs(observations).mean(axis=0)
+        scale = np.where(spread > 1e-6 * (1 + usual), spread, 1 + usual)  # what never changes is about one
         X, Y = _inputs(observations / scale), choices.parts(actions)
         if not choices.discrete:
             ridge = RIDGE * len(X) * np.eye(X.shape[1])
@@ -63,6 +64,11 @@ class Controller:
         found = minimize(loss, np.zeros(len(choices) * X.shape[1]), jac=True, method="L-BFGS-B").x
         weights = found.reshape(len(choices), -1)
         return cls(choices, scale, weights - weights.mean(axis=0))
+
+    @property
+    def size(self) -> float:
+        """How large the weights are; one if there are none."""
+        return float(self.weights.std()) or 1.0
 
     def predict(self, observation: Any) -> Any:
         """The action, as the environment takes it."""
@@ -118,9 +124,10 @@ class Effects:
         inverse = np.linalg.inv(X.T @ X + ridge)
         found = inverse @ X.T @ change
         variance = ((change - X @ found) ** 2).sum(axis=0) / max(len(X) - X.shape[1], 1)
-        part = slice(before.shape[1], before.shape[1] + acted.shape[1])
-        mean, error = found[part], np.sqrt(np.diag(inverse)[part, None] * variance)
-        return cls(mean - mean.mean(axis=0) if choices.discrete else mean, error)
+        part, m = slice(before.shape[1], before.shape[1] + acted.shape[1]), acted.shape[1]
+        beside = np.eye(m) - choices.discrete / m  # of a Discrete space, one action less the mean of all
+        spread = np.diag(beside @ inverse[part, part] @ beside)
+        return cls(beside @ found[part], np.sqrt(np.maximum(spread, 0.0)[:, None] * variance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,28 +149,29 @@ def search(
 ) -> Searched:
     """Look for a controller whose episodes are worth much, about `start`, until so many steps were taken in all.
 
-    Each plays `each` episodes. What is found is compared with `start` by a few more.
+    Each plays `each` episodes, and what is found is compared with `start` by a few more; fewer if steps are few.
     """
-    rng = met.rng
-    size = start.weights.std() or 1.0
+    rng, size = met.rng, start.size
     mean, spread = start.weights, np.full(start.weights.shape, NEARBY * size if start.weights.any() else size)
-    seeds = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
+    length = max(1.0, met.steps / max(1, len(met.episodes)))
+    n_tests = int(np.clip((until - met.steps) / (BEST * length), 1, TESTS))
+    seeds = [int(seed) for seed in rng.integers(2**31, size=n_tests)]
 
     def played(controller: Controller, seeds: Sequence[int]) -> tuple[tuple[Episode, ...], float]:
         episodes = tuple(met.play(controller.predict, seed) for seed in seeds)
         return episodes, float(np.mean([worth(one) for one in episodes]))
 
     first = played(start, seeds)[1]
-    length = max(1.0, met.steps / len(met.episodes))
     while True:
-        left = until - met.steps - len(seeds) * length
-        number = int(min(POPULATION, max(BEST, left / (each * length))))
+        left = (until - met.steps) / length - len(seeds) - each  # episodes
+        n_episodes = int(np.clip(left / BEST, 1, each))
+        number = int(np.clip(left / n_episodes, 3, POPULATION))
         drawn = mean + spread * rng.standard_normal((number, *mean.shape))
         drawn[0] = mean
-        starts = [int(seed) for seed in rng.integers(2**31, size=each)]
+        starts = [int(seed) for seed in rng.integers(2**31, size=n_episodes)]
         tried = [played(replace(start, weights=weights), starts) for weights in drawn]
         length = float(np.mean([one.steps for episodes, _ in tried for one in episodes]))
-        best = drawn[np.argsort([value for _, value in tried])[-BEST:]]
+        best = drawn[np.argsort([value for _, value in tried])[-min(BEST, number // 2) :]]
         mean, spread = best.mean(axis=0), best.std(axis=0) + LEAST * size
         if until - met.steps < (BEST * each + len(seeds)) * length:
             break

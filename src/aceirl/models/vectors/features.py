@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.cluster import vq
 from scipy.optimize import minimize
+from scipy.spatial import cKDTree
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.errors import InputError
@@ -397,8 +398,8 @@ def _dense(points: FloatArray) -> BoolArray:
 
     Two groups by the distance to the next few points, and then, until nothing changes, by two normal distributions.
     """
-    gaps = np.sort(np.sqrt(((points[:, None] - points) ** 2).sum(axis=2)), axis=1)
-    near = np.log(np.maximum(gaps[:, min(FEWEST_ENDS + 1, len(points) - 1)], LEAST_SPREAD))
+    gaps = cKDTree(points).query(points, k=min(FEWEST_ENDS + 2, len(points)))[0]
+    near = np.log(np.maximum(gaps[:, -1], LEAST_SPREAD))
     middle = (near.min() + near.max()) / 2
     dense = near <= middle
     if dense.all() or near[~dense].mean() - near[dense].mean() < np.log(DENSER):
