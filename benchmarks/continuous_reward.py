@@ -210,6 +210,7 @@ def from_nothing(report: frame.Report, of: Runs) -> None:
         frame.number("steps at home", "{:,.0f}"),
         frame.number("most steps in the changed world", "{:,.0f}"),
         frame.number("seconds", "{:.0f}"),
+        page="continuous-reward.md",
     )
     for task in END_TO_END:
         found = of(f"{task}, end to end", partial(end_to_end, task))
