@@ -24,7 +24,7 @@ def committee() -> NetworkCommittee:
 
 def test_the_gradient_is_that_of_differences() -> None:
     rng = np.random.default_rng(2)
-    weights = tuple(part.astype(np.float64) for part in _drawn(3, 4, rng))
+    weights = tuple(part.astype(np.float64) for part in _drawn(3, 4, MEMBERS, rng))
     inputs, wanted = rng.normal(size=(1, 70, 3)), rng.integers(4, size=(MEMBERS, 70))
 
     def loss(parts: tuple[np.ndarray, ...]) -> float:

@@ -22,7 +22,7 @@ from aceirl.errors import InputError
 from aceirl.experts.tasks.continuous import ContinuousTask
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.models.vectors.choices import ActionChoices, prototypes
-from aceirl.models.vectors.committee import NetworkCommittee, Schedule, fitted
+from aceirl.models.vectors.committee import MEMBERS, NetworkCommittee, Schedule, fitted
 from aceirl.models.vectors.encoding import Encoding
 
 FIRST, FIRST_STEPS = 20, 10
@@ -49,6 +49,13 @@ FEW_AT_ONCE = 256
 MANY, VERY_MANY = 500, 1_500
 """Answers from which on fits between rounds, and the last one, take twice as many steps."""
 
+LAST_MEMBERS = 18
+"""Networks of the last committee: more of one mind are a surer sign, and it is fitted once."""
+
+SETTLED = 150
+"""By so many answers continuous actions are rounded: later ones would move the borders between choices, where most
+answers were asked."""
+
 LEARNING, CALIBRATING, DECIDING, FITTING, LAST = range(5)
 """What streams of random numbers are for."""
 
@@ -57,7 +64,7 @@ LEARNING, CALIBRATING, DECIDING, FITTING, LAST = range(5)
 class Answered:
     """The expert's answers so far: `observations [n, d]` and `actions [n, p]`; and what they took.
 
-    `committee` is that of the last round, None before the first.
+    `committee` is that of the last round, None before the first. Continuous actions are rounded by the first `settled`.
     """
 
     observations: FloatArray
@@ -66,17 +73,18 @@ class Answered:
     episodes: int = 0
     samples: int = 0
     committee: NetworkCommittee | None = None
+    settled: int = SETTLED
 
     def __len__(self) -> int:
         return len(self.observations)
 
     def choices(self, encoding: Encoding) -> ActionChoices:
-        """What is chosen among: all actions, or prototypes of those that were answered."""
-        return encoding.choices or prototypes(self.actions)
+        """What is chosen among: all actions, or prototypes of those that were answered first."""
+        return encoding.choices or prototypes(self.actions[: self.settled])
 
     def arrays(self) -> dict[str, Any]:
         """What `of_arrays` reads."""
-        counts = {name: np.asarray(getattr(self, name)) for name in ("rounds", "episodes", "samples")}
+        counts = {name: np.asarray(getattr(self, name)) for name in self._counts}
         committee = {} if self.committee is None else self.committee.arrays()
         told = {"observations": self.observations, "actions": self.actions, **counts}
         return told | {f"committee.{name}": array for name, array in committee.items()}
@@ -85,9 +93,11 @@ class Answered:
     def of_arrays(cls, arrays: Mapping[str, Any]) -> Answered:
         """The answers that `arrays` wrote."""
         committee = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("committee.")}
-        counts = {name: int(arrays[name]) for name in ("rounds", "episodes", "samples")}
+        counts = {name: int(arrays[name]) for name in cls._counts}
         known = NetworkCommittee.of_arrays(committee) if committee else None
         return cls(arrays["observations"], arrays["actions"], **counts, committee=known)
+
+    _counts = ("rounds", "episodes", "samples", "settled")
 
 
 class Doubt:
@@ -194,7 +204,7 @@ def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCom
     """The committee that acts from now on: fitted anew to all answers, and what it decides among."""
     choices = state.choices(encoding)
     schedule = Schedule(LONG if len(state) <= VERY_MANY else 2 * LONG, HOT)
-    return _fit(state, choices, schedule, (seed, LAST, len(state))), choices
+    return _fit(state, choices, schedule, (seed, LAST, len(state)), members=LAST_MEMBERS), choices
 
 
 def quick_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCommittee, ActionChoices]:
@@ -213,9 +223,10 @@ def _fit(
     schedule: Schedule,
     seed: tuple[int, ...],
     start: NetworkCommittee | None = None,
+    members: int = MEMBERS,
 ) -> NetworkCommittee:
-    wanted = choices.numbers(state.actions)
-    return fitted(state.observations, wanted, max(2, len(choices)), schedule, seed=seed, start=start)
+    wanted, known = choices.numbers(state.actions), max(2, len(choices))
+    return fitted(state.observations, wanted, known, schedule, seed=seed, start=start, members=members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,6 +257,10 @@ class ExpertEpisodes:
     def of_arrays(cls, arrays: Mapping[str, Any]) -> ExpertEpisodes:
         """The demonstrations that `arrays` wrote."""
         return cls(*(arrays[name] for name in cls._names))
+
+    def answers(self) -> Answered:
+        """Every step as an answer; actions are rounded by all of them, since none was asked at a border."""
+        return Answered(self.observations, self.actions, settled=max(SETTLED, len(self.actions)))
 
     def chosen(self, episodes: IntArray) -> ExpertEpisodes:
         """Only these, in this order."""

@@ -260,12 +260,12 @@ def _begun_with(recording: Recording, task: ContinuousTask, seed: int) -> Learni
     """What a recording gives: answers and, where nobody can be asked, demonstrations that are not learned from."""
     shown = of_recording(recording.episodes, task.encoding, task.horizon)
     if task.ask is not None:
-        return LearningState(Answered(shown.observations, shown.actions), recorded=len(shown.observations))
+        return LearningState(shown.answers(), recorded=len(shown.observations))
     if len(shown) < 2:
         raise InputError(
             f"the recording has {len(shown)} episode, and at least two are needed: one to learn from, one to calibrate"
         )
     order = np.random.default_rng((seed, DIVIDING)).permutation(len(shown))
     learned, kept = shown.chosen(order[: len(shown) // 2]), shown.chosen(order[len(shown) // 2 :])
-    answers = Answered(learned.observations, learned.actions)
+    answers = learned.answers()
     return LearningState(answers, demonstrations=kept, recorded=len(learned.observations))

@@ -22,6 +22,7 @@ from aceirl.errors import InputError
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 
 MEMBERS, UNITS = 6, 64
+"""How many networks a committee has where nobody says, and the units of each of their hidden layers."""
 
 HARDNESS = 0.5
 """What is added to the spread of the margins: without it a committee of one mind would be sure of anything."""
@@ -98,7 +99,7 @@ class NetworkCommittee:
         """`[M, n, K]`: what every member makes of the `observations [n, d]`."""
         n = len(observations)
         blocks = _blocks(self._standardised(observations)[None])
-        return _layers(blocks, self.weights)[-1].reshape(MEMBERS, -1, self.n_choices)[:, :n]
+        return _layers(blocks, self.weights)[-1].reshape(len(self.weights[0]), -1, self.n_choices)[:, :n]
 
     def _standardised(self, observations: FloatArray) -> NDArray[np.float32]:
         away = (np.asarray(observations, dtype=np.float64) - self.centre) / self.scale
@@ -123,10 +124,12 @@ def fitted(
     *,
     seed: tuple[int, ...],
     start: NetworkCommittee | None = None,
+    members: int = MEMBERS,
 ) -> NetworkCommittee:
     """The committee after a fit to the expert's `choices [n]` at `observations [n, d]`, from `start` or from anew.
 
-    It minimises the cross-entropy of every member by Adam. The same `seed` gives the same committee.
+    A new one has so many `members`. It minimises the cross-entropy of every member by Adam. The same `seed` gives the
+    same committee.
     """
     observations = np.asarray(observations, dtype=np.float64)
     if observations.ndim != 2 or len(observations) != len(choices) or not len(choices):
@@ -138,19 +141,19 @@ def fitted(
     spread = observations.std(axis=0)
     scale = np.where(spread > 1e-6 * (1 + np.abs(observations).max(axis=0)), spread, 1.0)
     known = start is not None and start.n_choices == n_choices and len(start.centre) == observations.shape[1]
-    weights = start.weights if start is not None and known else _drawn(observations.shape[1], n_choices, rng)
+    weights = start.weights if start is not None and known else _drawn(observations.shape[1], n_choices, members, rng)
     begun = NetworkCommittee(observations.mean(axis=0), scale, weights)
     inputs, wanted = begun._standardised(observations), np.asarray(choices)
     return NetworkCommittee(begun.centre, scale, _adam(weights, inputs, wanted, schedule, rng))
 
 
-def _drawn(n_inputs: int, n_choices: int, rng: np.random.Generator) -> Weights:
+def _drawn(n_inputs: int, n_choices: int, members: int, rng: np.random.Generator) -> Weights:
     """Initial weights: normal with variance `2/in` (He et al. 2015), and biases that spread the kinks."""
     sizes = (n_inputs, UNITS, UNITS, n_choices)
     drawn: list[NDArray[np.float32]] = []
     for before, after in pairwise(sizes):
-        drawn.append((rng.standard_normal((MEMBERS, before, after)) * math.sqrt(2 / before)).astype(np.float32))
-        drawn.append((0.3 * rng.standard_normal((MEMBERS, 1, after))).astype(np.float32))
+        drawn.append((rng.standard_normal((members, before, after)) * math.sqrt(2 / before)).astype(np.float32))
+        drawn.append((0.3 * rng.standard_normal((members, 1, after))).astype(np.float32))
     return tuple(drawn)
 
 
@@ -171,13 +174,13 @@ def _layers(inputs: NDArray[np.float32], weights: Weights) -> list[NDArray[np.fl
 
 def _gradient(inputs: NDArray[np.float32], choices: IntArray, weights: Weights) -> list[NDArray[np.float32]]:
     """The gradient of every member's mean cross-entropy; `inputs [M, n, d]` or `[1, n, d]`, `choices [M, n]`."""
-    n = choices.shape[1]
+    members, n = choices.shape
     blocks = _blocks(inputs)
     first, second, logits = _layers(blocks, weights)
     off = np.exp(logits - logits.max(axis=3, keepdims=True))
     off /= off.sum(axis=3, keepdims=True)
-    flat = off.reshape(MEMBERS, -1, off.shape[3])
-    flat[np.arange(MEMBERS)[:, None], np.arange(n), choices] -= 1
+    flat = off.reshape(members, -1, off.shape[3])
+    flat[np.arange(members)[:, None], np.arange(n), choices] -= 1
     flat[:, n:] = 0  # what fills up the last block
     off /= off.dtype.type(n)
     back = (off @ weights[4].transpose(0, 2, 1)[:, None]) * (second > 0)
@@ -195,11 +198,11 @@ def _adam(
     """The weights after all steps of the schedule (Kingma and Ba 2015)."""
     now = [part.copy() for part in weights]
     means, squares = [np.zeros_like(part) for part in now], [np.zeros_like(part) for part in now]
-    n = len(choices)
-    batch, wanted = inputs[None], np.broadcast_to(choices, (MEMBERS, n))
+    members, n = len(now[0]), len(choices)
+    batch, wanted = inputs[None], np.broadcast_to(choices, (members, n))
     for step, rate in enumerate(schedule.rates(), start=1):
         if n > schedule.batch:
-            drawn = rng.integers(n, size=(MEMBERS, schedule.batch))
+            drawn = rng.integers(n, size=(members, schedule.batch))
             batch, wanted = inputs[drawn], choices[drawn]
         change = np.float32(rate / (1 - BETA_MEAN**step))
         root = np.float32(1 / math.sqrt(1 - BETA_SQUARE**step))
