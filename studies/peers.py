@@ -21,7 +21,7 @@ import numpy as np
 
 from studies.worlds import TASKS
 
-ANSWERS, EPISODES, STEPS = 600, 20, 100_000
+ANSWERS, EPISODES, STEPS = 600, 20, 50_000
 """The answers of those that ask for so many, the episodes that a return is the mean of, and the steps of training."""
 
 Act = Callable[[Any], int]

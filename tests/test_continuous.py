@@ -142,6 +142,25 @@ def test_the_promise_has_both_numbers_and_words(result: ContinuousResult) -> Non
     assert told["demonstrations"] == 90
 
 
+def test_a_vector_of_environments_is_learned_as_one_of_them() -> None:
+    learner = ActiveIRL(max_answers=30, certify=None)
+
+    def answered(env: Any) -> Any:
+        found = learner.fit(env, lambda seen: int(seen[2] > 0))
+        assert isinstance(found, ContinuousResult)
+        return found.progress.answered.observations
+
+    alone = answered("CartPole-v1")
+    makers = [lambda: gymnasium.make("CartPole-v1")] * 2
+    vectors: list[Any] = [
+        gymnasium.make_vec("CartPole-v1", num_envs=2),
+        gymnasium.vector.SyncVectorEnv(makers),
+        gymnasium.vector.AsyncVectorEnv(makers),
+    ]
+    for vector in vectors:
+        assert (answered(vector) == alone).all()
+
+
 def test_a_gated_run_is_the_experts_run_up_to_its_first_miss(result: ContinuousResult) -> None:
     """What is told from demonstrations alone is what happens: same seeds, gate and expert, played out."""
     from aceirl.certificates.gated import Demonstrated

@@ -136,9 +136,14 @@ MISUSES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: SHORT.fit("CartPole-v1", lambda seen: 0, fields=("place", "speed")),
         r"fields must be 4 names",
     ),
-    "several environments without states": (
-        lambda: SHORT.fit(gymnasium.make_vec("CartPole-v1", num_envs=2), lambda seen: 0),
-        r"give one environment, not several",
+    "several environments that differ": (
+        lambda: SHORT.fit(
+            gymnasium.vector.SyncVectorEnv(
+                [lambda: gymnasium.make("CartPole-v1"), lambda: gymnasium.make("CartPole-v1", max_episode_steps=50)]
+            ),
+            lambda seen: 0,
+        ),
+        r"environments of the vector are not the same; give the one to learn in",
     ),
     "no time limit": (lambda: SHORT.fit(Corridor(), onwards), "horizon must be given"),
     "reward of a lake in a taxi": (

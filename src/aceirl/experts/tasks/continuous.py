@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from aceirl.data.recording import Recording
 from aceirl.envs.coordinates import choice_names, coordinate_names
 from aceirl.envs.gymnasium import check_interface, checked_horizon, failure
@@ -123,7 +125,7 @@ def open_continuous(
         given = gym_env(Source(given, {}, seed, horizon=horizon))
     check_interface(given)
     if is_vector(given):
-        raise InputError("continuous observations are learned one episode at a time; give one environment, not several")
+        given = _one_of(given)
     encoding = Encoding(given.observation_space, given.action_space)
     ask, parts, by_step = _asked(expert)
     spec = getattr(given, "spec", None)
@@ -132,6 +134,26 @@ def open_continuous(
     parts |= {"horizon": str(steps)}
     names = coordinate_names(given, fields)
     return ContinuousTask(given, encoding, steps, ask, names, reward_range(given), parts, source, by_step)
+
+
+OF_VECTORS = ("num_envs", "vectorization_mode", "vector_kwargs", "max_episode_steps")
+"""Keywords of a vector environment's specification that are not those of one environment."""
+
+
+def _one_of(vector: Any) -> Any:
+    """One environment of a vector of equal ones: continuous observations are learned one episode at a time."""
+    inner, spec = vector.unwrapped, vector.spec
+    if getattr(inner, "envs", None):
+        if any(env.spec != inner.envs[0].spec for env in inner.envs):
+            raise InputError("the environments of the vector are not the same; give the one to learn in")
+        return inner.envs[0]
+    if spec is not None:
+        kwargs = {name: value for name, value in spec.kwargs.items() if name not in OF_VECTORS}
+        return gymnasium.make(spec.id, max_episode_steps=spec.max_episode_steps, **kwargs)
+    makers = getattr(inner, "env_fns", None)
+    if makers is None:
+        raise InputError("nothing tells how to make one environment of this vector; give one environment")
+    return makers[0]()
 
 
 STOCHASTIC = (
