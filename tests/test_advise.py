@@ -23,7 +23,7 @@ from aceirl.errors import InputError
 from aceirl.experts.tasks import Source
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.bins import Bins
-from aceirl.runs.advise import Advice, advise, least_episodes, look, trials, wander
+from aceirl.runs.advise import Recommendation, advise, least_episodes, look, trials, wander
 from aceirl.runs.advise.advised import _bins, _budget, cost_in_words
 
 
@@ -33,11 +33,11 @@ def _briefly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trials, "REHEARSED_SECONDS", 0.5)
 
 
-def advice_on(environment: str, **options: Any) -> Advice:
+def advice_on(environment: str, **options: Any) -> Recommendation:
     return advise(Source(environment, options.pop("parameters", {}), options.pop("seed", 0), **options))
 
 
-def chosen(advice: Advice) -> dict[str, str]:
+def chosen(advice: Recommendation) -> dict[str, str]:
     return {choice.setting: choice.value for choice in advice.choices}
 
 
@@ -151,10 +151,10 @@ def test_what_is_proposed_for_continuous_observations_is_not_too_much(dimensions
 
 def test_a_forecast_is_never_over_the_budget_of_the_command() -> None:
     walk = trials.Wandering(20, 2_000, 1e-5, 0)
-    assert _budget(trials.Cost(20, 40_000, 100, 1.0, ""), walk) == []
-    assert _budget(trials.Cost(20, 90_000, 100, 1.0, ""), walk) == ["--max-samples", "200000"]
-    assert _budget(trials.Cost(2_000, None, None, None, ""), walk) == ["--max-samples", "400000"]
-    assert _budget(trials.Cost(None, None, None, None, ""), walk) == []
+    assert _budget(trials.Price(20, 40_000, 100, 1.0, ""), walk) == []
+    assert _budget(trials.Price(20, 90_000, 100, 1.0, ""), walk) == ["--max-samples", "200000"]
+    assert _budget(trials.Price(2_000, None, None, None, ""), walk) == ["--max-samples", "400000"]
+    assert _budget(trials.Price(None, None, None, None, ""), walk) == []
 
 
 def test_what_is_far_ahead_is_not_foretold(monkeypatch: pytest.MonkeyPatch) -> None:

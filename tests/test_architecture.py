@@ -15,7 +15,6 @@ SOURCES = Path(__file__).parents[1] / "src" / "aceirl"
 # A unit is a module or a package directly under `aceirl`; inside a package the files may know each other.
 # From the bottom up: a unit may import those before it.
 FLOORS = (
-    "version",
     "errors",
     "data",
     "protocols",

@@ -33,7 +33,7 @@ from aceirl.learner.continuous.collect import FIRST, FIRST_STEPS, rounds
 from aceirl.runs import continuous
 from aceirl.runs.files import DiskError, Event
 from aceirl.web.driven.buttons import MOST_BUTTONS
-from aceirl.web.driven.history import History
+from aceirl.web.driven.history import Drives
 from aceirl.web.driven.pages import CHANGES, application
 from aceirl.web.driven.policies import known_of
 from aceirl.web.driven.session import QUOTA, Session
@@ -150,14 +150,14 @@ TESTED: list[Event] = [
 ]
 
 
-def facts_of(history: History) -> dict[str, Any]:
+def facts_of(history: Drives) -> dict[str, Any]:
     """All that is known but the turn: two histories with the same facts go on in the same way."""
     at = None if history.at is None else history.drives.index(history.at)
     return {name: value for name, value in vars(history).items() if name not in ("turn", "at", "_said")} | {"at": at}
 
 
 def test_what_was_driven_is_answers_and_what_was_tested_is_not() -> None:
-    history = History([*DRIVEN, *TESTED])
+    history = Drives([*DRIVEN, *TESTED])
     assert history.answered() == ([[0.5], [0.25], [0.125]], [1, 0, 0])
     assert history.answered(2) == ([[0.5], [0.25]], [1, 0])
     assert (history.answers, history.steps, history.turn) == (3, 2 + 3 + 7, 11)
@@ -167,7 +167,7 @@ def test_what_was_driven_is_answers_and_what_was_tested_is_not() -> None:
 
 
 def test_undoing_leads_back_through_episodes_to_where_it_began() -> None:
-    history, facts = History(), []
+    history, facts = Drives(), []
     for event in DRIVEN:
         if event["event"] == "person":
             facts.append(copy.deepcopy(facts_of(history)))
@@ -186,7 +186,7 @@ def test_undoing_leads_back_through_episodes_to_where_it_began() -> None:
 
 
 def test_a_test_drive_is_tried_once_finished_before_the_next_and_counts_for_one_promise() -> None:
-    history = History([*DRIVEN, *TESTED])
+    history = Drives([*DRIVEN, *TESTED])
     assert history.undoable is None, "whoever could try again would not drive as always"
     history.apply({"event": "begin", "way": "drive", "known": 0})
     history.apply(TESTED[0])
@@ -205,9 +205,9 @@ def test_a_test_drive_is_tried_once_finished_before_the_next_and_counts_for_one_
 
 def test_a_log_of_something_else_is_refused_by_its_line() -> None:
     with pytest.raises(InputError, match=r"line 2 of the log is not an event of this interview: 'jump' is unknown"):
-        History([DRIVEN[0], {"event": "jump"}])
+        Drives([DRIVEN[0], {"event": "jump"}])
     with pytest.raises(InputError, match="line 1 of the log is not an event of this interview: no episode is under"):
-        History([DRIVEN[1]])
+        Drives([DRIVEN[1]])
 
 
 # Sessions

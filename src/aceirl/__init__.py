@@ -101,7 +101,7 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names are the keys abo
 def __getattr__(name: str) -> Any:
     """Load a public name, or a module, when it is first used, so that importing `aceirl` stays quick."""
     if name == "__version__":
-        return import_module("aceirl.version").version()
+        return import_module("importlib.metadata").version("aceirl")
     if name in _HOMES:
         value = getattr(import_module(f"aceirl.{_HOMES[name]}"), name)
     elif not name.startswith("_") and find_spec(f"aceirl.{name}"):

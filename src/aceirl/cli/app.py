@@ -37,9 +37,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from aceirl.version import version
+        from importlib.metadata import version
 
-        print(f"aceirl {version()}")
+        print("aceirl", version("aceirl"))
         raise typer.Exit
 
 

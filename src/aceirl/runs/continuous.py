@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from aceirl.runs.driving import progress_line
 from aceirl.runs.files import alone, disk
 from aceirl.runs.files import replace as written
 from aceirl.runs.folder import CONFIGURATION, CONTINUOUS, KEPT, SAVE_EVERY, STATE, check_free, is_continuous_run
-from aceirl.version import version
 
 FORMAT = 1
 
@@ -349,7 +349,7 @@ class ContinuousRun:
         configuration = {
             "kind": CONTINUOUS,
             "format": FORMAT,
-            "version": version(),
+            "version": version("aceirl"),
             "settings": self.settings.model_dump(include=self.settings.model_fields_set),
             "source": None if self.source is None else vars(self.source),
             "parts": self.parts,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,7 +29,6 @@ from aceirl.rewards import RewardSpace
 from aceirl.rewards.spaces import pays_by_state
 from aceirl.runs.files import LOCK, DiskError, alone, disk, replace
 from aceirl.runs.state import packed, unpacked
-from aceirl.version import version
 
 FORMAT = 7
 CONFIGURATION, RECORDS, STATE, ENVIRONMENT = "run.json", "records.jsonl", "state.npz", "environment.npz"
@@ -270,7 +270,7 @@ class Run:
             source = changed(source, expert=HERE)
         configuration = {
             "format": FORMAT,
-            "version": version(),
+            "version": version("aceirl"),
             "settings": self.settings.model_dump(),
             "source": None if source is None else vars(source),
             "parts": self.parts,

@@ -35,7 +35,7 @@ MOST_SUPPORT = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Effects:
+class FieldEffect:
     """What actions do to one field: where the fields `parents` have the values of `context [C]`, action included, it
     changes by `amount [C]`, or is set to it if `sets [C]`. `support [C]` is how many moves, of any context, have agreed
     with others and contradicted none; 1 of a context that was met once."""
@@ -53,7 +53,7 @@ class FieldDynamics:
 
     table: FieldTable
     n_actions: int
-    effects: tuple[Effects | None, ...]
+    effects: tuple[FieldEffect | None, ...]
 
     @classmethod
     def fitted(cls, table: FieldTable, counts: Counts) -> FieldDynamics:
@@ -132,7 +132,7 @@ def _effects(
     n_actions: int,
     before: FloatArray,
     after: FloatArray,
-) -> Effects | None:
+) -> FieldEffect | None:
     """The effects on field `k`, by as few fields as leave no contradiction and are borne out by enough moves."""
     change = after - before
     kind = table.fields[k].kind
@@ -165,7 +165,7 @@ def _effects(
             often_set[at], often_changed[at] = explained[True], explained[False]
             sets = options[True][0] & (~options[False][0] | (often_set > often_changed))
             amount = np.where(sets, options[True][1], options[False][1])
-            return Effects(parents, met_contexts, sets, amount, np.where(support > 1, agreed, 1))
+            return FieldEffect(parents, met_contexts, sets, amount, np.where(support > 1, agreed, 1))
     return None
 
 

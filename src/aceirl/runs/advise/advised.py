@@ -18,7 +18,7 @@ from aceirl.learner.settings import Settings
 from aceirl.runs.advise.facts import Facts, look
 from aceirl.runs.advise.trials import (
     LONGEST_EPISODE,
-    Cost,
+    Price,
     Wandering,
     environment_of,
     in_seconds,
@@ -48,7 +48,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Recommendation:
     """What fits an environment. While something is `missing` that must be given, there are no choices and no cost."""
 
     facts: Facts
@@ -57,7 +57,7 @@ class Advice:
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
     command: str
-    cost: Cost | None
+    cost: Price | None
 
     def in_words(self) -> str:
         """All of it, a sentence a line."""
@@ -72,7 +72,7 @@ class Advice:
         return asdict(self)
 
 
-def advise(source: Source) -> Advice:
+def advise(source: Source) -> Recommendation:
     """What fits the environment and the expert that a source names; without an expert, what can be said without one."""
     facts = look(source)
     if facts.horizon is None:
@@ -92,10 +92,10 @@ def advise(source: Source) -> Advice:
             cost, contradicted = rehearse(task, settings)
     else:
         least = least_episodes(Settings(seed=source.seed), horizon=facts.horizon)
-        cost = Cost(least, None, None, None, f"{wandered.episodes} random episodes, without the expert")
+        cost = Price(least, None, None, None, f"{wandered.episodes} random episodes, without the expert")
     slow = not facts.own and wandered.seconds_per_step >= SLOW_STEP
     certify = _certificate(kind, facts, asked)
-    return Advice(
+    return Recommendation(
         facts=facts,
         seen=(_described(facts), _wandered(wandered)),
         missing=(),
@@ -111,7 +111,7 @@ def advise(source: Source) -> Advice:
     )
 
 
-def _budget(cost: Cost, wandered: Wandering) -> list[str]:
+def _budget(cost: Price, wandered: Wandering) -> list[str]:
     """The option for a larger budget, where the usual one would not last for what is foretold."""
     least = (cost.least_episodes or 0) * wandered.steps / wandered.episodes
     needed = max(least, cost.samples or 0)
@@ -194,7 +194,7 @@ def _notes(facts: Facts, source: Source, kind: str | None, contradicted: int) ->
     )
 
 
-def _without_bins(source: Source, facts: Facts) -> Advice:
+def _without_bins(source: Source, facts: Facts) -> Recommendation:
     """What fits continuous observations or actions, and bins as a second way where actions are not."""
     from aceirl.learner.continuous.learning import MAX_ANSWERS
 
@@ -213,7 +213,7 @@ def _without_bins(source: Source, facts: Facts) -> Advice:
             "bins in which the expert always does the same are certified. The bounds are what random episodes reached; "
             "an expert may go further."
         )
-    return Advice(
+    return Recommendation(
         facts=facts,
         seen=(_described(facts), _wandered(wandered)),
         missing=(),
@@ -235,7 +235,7 @@ def _without_bins(source: Source, facts: Facts) -> Advice:
     )
 
 
-def _first_needs(source: Source, facts: Facts) -> Advice:
+def _first_needs(source: Source, facts: Facts) -> Recommendation:
     """What must be given before anything else can be said, with a proposal."""
     with closing(gym_env(source)) as env:
         wandered = wander_unlimited(env, source.seed)
@@ -243,7 +243,7 @@ def _first_needs(source: Source, facts: Facts) -> Advice:
     steps = wandered.limit or (_round_up(wandered.longest) if all_ended and wandered.longest else PLAIN_HORIZON)
     missing = (f"It has no time limit: give --horizon, as many steps as the expert needs. {_ends(wandered)}.",)
     proposed = replace(source, horizon=steps)
-    return Advice(
+    return Recommendation(
         facts=facts,
         seen=(_described(facts), _wandered(wandered)),
         missing=missing,
@@ -312,7 +312,7 @@ def _wandered(wandered: Wandering) -> str:
     )
 
 
-def cost_in_words(cost: Cost) -> list[str]:
+def cost_in_words(cost: Price) -> list[str]:
     """A cost in a sentence or two, with where it comes from."""
     if cost.least_episodes is None:
         return [f"Without a certificate a run ends with its budget, {Settings().max_samples:,} samples by default."]

@@ -50,7 +50,7 @@ class Wandering:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Price:
     """What the run is expected to take in all; None where that cannot be said. `source` is where it comes from."""
 
     least_episodes: int | None
@@ -128,7 +128,7 @@ def _ranges(observations: Sequence[Any]) -> tuple[tuple[float, float], ...]:
     return tuple(zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True))
 
 
-def rehearse(task: Task, settings: Settings) -> tuple[Cost, int]:
+def rehearse(task: Task, settings: Settings) -> tuple[Price, int]:
     """Begin the run, and stop when it is seen what it will take.
 
     Also how many states there are in which the expert, asked again, said something else.
@@ -146,14 +146,14 @@ def rehearse(task: Task, settings: Settings) -> tuple[Cost, int]:
     said = f"a trial run of {last.episodes:,} episodes, {last.samples:,} samples and {in_seconds(seconds[-1])}"
     contradicted = int(np.count_nonzero(turns[-1].counts.contradicted))
     if more is None:
-        return Cost(least, None, None, None, said), contradicted
+        return Price(least, None, None, None, said), contradicted
     # The first turns compile and meet everything for the first time; what comes is like the second half.
     middle = (len(turns) - 1) // 2
     half = turns[middle].record
     share = more / max(1, last.samples - half.samples)
     answers = last.answers + round((last.answers - half.answers) * share)
     whole = seconds[-1] + (seconds[-1] - seconds[middle]) * share
-    return Cost(least, last.samples + more, answers, whole, said), contradicted
+    return Price(least, last.samples + more, answers, whole, said), contradicted
 
 
 def in_seconds(seconds: float) -> str:

@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from aceirl.runs.continuous import ContinuousResult
-from aceirl.web.driven.history import History
+from aceirl.web.driven.history import Drives
 
 NO_WISH = (
     "What you want cannot be read from this: a reward takes thousands of answers, most of them where you would not go "
@@ -14,7 +14,7 @@ NO_WISH = (
 )
 
 
-def outcome(result: ContinuousResult, history: History, tests_wanted: int) -> dict[str, Any]:
+def outcome(result: ContinuousResult, history: Drives, tests_wanted: int) -> dict[str, Any]:
     """The last screen: what the person does, what is promised, and what can be done with it."""
     promise = result.certificate
     return {

@@ -52,7 +52,7 @@ class Drive:
         self.over, self.stopped = "", True
 
 
-class History:
+class Drives:
     """All episodes, and what the person decided; `turn` counts the events.
 
     `at` is the episode under way. Test drives `[used:]` are evidence for the next promise; those before have been seen

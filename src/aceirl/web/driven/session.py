@@ -39,7 +39,7 @@ from aceirl.runs.folder import CONFIGURATION as RUN
 from aceirl.runs.folder import STATE
 from aceirl.web.driven.buttons import buttons, offered
 from aceirl.web.driven.ending import outcome
-from aceirl.web.driven.history import Drive, History, Over, Way
+from aceirl.web.driven.history import Drive, Drives, Over, Way
 from aceirl.web.driven.policies import Policies, known_of
 from aceirl.web.driven.scenes import BRIEFS, Films, NumberBars, drawing_env, picture
 from aceirl.web.driver import ANSWERS, CONFIGURATION, StaleError, configuration_in
@@ -73,7 +73,7 @@ class Session:
         self.actions = buttons(self.task, self.choices)
         self.log = LogFile(folder / ANSWERS)
         opened.callback(self.log.close)
-        self.history = History(self.log)
+        self.history = Drives(self.log)
         self.token = lasting_token(folder)
         self.quiet = self._astray = False
         self.numbers = NumberBars(self.task)
