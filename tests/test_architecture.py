@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def source_files() -> list[str]:
     return sorted(str(file.relative_to(SOURCES)) for file in SOURCES.rglob("*.py"))
 
 
+@cache
 def known_units() -> set[str]:
     return set(MAY_IMPORT) | {unit_of(path) for path in source_files()}
 
