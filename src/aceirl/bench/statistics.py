@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 
@@ -176,7 +176,7 @@ def signed_rank(differences: FloatArray) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test; differences of zero are split between both signs."""
     if not differences.any():
         return 1.0
-    return float(stats.wilcoxon(differences, zero_method="zsplit", correction=True, method="approx").pvalue)
+    return float(scipy.stats.wilcoxon(differences, zero_method="zsplit", correction=True, method="approx").pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -229,7 +229,7 @@ class Ranking:
     @classmethod
     def of(cls, methods: Sequence[str], means: Mapping[str, Sequence[float]]) -> Ranking:
         """By what the methods spent on average in each task."""
-        ranks = np.array([stats.rankdata(row) for row in means.values()])
+        ranks = np.array([scipy.stats.rankdata(row) for row in means.values()])
         mean = ranks.mean(axis=0)
         order = np.argsort(mean, kind="stable")
         return cls(
@@ -238,7 +238,7 @@ class Ranking:
             ranks[:, order],
             mean[order],
             critical_difference(len(methods), len(means)),
-            float(stats.friedmanchisquare(*ranks.T).pvalue) if len(methods) > 2 else None,
+            float(scipy.stats.friedmanchisquare(*ranks.T).pvalue) if len(methods) > 2 else None,
         )
 
     @property
@@ -259,5 +259,5 @@ class Ranking:
 
 def critical_difference(methods: int, tasks: int, level: float = 0.05) -> float:
     """Nemenyi: `q·√(k(k+1)/6N)` for k methods and N tasks, `q` the studentized range over `√2`."""
-    q = stats.studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
+    q = scipy.stats.studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(methods * (methods + 1) / (6 * tasks)))

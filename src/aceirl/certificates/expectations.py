@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from aceirl.data.arrays import FloatArray
 from aceirl.errors import InputError
@@ -130,7 +130,7 @@ def certify_expectations(
 def _over_feasible(lower: FloatArray, upper: FloatArray, moments: FloatArray) -> float:
     """`max Σ w⁺·upper - w⁻·lower` over `Σ w⁺ + w⁻ ≤ 1` and `moments·(w⁺ - w⁻) ≥ 0`: at least what a reward can lose."""
     k = len(lower)
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.concatenate((-upper, lower)),
         A_ub=np.concatenate((np.ones((1, 2 * k)), np.column_stack((-moments, moments)))),
         b_ub=np.concatenate(([1.0], np.zeros(len(moments)))),

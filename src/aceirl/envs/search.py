@@ -19,8 +19,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import scipy
 from gymnasium.envs.registration import EnvSpec
-from scipy.sparse import csr_array, diags_array
 
 from aceirl.envs.gymnasium import actions_of
 from aceirl.errors import InputError, shown
@@ -218,13 +218,15 @@ class Sampled:
         """
         shape, keys = (len(self.states), len(self.actions)), np.array(list(self._led), dtype=np.int64).reshape(-1, 2)
         often, n_rows = np.fromiter(self._led.values(), np.float64), shape[0] * shape[1]
-        tried = csr_array((often, keys.T), shape=(n_rows, shape[0]))
+        tried = scipy.sparse.csr_array((often, keys.T), shape=(n_rows, shape[0]))
         is_new = np.asarray(tried.sum(axis=1)) == 0
         of_state = np.repeat(np.arange(shape[0]), shape[1])
-        pooled = csr_array((np.ones(n_rows), (of_state, np.arange(n_rows))), shape=(shape[0], n_rows)) @ tried
+        pooled = (
+            scipy.sparse.csr_array((np.ones(n_rows), (of_state, np.arange(n_rows))), shape=(shape[0], n_rows)) @ tried
+        )
         stays = np.asarray(pooled.sum(axis=1)) == 0
-        pooled += diags_array(stays.astype(np.float64))
-        counted = (tried + diags_array(is_new.astype(np.float64)) @ pooled[of_state]).tocoo()
+        pooled += scipy.sparse.diags_array(stays.astype(np.float64))
+        counted = (tried + scipy.sparse.diags_array(is_new.astype(np.float64)) @ pooled[of_state]).tocoo()
         row, successor = counted.coords
         likely = counted.data / np.bincount(row, weights=counted.data)[row]
         return np.column_stack((row // shape[1], row % shape[1], successor, likely))

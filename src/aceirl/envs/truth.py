@@ -8,8 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from scipy.sparse import csc_array, eye_array
-from scipy.sparse.linalg import spsolve
+import scipy
 
 from aceirl.envs.blackjack import STICK, blackjack_moves, blackjack_starts, natural_values
 from aceirl.envs.families import is_a, is_wrapped
@@ -118,7 +117,9 @@ def _discounted(mdp: MDP, reward: FloatArray, discount: float) -> FloatArray:
     policy = q.argmax(axis=1)
     for _ in range(MAX_IMPROVEMENTS):
         followed = transitions[states * mdp.n_actions + policy]
-        v = spsolve(csc_array(eye_array(mdp.n_states) - discount * followed), paid[states, policy])
+        v = scipy.sparse.linalg.spsolve(
+            scipy.sparse.csc_array(scipy.sparse.eye_array(mdp.n_states) - discount * followed), paid[states, policy]
+        )
         q = paid + discount * (transitions @ v).reshape(paid.shape)
         better = q.max(axis=1) > v + 1e-9 * float(np.abs(v).max())
         if not better.any():

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from aceirl.data.arrays import BoolArray, FloatArray
 from aceirl.irl.deviations import RewardByDeviations, allowed_features, column_scale
@@ -66,7 +66,7 @@ def least_slack(rows: FloatArray, unit: FloatArray, allowed: BoolArray, scale: F
     n = X.shape[1]
     if not n or not np.abs(u).max(initial=0.0) > 1e-9:
         return np.inf, np.zeros(len(scale))
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.append(np.zeros(n), 1.0),
         A_ub=np.column_stack((-X, -np.ones(len(X)))),
         b_ub=np.zeros(len(X)),

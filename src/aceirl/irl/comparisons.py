@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.data.arrays import Move
 from aceirl.irl.likelihood import ERROR_RATES, INDIFFERENCE
@@ -50,7 +50,7 @@ def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk], dis
     """
     horizon, n_states, n_actions = design.shape
     if not walks:
-        return sparse.csr_array((0, design.n_parameters))
+        return scipy.sparse.csr_array((0, design.n_parameters))
     moves = np.array([move for walk in walks for move in walk], dtype=np.int64).reshape(-1, 4)
     episode = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks])
     step, state, action, successor = moves.T
@@ -62,12 +62,12 @@ def returns(design: DesignMatrix, terminal: IntArray, walks: Sequence[Walk], dis
     made = np.concatenate((episode[acting], episode[arriving]))
     worth, shape = discount**step, (len(walks), n_states * n_actions)
     weights = np.concatenate((worth[acting], worth[arriving]))
-    paid = sparse.csr_array((weights, (made, rows)), shape=shape) @ design.payments
+    paid = scipy.sparse.csr_array((weights, (made, rows)), shape=shape) @ design.payments
     if design.has_step_cost:
         after = worth[arriving] * steps_after(horizon, discount)[step[arriving]]
         left = (after, (episode[arriving], np.full(arriving.sum(), design.n_parameters - 1)))
-        paid = paid + sparse.csr_array(left, shape=paid.shape)
-    paid = sparse.csr_array(paid)
+        paid = paid + scipy.sparse.csr_array(left, shape=paid.shape)
+    paid = scipy.sparse.csr_array(paid)
     paid.sum_duplicates()
     return paid
 
@@ -80,7 +80,7 @@ class Comparisons:
         self.equal: BoolArray = np.array([one.equal for one in told], dtype=np.bool_)
         walks = [one.preferred for one in told] + [one.other for one in told]
         earned = returns(design, estimate.terminal_states, walks, estimate.mdp.discount)
-        self.differences = sparse.csr_array(earned[: len(told)] - earned[len(told) :])
+        self.differences = scipy.sparse.csr_array(earned[: len(told)] - earned[len(told) :])
 
     def __len__(self) -> int:
         return len(self.equal)
@@ -152,7 +152,7 @@ def informative_pair(
     for m, theta in enumerate(rewards):
         support = np.flatnonzero(theta)
         parts[:, m, : len(support)] = each[:, support] * theta[support]
-    rows = sparse.csr_array(earned)
+    rows = scipy.sparse.csr_array(earned)
     rows.sort_indices()
     ends, columns = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
     i, j = _best_pair(ends, columns, rows.data.astype(np.float64), parts, weights, is_asked)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from aceirl.errors import InputError, unknown_name
 from aceirl.irl.structural import Errors, LogitPoint, StructuralEstimate, StructuralModel
@@ -60,7 +60,7 @@ class Counterfactual:
         spread = np.sqrt(np.maximum(np.einsum("...j,jk,...k->...", moved, self.estimate.covariance(errors), moved), 0))
         inside = np.clip(share, 1e-300, 1 - 1e-16)
         odds = np.log(inside) - np.log1p(-inside)
-        reach = stats.norm.ppf((1 + level) / 2) * spread / np.maximum(inside * (1 - inside), 1e-300)
+        reach = scipy.stats.norm.ppf((1 + level) / 2) * spread / np.maximum(inside * (1 - inside), 1e-300)
         ends = np.stack((odds - reach, odds + reach), axis=-1)
         certain = (share <= 0) | (share >= 1)
         return np.where(certain[..., None], share[..., None], 1 / (1 + np.exp(-np.clip(ends, -700, 700))))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from aceirl.irl.feasible_point import reproducing_answers
@@ -49,8 +50,6 @@ class MaxCausalEntropy:
 
     def _found_in(self, space: RewardSpace, estimate: Estimate, warm: FloatArray | None) -> Recovered:
         """The maximiser over the parameters of a space: `Φᵀ(μᴱ - μ_r) - λ·θ` is the gradient then."""
-        from scipy.optimize import minimize  # slow to import
-
         mdp, design = estimate.mdp, space.design_matrix(estimate.mdp, estimate.terminal_states)
         expert = occupancy(mdp, estimate.expert_policy)
         after = np.log(mdp.n_actions) * mdp.steps_after
@@ -63,7 +62,9 @@ class MaxCausalEntropy:
             return loss + self.regularisation / 2 * float(theta @ theta), behind
 
         start = np.zeros(design.n_parameters) if warm is None or len(warm) != design.n_parameters else warm
-        answer = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS})
+        answer = scipy.optimize.minimize(
+            objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_ITERATIONS}
+        )
         residual = float(np.linalg.norm(answer.jac)) / max(float(np.linalg.norm(expert)), 1e-300)
         found = {f"theta.{space.name}": answer.x}
         return recovered_from(estimate, design.table(answer.x), found, int(answer.nit), residual)

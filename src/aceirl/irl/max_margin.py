@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.irl.feasible_point import reproducing_answers
 from aceirl.models.tabular.estimate import Estimate
@@ -65,12 +65,12 @@ def _programme(feasible: FeasibleRewardSet, counted: BoolArray) -> Programme:
     states = np.flatnonzero(behind.any(axis=2))
     row = np.flatnonzero(behind)
     margin = np.searchsorted(states, row // feasible.mdp.n_actions)
-    margins = sparse.csr_array((-np.ones(row.size), (row, margin)), shape=(n_rewards, states.size))
+    margins = scipy.sparse.csr_array((-np.ones(row.size), (row, margin)), shape=(n_rewards, states.size))
     lower, upper = base.lower.copy(), base.upper.copy()
     lower[-1], upper[-1] = 0.0, 1.0
     return Programme(
         cost=np.concatenate([base.cost, -np.ones(states.size)]),
-        rows=sparse.hstack([base.rows, margins]),
+        rows=scipy.sparse.hstack([base.rows, margins]),
         low=base.low,
         high=base.high,
         lower=np.concatenate([lower, np.zeros(states.size)]),

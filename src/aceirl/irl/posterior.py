@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 
 from aceirl.errors import InputError
 from aceirl.irl.boltzmann import Boltzmann, Evidence, Room, log_likelihood, room_for
@@ -51,9 +52,7 @@ class Prior:
 
     def parameters(self, z: FloatArray) -> FloatArray:
         """The parameters whose standard normal numbers are `z`, of the same shape."""
-        from scipy.special import erf  # slow to import
-
-        return np.asarray(self.scale * (erf(z / np.sqrt(2)) if self.uniform else z))
+        return np.asarray(self.scale * (scipy.special.erf(z / np.sqrt(2)) if self.uniform else z))
 
 
 @dataclass(frozen=True, eq=False)

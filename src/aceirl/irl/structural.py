@@ -25,8 +25,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from aceirl.data.tables import Panel
 from aceirl.errors import InputError, shown
@@ -375,7 +375,7 @@ class StructuralEstimate:
         """`[K, 2]`: normal confidence intervals; all numbers where a parameter is not identified."""
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}")
-        reach = stats.norm.ppf((1 + level) / 2) * self.standard_errors(errors)
+        reach = scipy.stats.norm.ppf((1 + level) / 2) * self.standard_errors(errors)
         reach = np.where(np.isnan(reach), np.inf, reach)
         return np.stack((self.parameters - reach, self.parameters + reach), axis=1)
 
@@ -453,7 +453,7 @@ def likelihood_ratio(smaller: StructuralEstimate, larger: StructuralEstimate) ->
     if degrees < 1:
         raise InputError("the larger model has no more identified parameters than the smaller one")
     statistic = max(0.0, 2 * (larger.log_likelihood - smaller.log_likelihood))
-    return LikelihoodRatio(statistic, degrees, float(stats.chi2.sf(statistic, degrees)))
+    return LikelihoodRatio(statistic, degrees, float(scipy.stats.chi2.sf(statistic, degrees)))
 
 
 REWARD, COPYING, HABIT, CHANCE = "the estimated reward", "frequency per state", "frequency per action", "chance"

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.estimate import Estimate
@@ -136,12 +136,12 @@ class Preferences:
         horizon, n_states, _ = feasible.mdp.shape
         n_values, m = values.shape
         is_open = behind[(compared(feasible, behind) & ~feasible.known[:, :, None]).ravel()]
-        level = sparse.kron(sparse.eye_array(horizon), np.ones((n_states, 1)))
+        level = scipy.sparse.kron(scipy.sparse.eye_array(horizon), np.ones((n_states, 1)))
         free = np.full(m - feasible.design.n_parameters + horizon, np.inf)
         mean = np.asarray(behind[self.compared.ravel()].mean(axis=0)).ravel()
         return Programme(
             cost=np.append(-mean, np.zeros(horizon)),
-            rows=sparse.block_array([[is_open, None], [values, -level]], format="csr"),
+            rows=scipy.sparse.block_array([[is_open, None], [values, -level]], format="csr"),
             low=np.zeros(is_open.shape[0] + n_values),
             high=np.append(np.full(is_open.shape[0], np.inf), np.ones(n_values)),
             lower=np.append(feasible.lower.ravel(), -free),
@@ -153,13 +153,13 @@ class Preferences:
         if not self.compared.any():
             return Separation(0.0, np.zeros_like(self.feasible.lower), np.zeros_like(explained))
         base, entries = self._base, (self.compared & explained[:, :, None]).ravel()
-        ahead = sparse.hstack(
-            [self._linear[1][entries], sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
+        ahead = scipy.sparse.hstack(
+            [self._linear[1][entries], scipy.sparse.csr_array((int(entries.sum()), self.feasible.mdp.horizon))]
         )
         per_entry = np.repeat(self.errors.ravel(), self.feasible.mdp.n_actions)[entries]
         solution = replace(
             base,
-            rows=sparse.vstack([base.rows, ahead], format="csr"),
+            rows=scipy.sparse.vstack([base.rows, ahead], format="csr"),
             low=np.append(base.low, -per_entry),
             high=np.append(base.high, np.where(self.feasible.policy.ravel()[entries] > 0, per_entry, np.inf)),
         ).solve()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray
 from aceirl.rewards.feasible import FeasibleRewardSet
@@ -32,8 +32,8 @@ def programme(feasible: FeasibleRewardSet, cost: FloatArray | None = None, only:
     low = np.broadcast_to(-allowed, entries.shape)[entries]
     high = np.where(feasible.uses, allowed, np.inf)[entries]
     if feasible.slack is not None:
-        rows = sparse.vstack(
-            [rows, sparse.csr_array((feasible.expert_occupancy.ravel() @ behind)[None, :])], format="csr"
+        rows = scipy.sparse.vstack(
+            [rows, scipy.sparse.csr_array((feasible.expert_occupancy.ravel() @ behind)[None, :])], format="csr"
         )
         low, high = np.append(low, -np.inf), np.append(np.full(len(low), np.inf), feasible.slack / unit)
     remaining = np.broadcast_to(mdp.steps_left[:, None], mdp.shape[:2])[~policy.any(axis=2)]
@@ -67,10 +67,10 @@ def linear(feasible: FeasibleRewardSet, policy: FloatArray) -> tuple[Any, Any]:
     place = np.flatnonzero(~policy.any(axis=2).ravel())
     m, per_step = n + len(place) + (feasible.unknown_step_reward is not None), n_states * n_actions
     matrix = feasible.design.matrix / unit
-    paid = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], m - n))], format="csr")
+    paid = scipy.sparse.hstack([matrix, scipy.sparse.csr_array((matrix.shape[0], m - n))], format="csr")
     own = (np.ones(len(place)), (place, n + np.arange(len(place))))
-    unknown = sparse.csr_array(own, shape=(horizon * n_states, m))
-    later = sparse.csr_array((n_states, m))
+    unknown = scipy.sparse.csr_array(own, shape=(horizon * n_states, m))
+    later = scipy.sparse.csr_array((n_states, m))
     values, behind = [later] * horizon, [later] * horizon
     for h in range(horizon - 1, -1, -1):
         at = slice(h * per_step, (h + 1) * per_step)
@@ -79,12 +79,12 @@ def linear(feasible: FeasibleRewardSet, policy: FloatArray) -> tuple[Any, Any]:
         if feasible.unknown_step_reward is not None:
             row = np.flatnonzero(~mdp.known[h])
             stands_in = (np.full(len(row), mdp.steps_after[h] / unit), (row, np.full(len(row), m - 1)))
-            q = q + sparse.csr_array(stands_in, shape=q.shape)
+            q = q + scipy.sparse.csr_array(stands_in, shape=q.shape)
         ends = np.arange(n_states + 1) * n_actions
-        follow = sparse.csr_array((policy[h].ravel(), np.arange(per_step), ends), shape=(n_states, per_step))
+        follow = scipy.sparse.csr_array((policy[h].ravel(), np.arange(per_step), ends), shape=(n_states, per_step))
         later = follow @ q + unknown[h * n_states : (h + 1) * n_states]
         values[h], behind[h] = later, later[np.repeat(np.arange(n_states), n_actions)] - q
-    return sparse.vstack(values, format="csr"), _rounded(sparse.vstack(behind, format="csr"))
+    return scipy.sparse.vstack(values, format="csr"), _rounded(scipy.sparse.vstack(behind, format="csr"))
 
 
 def _rounded(rows: Any) -> Any:
@@ -105,10 +105,10 @@ def expectation(mdp: MDP) -> Any:
     horizon, n_states, n_actions = mdp.shape
     rows = mdp.backup
     if rows.stationary:
-        return sparse.kron(sparse.eye_array(horizon, k=1), rows.matrix, format="csr")
+        return scipy.sparse.kron(scipy.sparse.eye_array(horizon, k=1), rows.matrix, format="csr")
     step = np.repeat(np.arange(horizon), np.diff(rows.indptr[:: n_states * n_actions]))
     later = (rows.probabilities, rows.successors + (step + 1) * n_states, rows.indptr)
-    return sparse.csr_array(later, shape=(rows.n_rows, (horizon + 1) * n_states))[:, : horizon * n_states]
+    return scipy.sparse.csr_array(later, shape=(rows.n_rows, (horizon + 1) * n_states))[:, : horizon * n_states]
 
 
 def unpacked(mdp: MDP, unknowns: FloatArray) -> tuple[FloatArray, FloatArray, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.mdp import FloatArray
@@ -37,16 +37,14 @@ class Programme:
 
     def solve(self) -> Solution:
         """An optimal vertex; `EmptySetError` if there is none because nothing satisfies the rows."""
-        from scipy.optimize import linprog  # it takes a quarter of a second to import, and most runs never need it
-
         tied = self.low == self.high
         below, above = np.isfinite(self.high) & ~tied, np.isfinite(self.low) & ~tied
-        rows = sparse.csr_array(self.rows)
+        rows = scipy.sparse.csr_array(self.rows)
         low, high, lower, upper = (array / self.unit for array in (self.low, self.high, self.lower, self.upper))
         for method in METHODS:
-            answer = linprog(
+            answer = scipy.optimize.linprog(
                 self.cost,
-                A_ub=sparse.vstack([rows[below], -rows[above]], format="csr"),
+                A_ub=scipy.sparse.vstack([rows[below], -rows[above]], format="csr"),
                 b_ub=np.concatenate([high[below], -low[above]]),
                 A_eq=rows[tied],
                 b_eq=low[tied],
@@ -131,11 +129,11 @@ def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
     n = target.size
     lower, upper = base.lower[:n], base.upper[:n]
     inside = np.clip(target.ravel(), lower, upper)
-    rows = sparse.csr_array(base.rows)
+    rows = scipy.sparse.csr_array(base.rows)
     reached = np.asarray(rows[:, :n] @ inside)
     solution = Programme(
         cost=np.concatenate([np.ones(n), np.zeros(base.cost.size - n), np.ones(n)]),
-        rows=sparse.hstack([rows, -rows[:, :n]]),
+        rows=scipy.sparse.hstack([rows, -rows[:, :n]]),
         low=base.low - reached,
         high=base.high - reached,
         lower=np.concatenate([np.zeros(n), base.lower[n:], np.zeros(n)]),
@@ -151,12 +149,12 @@ def nearest_by_sum(base: Programme, target: FloatArray) -> Solution:
 def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
     """The rewards `r` that satisfy the base with the least `z`, `target - z ≤ r ≤ target + z`."""
     n = target.size
-    each = sparse.eye_array(n, base.cost.size)
-    one = sparse.csr_array(np.ones((n, 1)))
+    each = scipy.sparse.eye_array(n, base.cost.size)
+    one = scipy.sparse.csr_array(np.ones((n, 1)))
     never = np.full(n, np.inf)
     return Programme(
         cost=np.append(np.zeros_like(base.cost), 1.0),
-        rows=sparse.block_array([[base.rows, None], [each, -one], [each, one]]),
+        rows=scipy.sparse.block_array([[base.rows, None], [each, -one], [each, one]]),
         low=np.concatenate([base.low, -never, target.ravel()]),
         high=np.concatenate([base.high, target.ravel(), never]),
         lower=np.append(base.lower, 0.0),
@@ -167,14 +165,14 @@ def nearest_by_largest(base: Programme, target: FloatArray) -> Solution:
 
 def with_most_room(base: Programme, n_rewards: int) -> Programme:
     """Maximise the room `t`, the last unknown, left in every bound of a reward and every row that is not tied."""
-    each = sparse.eye_array(n_rewards, base.cost.size)
-    one = sparse.csr_array(np.ones((n_rewards, 1)))
-    loose = sparse.csr_array(np.where(base.low == base.high, 0.0, -1.0).reshape(-1, 1))
+    each = scipy.sparse.eye_array(n_rewards, base.cost.size)
+    one = scipy.sparse.csr_array(np.ones((n_rewards, 1)))
+    loose = scipy.sparse.csr_array(np.where(base.low == base.high, 0.0, -1.0).reshape(-1, 1))
     never = np.full(n_rewards, np.inf)
     lower, upper = base.lower[:n_rewards], base.upper[:n_rewards]
     return Programme(
         cost=np.append(np.zeros_like(base.cost), -1.0),
-        rows=sparse.block_array([[base.rows, loose], [each, -one], [each, one]]),
+        rows=scipy.sparse.block_array([[base.rows, loose], [each, -one], [each, one]]),
         low=np.concatenate([base.low, lower, -never]),
         high=np.concatenate([base.high, never, upper]),
         lower=np.append(base.lower, 0.0),

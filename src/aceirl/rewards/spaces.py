@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
@@ -77,7 +77,7 @@ class DesignMatrix:
 
     @cached_property
     def _transposed(self) -> Any:
-        return sparse.csr_array(self.matrix.T)
+        return scipy.sparse.csr_array(self.matrix.T)
 
     @cached_property
     def entries(self) -> tuple[Entries, Entries]:
@@ -118,8 +118,10 @@ class AnyReward(RewardSpace):
         """One parameter for each entry."""
         horizon, n_states, n_actions = mdp.shape
         _, states, actions = np.indices(mdp.shape).reshape(3, -1)
-        matrix = sparse.eye_array(horizon * n_states * n_actions, format="csr")
-        mean = sparse.kron(np.full((1, horizon), 1 / horizon), sparse.eye_array(n_states * n_actions), format="csr")
+        matrix = scipy.sparse.eye_array(horizon * n_states * n_actions, format="csr")
+        mean = scipy.sparse.kron(
+            np.full((1, horizon), 1 / horizon), scipy.sparse.eye_array(n_states * n_actions), format="csr"
+        )
         return DesignMatrix(self.name, mdp.shape, states, actions, matrix, mean, has_step_cost=False, free=True)
 
 
@@ -133,7 +135,7 @@ class StateReward(RewardSpace):
     def design_matrix(self, mdp: MDP, terminal: IntArray) -> DesignMatrix:
         """One parameter for each state, and a step cost if episodes can end."""
         states, rows = np.arange(mdp.n_states), np.arange(mdp.n_states * mdp.n_actions)
-        payments = sparse.csr_array((np.ones(len(rows)), (rows, rows // mdp.n_actions)))
+        payments = scipy.sparse.csr_array((np.ones(len(rows)), (rows, rows // mdp.n_actions)))
         return _laid_over(self.name, mdp, terminal, states, np.full(mdp.n_states, -1), payments)
 
 
@@ -152,7 +154,7 @@ class StateActionReward(RewardSpace):
         parameter = np.cumsum(own) - 1
         columns = np.where(ended, parameter[states * n_actions], parameter)
         entries = (np.ones(len(states)), (np.arange(len(states)), columns))
-        payments = sparse.csr_array(entries, shape=(len(states), int(own.sum())))
+        payments = scipy.sparse.csr_array(entries, shape=(len(states), int(own.sum())))
         return _laid_over(self.name, mdp, terminal, states[own], np.where(ended, -1, actions)[own], payments)
 
 
@@ -179,7 +181,9 @@ class FeatureReward(RewardSpace):
             raise InputError(f"features are for {array.shape[1]} actions, and there are {mdp.n_actions}")
         wide = np.repeat(array[:, None], mdp.n_actions, axis=1) if array.ndim == 2 else array
         none = np.full(array.shape[-1], -1)
-        return _laid_over(self.name, mdp, terminal, none, none, sparse.csr_array(wide.reshape(-1, array.shape[-1])))
+        return _laid_over(
+            self.name, mdp, terminal, none, none, scipy.sparse.csr_array(wide.reshape(-1, array.shape[-1]))
+        )
 
     def as_features(self) -> FeatureReward:
         """Itself."""
@@ -252,7 +256,9 @@ def _rows_of(matrix: Any, kept: BoolArray) -> Any:
     """A sparse matrix, without its zeros, in which all rows but those that are kept are empty."""
     entries = np.repeat(kept, np.diff(matrix.indptr)) & (matrix.data != 0)
     counted = np.concatenate(([0], np.cumsum(entries)))
-    return sparse.csr_array((matrix.data[entries], matrix.indices[entries], counted[matrix.indptr]), shape=matrix.shape)
+    return scipy.sparse.csr_array(
+        (matrix.data[entries], matrix.indices[entries], counted[matrix.indptr]), shape=matrix.shape
+    )
 
 
 def _laid_over(
@@ -267,14 +273,14 @@ def _laid_over(
     # How likely each row ends an episode that was not over yet, in each terminal state.
     arriving = _rows_of(mdp.transitions.matrix, np.tile(~ended, steps))
     acting, ends = _rows_of(payments, ~ended), _rows_of(payments[:: mdp.n_actions], is_terminal)
-    paid = (acting if steps == 1 else sparse.vstack([acting] * steps)) + arriving @ ends
-    after = sparse.csr_array(np.tile(ended, steps)[:, None].astype(np.float64))
+    paid = (acting if steps == 1 else scipy.sparse.vstack([acting] * steps)) + arriving @ ends
+    after = scipy.sparse.csr_array(np.tile(ended, steps)[:, None].astype(np.float64))
     return DesignMatrix(
         name,
         mdp.shape,
         np.append(states, -1),
         np.append(actions, -1),
-        matrix=sparse.hstack([paid, after], format="csr"),
-        payments=sparse.hstack([payments, sparse.csr_array((payments.shape[0], 1))], format="csr"),
+        matrix=scipy.sparse.hstack([paid, after], format="csr"),
+        payments=scipy.sparse.hstack([payments, scipy.sparse.csr_array((payments.shape[0], 1))], format="csr"),
         has_step_cost=True,
     )

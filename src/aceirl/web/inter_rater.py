@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
-from scipy.stats import binomtest
+import scipy
 
 CONFIDENCE = 0.9
 
@@ -23,7 +23,7 @@ def interval(found: int, of: int) -> tuple[float, float]:
     """The exact interval for a binomial probability (Clopper and Pearson); 0 and 1 if there is nothing to go by."""
     if not of:
         return 0.0, 1.0
-    low, high = binomtest(found, of).proportion_ci(CONFIDENCE, method="exact")
+    low, high = scipy.stats.binomtest(found, of).proportion_ci(CONFIDENCE, method="exact")
     return float(low), float(high)
 
 

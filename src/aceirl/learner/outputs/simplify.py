@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.dynamic_programming import optimal_values
@@ -88,13 +88,17 @@ def _sparsest(mdp: MDP, policy: IntArray, demanded: BoolArray, price: float) -> 
     _, behind = linear(feasible, feasible.policy)
     others = demanded[:, :, None] & (np.arange(mdp.n_actions) != policy[:, :, None])
     margins = behind[(others & compared(feasible, behind)).ravel()]
-    one, none, column = sparse.eye_array(n), sparse.csr_array((n, n)), np.ones((n, 1))
+    one, none, column = scipy.sparse.eye_array(n), scipy.sparse.csr_array((n, n)), np.ones((n, 1))
     # The largest and the smallest reward lie at most one apart, or all others would be pushed away from the common one.
-    rows = [[margins, -margins, sparse.csr_array((margins.shape[0], 1))], [one, none, column], [none, one, -column]]
+    rows = [
+        [margins, -margins, scipy.sparse.csr_array((margins.shape[0], 1))],
+        [one, none, column],
+        [none, one, -column],
+    ]
     gained = np.asarray(margins.sum(axis=0)).ravel()
     answer = Programme(
         cost=np.append(price * mdp.horizon + np.concatenate([-gained, gained]), 0.0),
-        rows=sparse.vstack([sparse.hstack(row) for row in rows]),
+        rows=scipy.sparse.vstack([scipy.sparse.hstack(row) for row in rows]),
         low=np.repeat([0.0, -np.inf], [margins.shape[0], 2 * n]),
         high=np.repeat([np.inf, 1.0, 0.0], [margins.shape[0], n, n]),
         lower=np.zeros(2 * n + 1),

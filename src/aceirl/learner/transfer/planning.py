@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from aceirl.certificates import Certificate
 from aceirl.certificates.transfer import transfer_certificate
@@ -364,7 +364,7 @@ def _renumbered(mdp: MDP, order: IntArray) -> MDP:
     transitions, n_actions = mdp.transitions, mdp.n_actions
     rows = (order[:, None] * n_actions + np.arange(n_actions)).ravel()
     steps = np.arange(transitions.steps or 1)[:, None] * len(rows)
-    matrix = sparse.csr_array(transitions.matrix[(steps + rows).ravel()][:, order])
+    matrix = scipy.sparse.csr_array(transitions.matrix[(steps + rows).ravel()][:, order])
     matrix.sort_indices()
     moved = Transitions(
         n_states=mdp.n_states,

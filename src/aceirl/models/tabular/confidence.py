@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.estimate import Estimate
@@ -223,9 +224,7 @@ def mixture_divergence(
 
 def _log_gamma(x: FloatArray | IntArray | float) -> FloatArray:
     """`log Γ(x)`."""
-    from scipy.special import gammaln  # slow to import, and an episode can begin without it
-
-    return np.asarray(gammaln(x))
+    return np.asarray(scipy.special.gammaln(x))
 
 
 def _log_gamma_excess(n: FloatArray, shift: float) -> FloatArray:

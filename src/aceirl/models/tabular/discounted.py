@@ -22,9 +22,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from aceirl.errors import InputError
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, Transitions, check_discount, frozen
@@ -118,9 +117,9 @@ class Discounted:
         solve: Solver = self._factorised(policy).solve
         return solve
 
-    def chain(self, policy: FloatArray) -> sparse.csr_array:
+    def chain(self, policy: FloatArray) -> scipy.sparse.csr_array:
         """`P_π`, sparse `[S, S]`, for `policy [S, A]`."""
-        return sparse.csr_array(sparse.eye_array(self.shape[0]) - self._system(policy, 1.0))
+        return scipy.sparse.csr_array(scipy.sparse.eye_array(self.shape[0]) - self._system(policy, 1.0))
 
     @cached_property
     def _pattern(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -135,16 +134,16 @@ class Discounted:
         indptr = np.searchsorted(keys, np.arange(n_states + 1) * n_states)
         return keys % n_states, indptr, place[:n_states], place[n_states:]
 
-    def _system(self, policy: FloatArray, discount: float) -> sparse.csc_matrix:
+    def _system(self, policy: FloatArray, discount: float) -> scipy.sparse.csc_matrix:
         indices, indptr, diagonal, place = self._pattern
         taken = np.repeat(policy.reshape(-1), np.diff(self.transitions.indptr)) * self.transitions.probabilities
         data = np.asarray(np.bincount(place, weights=-discount * taken, minlength=len(indices)), dtype=np.float64)
         data[diagonal] = data[diagonal] + 1.0
-        return sparse.csc_matrix((data, indices, indptr), shape=(self.shape[0], self.shape[0]))
+        return scipy.sparse.csc_matrix((data, indices, indptr), shape=(self.shape[0], self.shape[0]))
 
     def _factorised(self, policy: FloatArray) -> Any:
         try:
-            return splu(self._system(policy, self.discount))
+            return scipy.sparse.linalg.splu(self._system(policy, self.discount))
         except RuntimeError:
             raise InputError("with a discount of 1 every state must lead to a terminal one, and some do not") from None
 

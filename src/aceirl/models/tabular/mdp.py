@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.errors import InputError
@@ -156,7 +156,9 @@ class Transitions:
     @cached_property
     def matrix(self) -> Any:
         """Sparse `[rows, S]`; unknown rows are zero."""
-        return sparse.csr_array((self.probabilities, self.successors, self.indptr), shape=(self.n_rows, self.n_states))
+        return scipy.sparse.csr_array(
+            (self.probabilities, self.successors, self.indptr), shape=(self.n_rows, self.n_states)
+        )
 
     def expect(self, values: FloatArray, unknown: ArrayLike = 0.0) -> FloatArray:
         """`[H, S, A]`: the mean of `values [H, S]`, those at the next step, after each `(h, s, a)`.

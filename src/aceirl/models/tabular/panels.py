@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from aceirl.data.tables import Panel
 from aceirl.errors import InputError
@@ -113,7 +113,7 @@ def given_dynamics(transitions: object) -> GivenDynamics:
     dense = np.asarray(transitions, dtype=np.float64)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
         raise InputError(f"dynamics must have shape [S, A, S], got {list(dense.shape)}")
-    matrix = sparse.csr_array(dense.reshape(-1, dense.shape[2]))
+    matrix = scipy.sparse.csr_array(dense.reshape(-1, dense.shape[2]))
     return GivenDynamics(Transitions(dense.shape[0], dense.shape[1], matrix.indptr, matrix.indices, matrix.data))
 
 
@@ -121,7 +121,7 @@ def _transitions(panel: Panel, row: NDArray[Any], successor: NDArray[Any], weigh
     """Rows of weights, each divided by its sum."""
     n_states = panel.n_states + panel.ends
     shape = n_states * panel.n_actions, n_states
-    counts = sparse.csr_array(sparse.coo_array((weight.astype(np.float64), (row, successor)), shape=shape))
+    counts = scipy.sparse.csr_array(scipy.sparse.coo_array((weight.astype(np.float64), (row, successor)), shape=shape))
     counts.sum_duplicates()
     totals = np.asarray(counts.sum(axis=1)).reshape(-1)
     shares = counts.data / np.repeat(totals, np.diff(counts.indptr))

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment, minimize
-from scipy.special import log_softmax
+import scipy
 
 from aceirl.data.arrays import FloatArray
 from aceirl.models.vectors.episodes import Episode, TriedActions
@@ -57,11 +56,11 @@ class Controller:
             return cls(choices, scale, np.asarray(np.linalg.solve(X.T @ X + ridge, X.T @ Y).T, dtype=np.float64))
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
-            likely = log_softmax(X @ flat.reshape(len(choices), -1).T, axis=1)
+            likely = scipy.special.log_softmax(X @ flat.reshape(len(choices), -1).T, axis=1)
             slope = (np.exp(likely) - Y).T @ X / len(X)
             return float(RIDGE * flat @ flat - (likely * Y).sum() / len(X)), slope.ravel() + 2 * RIDGE * flat
 
-        found = minimize(loss, np.zeros(len(choices) * X.shape[1]), jac=True, method="L-BFGS-B").x
+        found = scipy.optimize.minimize(loss, np.zeros(len(choices) * X.shape[1]), jac=True, method="L-BFGS-B").x
         weights = found.reshape(len(choices), -1)
         return cls(choices, scale, weights - weights.mean(axis=0))
 
@@ -89,7 +88,7 @@ class Controller:
         )  # [m, m', 2]
         sign, cost = signs[apart.argmin(axis=2)], apart.min(axis=2)
         rows = np.arange(len(cost))
-        means = linear_sum_assignment(cost)[1] if cost.shape[0] == cost.shape[1] else cost.argmin(axis=1)
+        means = scipy.optimize.linear_sum_assignment(cost)[1] if cost.shape[0] == cost.shape[1] else cost.argmin(axis=1)
         return replace(self, choices=choices, weights=sign[rows, means, None] * self.weights[means])
 
 

@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.cluster import vq
-from scipy.optimize import minimize
-from scipy.spatial import cKDTree
+import scipy
 
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.errors import InputError
@@ -369,7 +367,7 @@ def logistic(D: FloatArray, share: FloatArray, ridge: float) -> FloatArray:
         value = share @ np.logaddexp(0.0, -z) + 0.5 * ridge * w @ w
         return float(value), -(share * np.exp(-np.logaddexp(0.0, z))) @ D + ridge * w
 
-    found = minimize(loss, np.zeros(D.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    found = scipy.optimize.minimize(loss, np.zeros(D.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
     return np.asarray(found.x)
 
 
@@ -383,7 +381,7 @@ def _clusters(points: FloatArray, most: int = 3, apart: float = 0.6) -> list[Flo
     for number in range(2, most + 1):
         if len(points) < FEWEST_ENDS * number:
             break
-        _, label = vq.kmeans2(points, number, seed=0, minit="++")
+        _, label = scipy.cluster.vq.kmeans2(points, number, seed=0, minit="++")
         sizes = np.bincount(label, minlength=number)
         if sizes.min() < FEWEST_ENDS:
             continue
@@ -398,7 +396,7 @@ def _dense(points: FloatArray) -> BoolArray:
 
     Two groups by the distance to the next few points, and then, until nothing changes, by two normal distributions.
     """
-    gaps = cKDTree(points).query(points, k=min(FEWEST_ENDS + 2, len(points)))[0]
+    gaps = scipy.spatial.cKDTree(points).query(points, k=min(FEWEST_ENDS + 2, len(points)))[0]
     near = np.log(np.maximum(gaps[:, -1], LEAST_SPREAD))
     middle = (near.min() + near.max()) / 2
     dense = near <= middle

@@ -9,7 +9,7 @@ from math import log
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from aceirl.data.preferences import Preference
 from aceirl.models.fields.table import FieldTable
@@ -285,7 +285,7 @@ def _posterior(found: Judged, evidence: float, of_habit: float) -> FloatArray:
     telling = found.log_likelihood > of_habit
     if telling.any():
         among = np.where(telling, among, -np.inf)
-    return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * expit(evidence))
+    return np.asarray(np.exp(among - np.logaddexp.reduce(among)) * scipy.special.expit(evidence))
 
 
 def _said(claims: list[frozenset[Claim]], weights: FloatArray) -> tuple[Kind, tuple[Named, ...], float]:
