@@ -149,28 +149,35 @@ OF_EACH_KIND = (
 """Axe takes long on large pages, and these have all that the others have."""
 
 
-@pytest.mark.parametrize("page", OF_EACH_KIND)
-def test_pages_are_accessible_and_fit_a_phone_in_a_browser(page: str, address: str) -> None:
-    from browsing import assert_accessible_and_fits, browser, visited
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    from browsing import browser
 
-    with browser() as chrome, visited(chrome, f"{address}/{page}.html") as shown:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("page", OF_EACH_KIND)
+def test_pages_are_accessible_and_fit_a_phone_in_a_browser(page: str, address: str, chrome: Any) -> None:
+    from browsing import assert_accessible_and_fits, visited
+
+    with visited(chrome, f"{address}/{page}.html") as shown:
         assert_accessible_and_fits(shown)
 
 
-def test_all_pages_fit_a_phone_in_a_browser(address: str) -> None:
-    from browsing import browser, visited
+def test_all_pages_fit_a_phone_in_a_browser(address: str, chrome: Any) -> None:
+    from browsing import visited
 
-    with browser() as chrome:
-        for page in PAGES:
-            with visited(chrome, f"{address}/{page.relative_to(SITE).as_posix()}") as shown:
-                shown.set_viewport_size({"width": 390, "height": 844})
-                assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is too wide"
+    for page in PAGES:
+        with visited(chrome, f"{address}/{page.relative_to(SITE).as_posix()}") as shown:
+            shown.set_viewport_size({"width": 390, "height": 844})
+            assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page} is too wide"
 
 
-def test_the_search_finds_a_term_in_a_browser(address: str) -> None:
-    from browsing import browser, visited
+def test_the_search_finds_a_term_in_a_browser(address: str, chrome: Any) -> None:
+    from browsing import visited
 
-    with browser() as chrome, visited(chrome, f"{address}/search.html?q=hurry") as shown:
+    with visited(chrome, f"{address}/search.html?q=hurry") as shown:
         shown.wait_for_selector("#search-results li a")
         found = shown.locator("#search-results li a").all_inner_texts()
         assert any("Rewards that explain" in title for title in found), found

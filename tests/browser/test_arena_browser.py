@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browsing import assert_accessible_and_fits, browser, visited
+from browsing import assert_accessible_and_fits, visited
+from playwright.sync_api import Browser
 
 from aceirl.bench.arena import Entries
 from aceirl.bench.arena_page import write_page
@@ -26,13 +27,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(entries, store, out, command="aceirl arena").path
 
 
-def test_the_page_is_accessible_and_fits_a_phone(page: Path) -> None:
-    with browser() as chrome, visited(chrome, page.as_uri()) as shown:
+def test_the_page_is_accessible_and_fits_a_phone(chrome: Browser, page: Path) -> None:
+    with visited(chrome, page.as_uri()) as shown:
         assert_accessible_and_fits(shown)
 
 
-def test_a_table_is_sorted_with_the_keyboard_and_says_so(page: Path) -> None:
-    with browser() as chrome, visited(chrome, page.as_uri()) as shown:
+def test_a_table_is_sorted_with_the_keyboard_and_says_so(chrome: Browser, page: Path) -> None:
+    with visited(chrome, page.as_uri()) as shown:
         table = shown.locator("table[data-sortable]").first
         heads = table.locator("thead th")
         seconds = heads.nth(heads.count() - 1)

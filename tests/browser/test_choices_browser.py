@@ -18,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from browsing import (
     assert_accessible_and_fits,
-    browser,
     changed,
     click,
     moment,
@@ -31,12 +30,6 @@ from browsing import (
 )
 
 from studies.serving import Server
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.image import imread
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from browsing import (
     SCHEMES,
     assert_accessible_and_fits,
-    browser,
     changed,
     click,
     next_question,
@@ -35,24 +34,25 @@ from studies.serving import Server
 
 
 @contextmanager
-def lake(folder: Path, answers: int | None = None, **options: Any) -> Iterator[tuple[Page, dict[str, Any]]]:
+def lake(
+    chrome: Browser, folder: Path, answers: int | None = None, **options: Any
+) -> Iterator[tuple[Page, dict[str, Any]]]:
     """The last screen for somebody who wants the flag: at the end of all questions, or after so many answers."""
-    with browser() as chrome:
-        server = Server("FrozenLake-v1", folder)
-        try:
-            with visited(chrome, server.url, **options) as page:
-                shown = next_question(page)
-                while shown["phase"] == "asking" and shown["progress"]["answers"] != answers:
-                    shown = reply(page, shown, to_the_flag)
-                if answers is not None:
-                    shown = click(page, "#finish")
-                yield page, shown
-        finally:
-            server.stop(signal.SIGKILL)
+    server = Server("FrozenLake-v1", folder)
+    try:
+        with visited(chrome, server.url, **options) as page:
+            shown = next_question(page)
+            while shown["phase"] == "asking" and shown["progress"]["answers"] != answers:
+                shown = reply(page, shown, to_the_flag)
+            if answers is not None:
+                shown = click(page, "#finish")
+            yield page, shown
+    finally:
+        server.stop(signal.SIGKILL)
 
 
-def test_who_wants_the_flag_reads_and_sees_it_at_the_end(tmp_path: Path) -> None:
-    with lake(tmp_path) as (page, _):
+def test_who_wants_the_flag_reads_and_sees_it_at_the_end(chrome: Browser, tmp_path: Path) -> None:
+    with lake(chrome, tmp_path) as (page, _):
         # A dozen answers fit too many rewards for a sentence; the map shows the reward all the same.
         expect(page.locator("#wish")).to_have_text("I cannot tell yet what you want.")
         why = "Your answers: too many simple rewards predict them equally well."
@@ -118,9 +118,9 @@ def say_otherwise(page: Page) -> None:
     page.wait_for_selector("#final-belief image", state="attached")
 
 
-def test_more_questions_can_be_asked_for_at_the_end(tmp_path: Path) -> None:
+def test_more_questions_can_be_asked_for_at_the_end(chrome: Browser, tmp_path: Path) -> None:
     """Whoever finishes early is asked about some of what the agent has met, and comes back to the last screen."""
-    with lake(tmp_path, 3) as (page, shown):
+    with lake(chrome, tmp_path, 3) as (page, shown):
         expect(page.locator("#more")).to_be_visible()
         assert_accessible_and_fits(page)
         more = shown["outcome"]["wish"]["more"]
@@ -133,9 +133,9 @@ def test_more_questions_can_be_asked_for_at_the_end(tmp_path: Path) -> None:
         assert (shown["phase"], shown["progress"]["answers"]) == ("done", 3 + more)
 
 
-def test_the_film_of_an_early_ending_is_there_on_a_phone_even_if_it_comes_late(tmp_path: Path) -> None:
+def test_the_film_of_an_early_ending_is_there_on_a_phone_even_if_it_comes_late(chrome: Browser, tmp_path: Path) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-    with lake(tmp_path, 1, **phone) as (page, _):
+    with lake(chrome, tmp_path, 1, **phone) as (page, _):
         film, failed = page.locator("#film .scene"), list[Route]()
 
         def fail_once(route: Route) -> None:

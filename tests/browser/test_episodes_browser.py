@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from browsing import (
     assert_accessible_and_fits,
-    browser,
     changed,
     inferred,
     kill_and_restart,
@@ -31,12 +30,6 @@ from studies.serving import Server
 
 # In a room in which moves fail so often that much is met of which the person has not spoken.
 ROOM = ("--set", "size=5", "--seed", "1")
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

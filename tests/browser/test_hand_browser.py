@@ -14,17 +14,11 @@ from playwright.sync_api import Browser, Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import assert_accessible_and_fits, browser, changed, moment, next_question, press, visited
+from browsing import assert_accessible_and_fits, changed, moment, next_question, press, visited
 
 from studies.serving import Server
 
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture

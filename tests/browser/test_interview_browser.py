@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from browsing import (
     assert_accessible,
     assert_accessible_and_fits,
-    browser,
     changed,
     kill_and_restart,
     moment,
@@ -37,12 +36,6 @@ from studies.serving import Server
 
 UPWARD = wants_the_end_of(UP)
 KEYS = ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown")
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from browsing import (
     assert_accessible_and_fits,
-    browser,
     changed,
     click,
     next_question,
@@ -31,12 +30,6 @@ from studies.serving import Server
 
 OPEN = "I cannot tell yet what you want"
 """A few answers or comparisons are too few for a sentence."""
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,15 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import assert_accessible_and_fits, browser, next_question, press
+from browsing import assert_accessible_and_fits, next_question, press
 from browsing import visited as person
 from interviews import DOWN, UP, wants_the_end_of
 from replies import reply
@@ -65,12 +63,6 @@ class MappedPort:
             thread.join()
         for one in self._sockets:
             one.close()
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 def answer_all(page: Page, arm: int) -> None:

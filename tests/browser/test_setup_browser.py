@@ -14,16 +14,10 @@ from playwright.sync_api import Browser, Page, expect
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from browsing import assert_accessible_and_fits, browser, next_question, press
+from browsing import assert_accessible_and_fits, next_question, press
 from browsing import visited as person
 
 from studies.serving import Server
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture

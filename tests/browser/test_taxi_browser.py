@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from browsing import (
     Person,
     assert_accessible_and_fits,
-    browser,
     changed,
     inferred,
     keys,
@@ -68,10 +67,10 @@ def say(page: Page, shown: dict[str, Any], person: Person) -> dict[str, Any]:
     return press(page, keys(page)[does])
 
 
-def test_a_driver_is_understood_after_a_few_answers_for_many_situations(tmp_path: Path) -> None:
+def test_a_driver_is_understood_after_a_few_answers_for_many_situations(chrome: Browser, tmp_path: Path) -> None:
     server = Server(TAXI, tmp_path, "--horizon", "30")
     try:
-        with browser() as chrome, visited(chrome, server.url) as page:
+        with visited(chrome, server.url) as page:
             shown = next_question(page)
             person, delivered, reviewed = driver(list(keys(page))), set[str](), 0
             while shown["phase"] == "asking" and shown["progress"]["answers"] < MOST:
