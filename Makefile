@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs site docs-serve pictures interview test test-old-gymnasium test-sb3 release-check lint lock clean
+.PHONY: help demo docs site docs-serve pictures interview test kernels test-old-gymnasium test-sb3 release-check lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -54,10 +54,18 @@ NPM := $(shell command -v npm)
 AXE := node_modules/axe-core/axe.min.js
 WITH_BROWSER := $(if $(filter true,$(CI)),yes,$(and $(BROWSER),$(NPM)))
 
-test: lint $(if $(WITH_BROWSER),$(AXE))
-	$(RUN_ALL) pytest -n auto --maxprocesses 8 $(if $(WITH_BROWSER),,--ignore tests/browser)
+# Neighbours in a file share what they are made of, so each worker gets a stretch of tests, and takes from others at the end.
+PYTEST_ALL := pytest -n auto --maxprocesses 8 --dist worksteal
+
+test: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
+	$(MAKE) -j 2 lint kernels
+	$(RUN_ALL) $(PYTEST_ALL) $(if $(WITH_BROWSER),,--ignore tests/browser)
 	$(MAKE) test-old-gymnasium
 	@$(if $(WITH_BROWSER),true,echo "Left out: the browser tests. They need Chromium and npm (Debian: apt install chromium npm).")
+
+# While one core checks types the other compiles what most tests call; else every worker would do that for itself.
+kernels: $(UV_READY)
+	folder=$$(mktemp -d) && $(RUN_ALL) aceirl run four-paths --out "$$folder" > /dev/null && rm -r "$$folder"
 
 $(AXE): package.json package-lock.json
 	npm ci
@@ -67,7 +75,7 @@ $(AXE): package.json package-lock.json
 RUN_DOCS := $(RUN_ALL) --group docs
 
 docs: $(UV_READY)
-	$(RUN_DOCS) pytest -q -n auto --maxprocesses 8 tests/test_docs.py
+	$(RUN_DOCS) $(PYTEST_ALL) -q tests/test_docs.py
 	$(MAKE) site
 
 # The same without the pages' own code, which `make test` executes too.
@@ -83,7 +91,7 @@ pictures: $(UV_READY)
 
 # The oldest Gymnasium that is supported, over the project's own environment; it needs the numpy of its time.
 test-old-gymnasium: $(UV_READY)
-	$(RUN_ALL) --with gymnasium==0.29.1 --with 'numpy<2' pytest -n auto --maxprocesses 8 $(wildcard tests/test_gym_*.py)
+	$(RUN_ALL) --with gymnasium==0.29.1 --with 'numpy<2' $(PYTEST_ALL) $(wildcard tests/test_gym_*.py)
 
 # A job of its own, with dependencies of its own: it trains agents of Stable-Baselines3 on the processor.
 test-sb3: $(UV_READY)
