@@ -40,7 +40,10 @@ from aceirl.models.vectors.committee import NetworkCommittee, Schedule, fitted
 from studies.controllers import TASKS, earned, expert_of, policy_of
 
 FIRST_SEED, EPISODES, DEMONSTRATIONS, FURTHER = 100, 40, 1_000, 300
-MARKS = (20, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500, 700, 1_000)
+MARKS = (20, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500)
+FEW_MARKS, DEAR = (100, 200, 300, 400, 500, 700, 1_000), 500
+"""The numbers of answers after which a policy is tried; fewer of them where so many answers are wanted."""
+
 SHARE, DELTA = 0.1, 0.1
 
 RECORDED = (200, 1_000, 2_000)
@@ -93,24 +96,18 @@ def kept(keep: Path | None, make: Callable[..., dict[str, Any]], *given: Any) ->
     return found
 
 
-def answers(name: str, seed: int) -> dict[str, Any]:
-    """After how many answers the policy alone earns 95 % of the expert's return: ours, and DAgger's."""
+def answers(name: str, kind: str, seed: int) -> dict[str, Any]:
+    """After how many answers the policy alone earns 95 % of the expert's return, asked as we do or by DAgger."""
     spec = TASKS[name]
     task = spec.open()
     expert = earned(spec, expert_of(task), EPISODES)
-    enough = expert - 0.05 * abs(expert)
-    row: dict[str, Any] = {"expert": expert, "ours": None, "dagger": None}
-    for kind in ("ours", "dagger"):
-        state: Answered | None = None
-        for mark in (mark for mark in MARKS if mark <= 2 * spec.few):
-            if kind == "ours":
-                state = asked(task, seed, mark, state)
-            else:
-                state = dagger(task, seed, mark, state)
-            if earned(spec, policy_of(*last_fit(state, task.encoding, seed), task), EPISODES) >= enough:
-                row[kind] = mark
-                break
-    return row
+    state: Answered | None = None
+    for mark in (mark for mark in (FEW_MARKS if spec.few >= DEAR else MARKS) if mark <= 2 * spec.few):
+        state = (asked if kind == "ours" else dagger)(task, seed, mark, state)
+        found = earned(spec, policy_of(*last_fit(state, task.encoding, seed), task), EPISODES)
+        if found >= expert - 0.05 * abs(expert):
+            return {"expert": expert, "mark": mark}
+    return {"expert": expert, "mark": None}
 
 
 def promise(name: str, seed: int) -> dict[str, Any]:
@@ -174,7 +171,9 @@ def recorded(episodes: int, seed: int) -> dict[str, Any]:
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
     """A row for each task in both tables."""
     names = [name for name in options.only if is_there(name)]
-    seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
+    seeds, beside, certified = (
+        range(FIRST_SEED, FIRST_SEED + many) for many in (options.seeds, options.beside, options.certified)
+    )
 
     def runs(make: Callable[..., dict[str, Any]], seeds: range, *given: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = Parallel(options.jobs)(
@@ -190,27 +189,17 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("most", "{}"),
         frame.number("wanted"),
         frame.number("reached in", "{}"),
-        frame.number("DAgger, median", "{}"),
-        frame.number("most of DAgger", "{}"),
+        frame.number("runs of DAgger"),
+        frame.number("median", "{}"),
+        frame.number("most", "{}"),
         page="continuous.md",
     )
     for name in names:
-        rows = runs(answers, seeds, name)
-        ours, dagger = ([row[kind] for row in rows] for kind in ("ours", "dagger"))
+        rows, others = runs(answers, seeds, name, "ours"), runs(answers, beside, name, "dagger")
+        ours, theirs = ([row["mark"] for row in kind] for kind in (rows, others))
         within = sum(mark is not None and mark <= TASKS[name].few for mark in ours)
-        expert = statistics.mean(row["expert"] for row in rows)
-        reached = f"{within} of {len(ours)}"
-        few.add(
-            name,
-            expert,
-            _median(ours),
-            _most(ours, name),
-            TASKS[name].few,
-            reached,
-            _median(dagger),
-            _most(dagger, name),
-        )
-    certified = range(FIRST_SEED, FIRST_SEED + options.certified)
+        shown = [_median(ours), _most(ours, name), TASKS[name].few, f"{within} of {len(ours)}"]
+        few.add(name, rows[0]["expert"], *shown, len(theirs), _median(theirs), _most(theirs, name))
     promises = report.table(
         "continuous-promises",
         frame.Column("task"),
@@ -283,6 +272,7 @@ if __name__ == "__main__":
         measure,
         __doc__,
         frame.argument("--seeds", type=int, default=10),
+        frame.argument("--beside", type=int, default=10, help="with so many of the seeds DAgger is run too"),
         frame.argument("--certified", type=int, default=10, help="of so many seeds the promise is made too"),
         frame.argument("--only", nargs="+", part=True, default=list(TASKS), choices=list(TASKS)),
         frame.argument("--jobs", type=int, default=1, help="processes"),
