@@ -46,7 +46,7 @@ FEW_MARKS, DEAR = (100, 200, 300, 400, 500, 700, 1_000), 500
 
 SHARE, DELTA = 0.1, 0.1
 
-RECORDED = (200, 1_000, 2_000)
+RECORDED = (200, 1_000)
 """So many recorded episodes of CartPole make a promise by themselves."""
 
 
