@@ -10,7 +10,7 @@ can differ by, at δ = 0.1, with 1,000 demonstrations that nothing is learned fr
 gate does on 300 further demonstrations. *From recordings alone* nobody is asked: half of the recorded episodes are
 learned from and the others calibrate the gate. Constants were chosen on seeds 0 to 4; the seeds here begin with 100.
 LunarLander needs Box2D (`pip install swig box2d-py`), and is left out without it. With --keep, finished runs are kept
-in a folder and not made again.
+in a folder and not made again; with --finished the tables are of these alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def dagger(task: ContinuousTask, seed: int, wanted: int, state: Answered | None)
 
 def kept(keep: Path | None, make: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
     """What is made of what is given, and the seconds it took; read from the folder if it is there."""
-    path = None if keep is None else keep / f"{'-'.join(map(str, (make.__name__, *given)))}.json"
+    path = place_of(keep, make, *given)
     if path is not None and path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
         return found
@@ -94,6 +94,11 @@ def kept(keep: Path | None, make: Callable[..., dict[str, Any]], *given: Any) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found))
     return found
+
+
+def place_of(keep: Path | None, make: Callable[..., dict[str, Any]], *given: Any) -> Path | None:
+    """The file of a finished run, if runs are kept."""
+    return None if keep is None else keep / f"{'-'.join(map(str, (make.__name__, *given)))}.json"
 
 
 def answers(name: str, kind: str, seed: int) -> dict[str, Any]:
@@ -176,8 +181,10 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     )
 
     def runs(make: Callable[..., dict[str, Any]], seeds: range, *given: Any) -> list[dict[str, Any]]:
+        places = [(place_of(options.keep, make, *given, seed), seed) for seed in seeds]
+        wanted = [seed for path, seed in places if not options.finished or (path is not None and path.exists())]
         found: list[dict[str, Any]] = Parallel(options.jobs)(
-            delayed(kept)(options.keep, make, *given, seed) for seed in seeds
+            delayed(kept)(options.keep, make, *given, seed) for seed in wanted
         )
         return found
 
@@ -190,12 +197,14 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         frame.number("wanted"),
         frame.number("reached in", "{}"),
         frame.number("runs of DAgger"),
-        frame.number("median", "{}"),
-        frame.number("most", "{}"),
+        frame.number("DAgger, median", "{}"),
+        frame.number("most of DAgger", "{}"),
         page="continuous.md",
     )
     for name in names:
         rows, others = runs(answers, seeds, name, "ours"), runs(answers, beside, name, "dagger")
+        if not rows:
+            continue
         ours, theirs = ([row["mark"] for row in kind] for kind in (rows, others))
         within = sum(mark is not None and mark <= TASKS[name].few for mark in ours)
         shown = [_median(ours), _most(ours, name), TASKS[name].few, f"{within} of {len(ours)}"]
@@ -212,6 +221,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     )
     for name in names:
         rows = runs(promise, certified, name)
+        if not rows:
+            continue
         returned, steps = (statistics.mean(row[what] for row in rows) for what in ("returned", "samples"))
         promises.add(name, TASKS[name].many, *_promised(rows), TASKS[name].asks, returned, steps)
     if "CartPole" not in names:
@@ -220,7 +231,8 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         "continuous-recordings", frame.number("recorded episodes"), *_promise_columns(), page="continuous.md"
     )
     for episodes in RECORDED:
-        recordings.add(episodes, *_promised(runs(recorded, certified, episodes)))
+        if rows := runs(recorded, certified, episodes):
+            recordings.add(episodes, *_promised(rows))
 
 
 def _promise_columns() -> list[frame.Column]:
@@ -255,12 +267,14 @@ def is_there(name: str) -> bool:
 def _median(marks: list[int | None]) -> int | None:
     """The median, where those that were never reached count as more than any; None if it is one of those."""
     ordered = sorted(marks, key=lambda mark: mark or 10**9)
-    return ordered[(len(ordered) - 1) // 2]
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
 def _most(marks: list[int | None], name: str) -> str:
     reached = [mark for mark in marks if mark is not None]
-    return f"{max(reached)}" if len(reached) == len(marks) else f"> {2 * TASKS[name].few}"
+    if len(reached) < len(marks):
+        return f"> {2 * TASKS[name].few}"
+    return f"{max(reached)}" if marks else ""
 
 
 def _percent(share: float) -> str:
@@ -276,5 +290,6 @@ if __name__ == "__main__":
         frame.argument("--certified", type=int, default=10, help="of so many seeds the promise is made too"),
         frame.argument("--only", nargs="+", part=True, default=list(TASKS), choices=list(TASKS)),
         frame.argument("--jobs", type=int, default=1, help="processes"),
+        frame.argument("--finished", action="store_true", help="make no run, and show those that are kept"),
         frame.argument("--keep", type=Path, metavar="FOLDER", help="finished runs, which are not made again"),
     )
