@@ -11,6 +11,8 @@ import numpy as np
 
 from aceirl.experts.tasks.continuous import ContinuousTask, open_continuous
 from aceirl.models.tabular.mdp import FloatArray
+from aceirl.models.vectors.choices import ActionChoices
+from aceirl.models.vectors.committee import NetworkCommittee
 
 
 def balance(observation: Any) -> int:
@@ -80,14 +82,36 @@ TASKS = {
 }
 
 
-def earned(task: ContinuousTask, act: Callable[[Any, int], FloatArray], episodes: int, first: int = 3_000_000) -> float:
-    """The mean return of `act(observation, step) -> values [p]` over episodes of fresh seeds."""
-    total = 0.0
-    for number in range(episodes):
-        observation = task.reset(first + number)
-        for step in range(task.horizon):
-            observation, reward, terminated, truncated, _ = task.env.step(task.encoding.action(act(observation, step)))
+Act = Callable[[list[Any]], FloatArray]
+"""What is done at each of so many observations: `values [n, p]`."""
+
+
+def expert_of(task: ContinuousTask) -> Act:
+    """What the controller does."""
+    return lambda seen: np.array([task.answer(one, 0) for one in seen])
+
+
+def policy_of(committee: NetworkCommittee, choices: ActionChoices, task: ContinuousTask) -> Act:
+    """What a committee does that never asks."""
+    return lambda seen: choices.values[committee.decide(task.encoding.vectors(seen))[0]]
+
+
+def earned(spec: Controlled, act: Act, episodes: int, first: int = 3_000_000) -> float:
+    """The mean return over episodes of fresh seeds, all played at the same time."""
+    tasks = [spec.open() for _ in range(episodes)]
+    seen = [task.reset(first + number) for number, task in enumerate(tasks)]
+    playing, total = list(range(episodes)), 0.0
+    for _ in range(spec.horizon):
+        over = set()
+        for number, values in zip(playing, act([seen[number] for number in playing]), strict=True):
+            task = tasks[number]
+            seen[number], reward, terminated, truncated, _ = task.env.step(task.encoding.action(values))
             total += float(reward)
             if terminated or truncated:
-                break
+                over.add(number)
+        playing = [number for number in playing if number not in over]
+        if not playing:
+            break
+    for task in tasks:
+        task.close()
     return total / episodes

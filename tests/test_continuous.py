@@ -426,22 +426,14 @@ def test_the_command_line_runs_resumes_and_shows(tmp_path: Path, monkeypatch: py
 def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:
     """95 % of the expert's return."""
     from aceirl.learner.continuous.collect import first_answers, last_fit
-    from studies.controllers import TASKS, earned
+    from studies.controllers import TASKS, earned, policy_of
 
-    task = TASKS["CartPole"].open()
-    result = fit(
-        {"max_answers": 60, "certify": None, "seed": 7}, "CartPole-v1", TASKS["CartPole"].controller, horizon=200
-    )
-    committee, choices = last_fit(first_answers(task, 7, 60), task.encoding, 7)
-
-    def copied(observation: Any, step: int) -> Any:
-        return choices.values[committee.decide(np.asarray(observation)[None])[0][0]]
-
-    def ours(observation: Any, step: int) -> Any:
-        return np.array([result.predict(observation)[0]])
-
-    assert earned(task, copied, 20) < 0.9 * 200
-    assert earned(task, ours, 20) >= 0.95 * 200
+    spec = TASKS["CartPole"]
+    task = spec.open()
+    result = fit({"max_answers": 60, "certify": None, "seed": 7}, "CartPole-v1", spec.controller, horizon=200)
+    copied = policy_of(*last_fit(first_answers(task, 7, 60), task.encoding, 7), task)
+    assert earned(spec, copied, 20) < 0.9 * 200
+    assert earned(spec, lambda seen: result.predict(np.array(seen))[0][:, None], 20) >= 0.95 * 200
 
 
 def test_a_reward_is_recovered_said_and_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ STAKES, WEIGHTS = np.array([0.3, 0.6, 0.98]), np.array([0.15, 0.25, 0.6])
 that loses half of what it may is found by it, and one that loses nearly all takes too many demonstrations anyway."""
 
 SPARE = 1.7
-"""The gate is chosen by so many times the demonstrations that a gate without any miss would take, or by a quarter."""
+"""The gate is chosen by so many times the demonstrations that a gate without any miss would take, or by two fifths."""
 
 ASK_EVERYWHERE, ASK_NOWHERE = math.inf, -math.inf
 
@@ -187,7 +187,7 @@ def opening_episodes(episodes: int, share: float, delta: float) -> int:
     if share >= 1:
         return 0
     needed = (math.log(1 / delta) - math.log(WEIGHTS[-1])) / math.log1p(STAKES[-1] * share / (1 - share))
-    return max(episodes // 4, min(math.ceil(SPARE * needed), 2 * episodes // 3))
+    return max(2 * episodes // 5, min(math.ceil(SPARE * needed), 2 * episodes // 3))
 
 
 def least_episodes(share: float, delta: float) -> int:

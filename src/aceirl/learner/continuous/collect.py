@@ -4,7 +4,7 @@
 2. A committee is fitted to all answers so far.
 3. It acts. At each step it is told how sure it is; the `LEAST_SURE` share of steps is asked with probability `ASK`, any
    other with probability `AUDIT`. An asked step does what the expert says. When the answers have grown by a sixth, 2.
-4. At the end a new committee is fitted to all answers, longer and at a high rate.
+4. At the end a new and larger committee is fitted to all answers, longer and at a higher rate.
 
 Every stream of random numbers is named by the seed and the round, so what follows from a state is always the same.
 """
@@ -40,14 +40,18 @@ LONGEST_ROUND = 400
 RECENT, LOOK_AGAIN = 2_000, 50
 """By how many of the last scores the least sure are told, and after how many steps they are looked at again."""
 
-SHORT, LONG, COOL, HOT = 150, 750, 8e-3, 5e-2
-"""Steps of a fit between rounds and of the last one, for few answers, and their rates."""
+SHORT, LONG = 150, 750
+"""Steps of a fit between rounds and of the last one, for few answers."""
+
+COOL, WARM, HOT = 8e-3, 2e-2, 5e-2
+"""Rates of a fit between rounds, and of the last one for few and for many answers."""
 
 FEW_AT_ONCE = 256
 """Answers that a step of a fit between rounds looks at."""
 
 MANY, VERY_MANY = 500, 1_500
-"""Answers from which on fits between rounds, and the last one, take twice as many steps."""
+"""Answers above which fits between rounds, and the last one, take twice as many steps; the last one is hot above the
+first of them: what it fits then is more than it sees at once."""
 
 LAST_MEMBERS = 18
 """Networks of the last committee: more of one mind are a surer sign, and it is fitted once."""
@@ -203,7 +207,7 @@ def one_round(task: ContinuousTask, seed: int, max_answers: int, state: Answered
 def last_fit(state: Answered, encoding: Encoding, seed: int) -> tuple[NetworkCommittee, ActionChoices]:
     """The committee that acts from now on: fitted anew to all answers, and what it decides among."""
     choices = state.choices(encoding)
-    schedule = Schedule(LONG if len(state) <= VERY_MANY else 2 * LONG, HOT)
+    schedule = Schedule(LONG if len(state) <= VERY_MANY else 2 * LONG, WARM if len(state) <= MANY else HOT)
     return _fit(state, choices, schedule, (seed, LAST, len(state)), members=LAST_MEMBERS), choices
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aceirl.errors import InputError
+from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 
 MEMBERS, UNITS = 6, 64
@@ -30,8 +31,8 @@ HARDNESS = 0.5
 FARTHEST = 10.0
 """Standardised observations are cut there, so that a coordinate that hardly varied so far cannot take over."""
 
-AT_ONCE = 4_096
-"""So many observations are decided on at a time, to keep the memory small."""
+AT_ONCE = 256
+"""So many observations are decided on at a time: what is computed of them stays in the cache."""
 
 BLOCK = 64
 """Products of matrices take so many rows at a time: below what libraries divide among threads, which on a busy machine
@@ -93,7 +94,9 @@ class NetworkCommittee:
         own = logits[:, rows, choice]
         logits[:, rows, choice] = -np.inf
         margins = own - logits.max(axis=2)
-        return choice, np.asarray(margins.mean(axis=0) / (margins.std(axis=0) + HARDNESS), dtype=np.float64)
+        mean = margins.mean(axis=0)
+        spread = np.sqrt(((margins - mean) ** 2).mean(axis=0))
+        return choice, np.asarray(mean / (spread + HARDNESS), dtype=np.float64)
 
     def logits(self, observations: FloatArray) -> NDArray[np.float32]:
         """`[M, n, K]`: what every member makes of the `observations [n, d]`."""
@@ -103,7 +106,7 @@ class NetworkCommittee:
 
     def _standardised(self, observations: FloatArray) -> NDArray[np.float32]:
         away = (np.asarray(observations, dtype=np.float64) - self.centre) / self.scale
-        return np.clip(away, -FARTHEST, FARTHEST).astype(np.float32)
+        return np.minimum(np.maximum(away, -FARTHEST), FARTHEST).astype(np.float32)
 
     def arrays(self) -> dict[str, Any]:
         """What `of_arrays` reads."""
@@ -159,55 +162,115 @@ def _drawn(n_inputs: int, n_choices: int, members: int, rng: np.random.Generator
 
 def _blocks(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """`[M, n, d]` as `[M, B, BLOCK, d]`, filled up with zeros; a few rows are one small block."""
-    n = rows.shape[1]
-    size = min(n, BLOCK)
-    filled = np.pad(rows, ((0, 0), (0, -n % max(1, size)), (0, 0)))
-    return filled.reshape(rows.shape[0], -1, size, rows.shape[2])
+    members, n, numbers = rows.shape
+    size = max(1, min(n, BLOCK))
+    if n % size:
+        rows = np.concatenate((rows, np.zeros((members, -n % size, numbers), dtype=rows.dtype)), axis=1)
+    return rows.reshape(members, -1, size, numbers)
 
 
 def _layers(inputs: NDArray[np.float32], weights: Weights) -> list[NDArray[np.float32]]:
     """The values of the two hidden layers and the logits, `[M, B, b, ·]` each; `inputs` are blocks of rows."""
-    first = np.maximum(inputs @ weights[0][:, None] + weights[1][:, None], 0)
-    second = np.maximum(first @ weights[2][:, None] + weights[3][:, None], 0)
-    return [first, second, second @ weights[4][:, None] + weights[5][:, None]]
+    found = [inputs]
+    for layer in range(3):
+        values = found[-1] @ weights[2 * layer][:, None]
+        values += weights[2 * layer + 1][:, None]
+        found.append(values if layer == 2 else np.maximum(values, np.zeros_like(values), out=values))
+    return found[1:]
 
 
-def _gradient(inputs: NDArray[np.float32], choices: IntArray, weights: Weights) -> list[NDArray[np.float32]]:
-    """The gradient of every member's mean cross-entropy; `inputs [M, n, d]` or `[1, n, d]`, `choices [M, n]`."""
+@compiled
+def _rectify(values: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+    """Add the bias and cut at zero."""
+    zero = values.dtype.type(0)
+    for row in range(values.shape[0]):
+        for unit in range(values.shape[1]):
+            value = values[row, unit] + bias[unit]
+            values[row, unit] = value if value > zero else zero
+
+
+@compiled
+def _off(logits: NDArray[np.float32], bias: NDArray[np.float32], choices: IntArray, n: int, slope: Any) -> None:
+    """In the place of the logits, the probabilities less what was chosen, by `n`; their sum is added to the slope."""
+    for row in range(logits.shape[0]):
+        most = logits[row, 0] + bias[0]
+        for choice in range(logits.shape[1]):
+            logits[row, choice] += bias[choice]
+            most = max(most, logits[row, choice])
+        total = 0.0
+        for choice in range(logits.shape[1]):
+            logits[row, choice] = math.exp(logits[row, choice] - most)
+            total += logits[row, choice]
+        for choice in range(logits.shape[1]):
+            logits[row, choice] = (logits[row, choice] / total - (choice == choices[row])) / n
+            slope[choice] += logits[row, choice]
+
+
+@compiled
+def _pass_back(slopes: NDArray[np.float32], values: NDArray[np.float32], total: Any) -> None:
+    """Keep the slopes of units that were above zero; their sum is added to the total."""
+    zero = values.dtype.type(0)
+    for row in range(values.shape[0]):
+        for unit in range(values.shape[1]):
+            slope = slopes[row, unit] if values[row, unit] > zero else zero
+            slopes[row, unit] = slope
+            total[unit] += slope
+
+
+@compiled
+def _gradient(inputs: NDArray[np.float32], choices: IntArray, weights: Weights, slopes: Weights) -> None:
+    """Write the gradient of every member's mean cross-entropy to `slopes`, which have the shapes of the `weights`.
+
+    `inputs [M, n, d]` or `[1, n, d]`, `choices [M, n]`. One member and one block of rows follow the other, so that what
+    is computed stays in the cache.
+    """
     members, n = choices.shape
-    blocks = _blocks(inputs)
-    first, second, logits = _layers(blocks, weights)
-    off = np.exp(logits - logits.max(axis=3, keepdims=True))
-    off /= off.sum(axis=3, keepdims=True)
-    flat = off.reshape(members, -1, off.shape[3])
-    flat[np.arange(members)[:, None], np.arange(n), choices] -= 1
-    flat[:, n:] = 0  # what fills up the last block
-    off /= off.dtype.type(n)
-    back = (off @ weights[4].transpose(0, 2, 1)[:, None]) * (second > 0)
-    far = (back @ weights[2].transpose(0, 2, 1)[:, None]) * (first > 0)
-    return [
-        part
-        for into, out in ((blocks, far), (first, back), (second, off))
-        for part in ((into.swapaxes(2, 3) @ out).sum(axis=1), out.sum(axis=(1, 2))[:, None])
-    ]
+    for member in range(members):
+        rows = inputs[member if len(inputs) > 1 else 0]
+        turned, out = weights[2][member].T.copy(), weights[4][member].T.copy()
+        for slope in slopes:
+            slope[member] = 0
+        for start in range(0, n, BLOCK):
+            block = rows[start : start + BLOCK]
+            first = np.dot(block, weights[0][member])
+            _rectify(first, weights[1][member, 0])
+            second = np.dot(first, weights[2][member])
+            _rectify(second, weights[3][member, 0])
+            off = np.dot(second, weights[4][member])
+            _off(off, weights[5][member, 0], choices[member, start : start + BLOCK], n, slopes[5][member, 0])
+            back = np.dot(off, out)
+            _pass_back(back, second, slopes[3][member, 0])
+            far = np.dot(back, turned)
+            _pass_back(far, first, slopes[1][member, 0])
+            slopes[0][member] += np.dot(block.T, far)
+            slopes[2][member] += np.dot(first.T, back)
+            slopes[4][member] += np.dot(second.T, off)
 
 
 def _adam(
     weights: Weights, inputs: NDArray[np.float32], choices: IntArray, schedule: Schedule, rng: np.random.Generator
 ) -> Weights:
     """The weights after all steps of the schedule (Kingma and Ba 2015)."""
-    now = [part.copy() for part in weights]
-    means, squares = [np.zeros_like(part) for part in now], [np.zeros_like(part) for part in now]
-    members, n = len(now[0]), len(choices)
+    now = np.concatenate([part.ravel() for part in weights])
+    slope, mean, square = np.empty_like(now), np.zeros_like(now), np.zeros_like(now)
+    found, slopes = _parts(now, weights), _parts(slope, weights)
+    members, n = len(weights[0]), len(choices)
     batch, wanted = inputs[None], np.broadcast_to(choices, (members, n))
     for step, rate in enumerate(schedule.rates(), start=1):
         if n > schedule.batch:
             drawn = rng.integers(n, size=(members, schedule.batch))
             batch, wanted = inputs[drawn], choices[drawn]
-        change = np.float32(rate / (1 - BETA_MEAN**step))
-        root = np.float32(1 / math.sqrt(1 - BETA_SQUARE**step))
-        for part, mean, square, slope in zip(now, means, squares, _gradient(batch, wanted, tuple(now)), strict=True):
-            mean += np.float32(1 - BETA_MEAN) * (slope - mean)
-            square += np.float32(1 - BETA_SQUARE) * (slope * slope - square)
-            part -= change * mean / (root * np.sqrt(square) + np.float32(TINY))
-    return tuple(now)
+        _gradient(batch, wanted, found, slopes)
+        mean += np.float32(1 - BETA_MEAN) * (slope - mean)
+        square += np.float32(1 - BETA_SQUARE) * (slope * slope - square)
+        slope[:] = np.sqrt(square)
+        slope *= np.float32(1 / math.sqrt(1 - BETA_SQUARE**step))
+        slope += np.float32(TINY)
+        now -= np.float32(rate / (1 - BETA_MEAN**step)) * mean / slope
+    return found
+
+
+def _parts(flat: NDArray[np.float32], like: Weights) -> Weights:
+    """Views of one array in the shapes of these: what is done to all weights is done once."""
+    ends = np.cumsum([part.size for part in like])
+    return tuple(flat[end - part.size : end].reshape(part.shape) for end, part in zip(ends, like, strict=True))
