@@ -21,8 +21,9 @@ import numpy as np
 
 from studies.worlds import TASKS
 
-ANSWERS, EPISODES, STEPS = 600, 20, 50_000
-"""The answers of those that ask for so many, the episodes that a return is the mean of, and the steps of training."""
+ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 200_000, 8
+"""The answers of those that ask for so many, the episodes that a return is the mean of, the steps of training in each
+world, and how many environments are stepped at once for it."""
 
 Act = Callable[[Any], int]
 
@@ -64,12 +65,12 @@ def transitions(episodes: list[tuple[Any, Any, bool]]) -> Any:
     return flatten_trajectories([Trajectory(seen, done, None, end) for seen, done, end in episodes])
 
 
-def vectorised(make: Callable[[], Any]) -> Any:
-    """One environment as imitation takes it, with the observations of the last step kept."""
+def vectorised(make: Callable[[], Any], copies: int = 1) -> Any:
+    """An environment, in so many copies, as imitation takes it, with the observations of the last step kept."""
     from imitation.data.wrappers import RolloutInfoWrapper
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    return DummyVecEnv([lambda: RolloutInfoWrapper(make())])
+    return DummyVecEnv([lambda: RolloutInfoWrapper(make())] * copies)
 
 
 def bc(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -> dict[str, Any]:
@@ -119,15 +120,19 @@ def dagger(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: in
 
 
 def airl(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -> dict[str, Any]:
-    """Adversarial IRL with PPO, and PPO again for its reward where the world is changed."""
+    """Adversarial IRL with PPO, and PPO again for its reward where the world is changed.
+
+    Most of its time is one call of the networks a step, so eight environments are stepped at once.
+    """
     from imitation.algorithms.adversarial.airl import AIRL
     from imitation.rewards.reward_nets import BasicShapedRewardNet
     from imitation.rewards.reward_wrapper import RewardVecEnvWrapper
     from imitation.util.networks import RunningNorm
     from stable_baselines3 import PPO
 
-    env = vectorised(home)
-    options = {"batch_size": 64, "ent_coef": 0.0, "learning_rate": 5e-4, "gamma": 0.99, "n_epochs": 5, "n_steps": 2048}
+    env = vectorised(home, COPIES)
+    options = {"batch_size": 64, "ent_coef": 0.0, "learning_rate": 5e-4, "gamma": 0.99, "n_epochs": 5}
+    options["n_steps"] = 2048 // COPIES
     student = PPO("MlpPolicy", env, seed=seed, device="cpu", **options)
     reward = BasicShapedRewardNet(
         env.observation_space,
@@ -147,7 +152,7 @@ def airl(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int)
         allow_variable_horizon=True,
     )
     learner.train(STEPS)
-    elsewhere = RewardVecEnvWrapper(vectorised(away), reward.base.predict_processed)
+    elsewhere = RewardVecEnvWrapper(vectorised(away, COPIES), reward.base.predict_processed)
     again = PPO("MlpPolicy", elsewhere, seed=seed, device="cpu", **options).learn(STEPS)
     return {
         "act": predicting(student.policy),
