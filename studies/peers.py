@@ -25,20 +25,30 @@ ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 200_000, 8
 """The answers of those that ask for so many, the episodes that a return is the mean of, the steps of training in each
 world, and how many environments are stepped at once for it."""
 
-Act = Callable[[Any], int]
+Act = Callable[[Any], Any]
+"""A rule: an observation in, an action out."""
+
+BatchAct = Callable[[Any], Any]
+"""A policy: observations `[n, d]` in, `n` actions out."""
 
 
-def mean_return(env: Any, act: Act) -> float:
-    """What a policy is paid, over episodes from the seeds 0, 1, …"""
+def mean_return(make: Callable[[], Any], act: BatchAct) -> float:
+    """What a policy is paid, over episodes from the seeds 0, 1, …, which are played side by side."""
+    envs = [make() for _ in range(EPISODES)]
+    seen = {seed: env.reset(seed=seed)[0] for seed, env in enumerate(envs)}
     total = 0.0
-    for seed in range(EPISODES):
-        observation, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            observation, paid, terminated, truncated, _ = env.step(act(observation))
+    while seen:
+        for seed, action in zip(list(seen), act(np.array(list(seen.values()))), strict=True):
+            seen[seed], paid, terminated, truncated, _ = envs[seed].step(action)
             total += float(paid)
-            over = terminated or truncated
+            if terminated or truncated:
+                del seen[seed]
     return total / EPISODES
+
+
+def one_by_one(act: Act) -> BatchAct:
+    """A policy that acts as a rule says."""
+    return lambda seen: [act(one) for one in seen]
 
 
 def demonstrations(env: Any, rule: Act, seed: int, steps: int) -> list[tuple[Any, Any, bool]]:
@@ -191,15 +201,15 @@ def gladius(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: i
     )
     model.fit(data, state="state", action="action", id="episode")
 
-    def act(observation: Any) -> int:
-        return int(model.predict_q_from_features(((observation - shift) / scale)[None])[0].argmax())
+    def act(seen: Any) -> Any:
+        return model.predict_q_from_features((seen - shift) / scale).argmax(axis=1)
 
     return {"act": act, "answers": ANSWERS, "steps": ANSWERS}
 
 
-def predicting(policy: Any) -> Act:
+def predicting(policy: Any) -> BatchAct:
     """A policy of Stable-Baselines3 as a function."""
-    return lambda observation: int(policy.predict(observation, deterministic=True)[0])
+    return lambda seen: policy.predict(seen, deterministic=True)[0]
 
 
 METHODS = {"bc": bc, "dagger": dagger, "airl": airl, "gladius": gladius}
@@ -215,7 +225,7 @@ def main() -> None:
     seconds = time.process_time() - began
     act = found.pop("act")
     elsewhere = found.pop("away", act)
-    row = {"home": mean_return(world.home(), act), "away": mean_return(world.away(), elsewhere), "seconds": seconds}
+    row = {"home": mean_return(world.home, act), "away": mean_return(world.away, elsewhere), "seconds": seconds}
     print(json.dumps(found | row))
 
 
