@@ -56,7 +56,7 @@ class LearnedDynamics:
     def fit(
         cls, coordinates: Coordinates, choices: TriedActions, episodes: Sequence[Episode], known: Ends | None = None
     ) -> LearnedDynamics:
-        """From episodes of any policies; ends that are `known` of another simulator count until something else is seen."""
+        """From episodes of any policies; ends `known` of another simulator count until something else is seen."""
         if not sum(episode.steps for episode in episodes):
             raise InputError("dynamics cannot be learned from no step at all; play an episode first")
         before = np.concatenate([episode.observations[:-1] for episode in episodes])
@@ -74,8 +74,8 @@ class LearnedDynamics:
         few = shared[:, _acted_on(shared.shape[1])]
         X = np.concatenate((shared, *(few * part[:, None] for part in acted.T)), axis=1)
         coefficients = _robust_ridge(X, changes / change)
-        inside, low, high = np.concatenate((before, after[~over])), np.minimum(values, arrived), np.maximum(values, arrived)
-        low, high = low.min(axis=0), high.max(axis=0)
+        inside = np.concatenate((before, after[~over]))
+        low, high = np.minimum(values, arrived).min(axis=0), np.maximum(values, arrived).max(axis=0)
         ends = Ends.of(coordinates, inside, after[over])
         if known is not None:
             ends = ends.with_borders_of(known, inside)
