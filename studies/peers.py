@@ -25,6 +25,9 @@ ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 200_000, 8
 """The answers of those that ask for so many, the episodes that a return is the mean of, the steps of training in each
 world, and how many environments are stepped at once for it."""
 
+EPOCHS: dict[str, Any] = {"n_epochs": 50, "progress_bar": False, "log_interval": 10**9}
+"""How a policy is fitted to answers; DAgger's own four epochs a round are too few for so few answers."""
+
 Act = Callable[[Any], Any]
 """A rule: an observation in, an action out."""
 
@@ -95,7 +98,7 @@ def bc(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -
         demonstrations=transitions(episodes),
         rng=np.random.default_rng(seed),
     )
-    learner.train(n_epochs=50, progress_bar=False, log_interval=10**9)
+    learner.train(**EPOCHS)
     return {"act": predicting(learner.policy), "answers": ANSWERS, "steps": ANSWERS}
 
 
@@ -125,7 +128,7 @@ def dagger(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: in
             bc_trainer=cloner,
             rng=rng,
         )
-        learner.train(total_timesteps=ANSWERS)
+        learner.train(total_timesteps=ANSWERS, bc_train_kwargs=EPOCHS)
     return {"act": predicting(learner.policy), "answers": asked, "steps": asked}
 
 
