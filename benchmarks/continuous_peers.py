@@ -3,10 +3,11 @@
     python benchmarks/continuous_peers.py --peers PYTHON [--seeds N] [--only CartPole ...] [--keep FILE]
 
 `--peers` is the interpreter of an environment with imitation, econirl, numba and pydantic (`studies/peers.py`). All are
-given 600 answers of the rule that is the expert, but for DAgger, whose rounds are larger. Where a method has no way to
-take a reward elsewhere, its policy goes there as it is. Scores are (return - random) / (our solver with the true reward
-- random), over the same 20 episodes; at home the expert's return takes the solver's place. Seconds are of the
-processor. With `--keep`, runs that the file has are not done again.
+given 600 answers of the rule that is the expert, but for DAgger, whose rounds are larger. AIRL has the steps that the
+table says in each world, and one seed: a step is about a millisecond of one core. Where a method has no way to take a
+reward elsewhere, its policy goes there as it is. Scores are (return - random) / (our solver with the true reward -
+random), over the same 20 episodes; at home the expert's return takes the solver's place. Seconds are of the processor.
+With `--keep`, runs that the file has are not done again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from aceirl import ActiveIRL, ContinuousResult
 from aceirl.learner.continuous.transfer import plan_by_sampling
 from aceirl.models.vectors.episodes import TriedActions
 from studies.kept import Kept
-from studies.peers import ANSWERS, mean_return, one_by_one
+from studies.peers import ANSWERS, STEPS, mean_return, one_by_one
 from studies.worlds import TASKS
 
 FIRST_SEED = 800
@@ -37,7 +38,7 @@ NAMES = ("CartPole", "MountainCar", "Acrobot")
 THEIRS = {
     "bc": "copying, imitation",
     "dagger": "DAgger, imitation",
-    "airl": "AIRL, imitation",
+    "airl": f"AIRL, imitation, {STEPS:,} steps",
     "gladius": "GLADIUS, econirl",
 }
 OURS = "aceirl"

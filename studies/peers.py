@@ -21,7 +21,7 @@ import numpy as np
 
 from studies.worlds import TASKS
 
-ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 200_000, 8
+ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 50_000, 8
 """The answers of those that ask for so many, the episodes that a return is the mean of, the steps of training in each
 world, and how many environments are stepped at once for it."""
 
