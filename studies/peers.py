@@ -21,23 +21,37 @@ import numpy as np
 
 from studies.worlds import TASKS
 
-ANSWERS, EPISODES, STEPS = 600, 20, 50_000
-"""The answers of those that ask for so many, the episodes that a return is the mean of, and the steps of training."""
+ANSWERS, EPISODES, STEPS, COPIES = 600, 20, 50_000, 8
+"""The answers of those that ask for so many, the episodes that a return is the mean of, the steps of training in each
+world, and how many environments are stepped at once for it."""
 
-Act = Callable[[Any], int]
+EPOCHS: dict[str, Any] = {"n_epochs": 50, "progress_bar": False, "log_interval": 10**9}
+"""How a policy is fitted to answers; DAgger's own four epochs a round are too few for so few answers."""
+
+Act = Callable[[Any], Any]
+"""A rule: an observation in, an action out."""
+
+BatchAct = Callable[[Any], Any]
+"""A policy: observations `[n, d]` in, `n` actions out."""
 
 
-def mean_return(env: Any, act: Act) -> float:
-    """What a policy is paid, over episodes from the seeds 0, 1, …"""
+def mean_return(make: Callable[[], Any], act: BatchAct) -> float:
+    """What a policy is paid, over episodes from the seeds 0, 1, …, which are played side by side."""
+    envs = [make() for _ in range(EPISODES)]
+    seen = {seed: env.reset(seed=seed)[0] for seed, env in enumerate(envs)}
     total = 0.0
-    for seed in range(EPISODES):
-        observation, _ = env.reset(seed=seed)
-        over = False
-        while not over:
-            observation, paid, terminated, truncated, _ = env.step(act(observation))
+    while seen:
+        for seed, action in zip(list(seen), act(np.array(list(seen.values()))), strict=True):
+            seen[seed], paid, terminated, truncated, _ = envs[seed].step(action)
             total += float(paid)
-            over = terminated or truncated
+            if terminated or truncated:
+                del seen[seed]
     return total / EPISODES
+
+
+def one_by_one(act: Act) -> BatchAct:
+    """A policy that acts as a rule says."""
+    return lambda seen: [act(one) for one in seen]
 
 
 def demonstrations(env: Any, rule: Act, seed: int, steps: int) -> list[tuple[Any, Any, bool]]:
@@ -64,12 +78,12 @@ def transitions(episodes: list[tuple[Any, Any, bool]]) -> Any:
     return flatten_trajectories([Trajectory(seen, done, None, end) for seen, done, end in episodes])
 
 
-def vectorised(make: Callable[[], Any]) -> Any:
-    """One environment as imitation takes it, with the observations of the last step kept."""
+def vectorised(make: Callable[[], Any], copies: int = 1) -> Any:
+    """An environment, in so many copies, as imitation takes it, with the observations of the last step kept."""
     from imitation.data.wrappers import RolloutInfoWrapper
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    return DummyVecEnv([lambda: RolloutInfoWrapper(make())])
+    return DummyVecEnv([lambda: RolloutInfoWrapper(make())] * copies)
 
 
 def bc(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -> dict[str, Any]:
@@ -84,7 +98,7 @@ def bc(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -
         demonstrations=transitions(episodes),
         rng=np.random.default_rng(seed),
     )
-    learner.train(n_epochs=50, progress_bar=False, log_interval=10**9)
+    learner.train(**EPOCHS)
     return {"act": predicting(learner.policy), "answers": ANSWERS, "steps": ANSWERS}
 
 
@@ -114,20 +128,24 @@ def dagger(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: in
             bc_trainer=cloner,
             rng=rng,
         )
-        learner.train(total_timesteps=ANSWERS)
+        learner.train(total_timesteps=ANSWERS, bc_train_kwargs=EPOCHS)
     return {"act": predicting(learner.policy), "answers": asked, "steps": asked}
 
 
 def airl(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int) -> dict[str, Any]:
-    """Adversarial IRL with PPO, and PPO again for its reward where the world is changed."""
+    """Adversarial IRL with PPO, and PPO again for its reward where the world is changed.
+
+    Most of its time is one call of the networks a step, so eight environments are stepped at once.
+    """
     from imitation.algorithms.adversarial.airl import AIRL
     from imitation.rewards.reward_nets import BasicShapedRewardNet
     from imitation.rewards.reward_wrapper import RewardVecEnvWrapper
     from imitation.util.networks import RunningNorm
     from stable_baselines3 import PPO
 
-    env = vectorised(home)
-    options = {"batch_size": 64, "ent_coef": 0.0, "learning_rate": 5e-4, "gamma": 0.99, "n_epochs": 5, "n_steps": 2048}
+    env = vectorised(home, COPIES)
+    options = {"batch_size": 64, "ent_coef": 0.0, "learning_rate": 5e-4, "gamma": 0.99, "n_epochs": 5}
+    options["n_steps"] = 2048 // COPIES
     student = PPO("MlpPolicy", env, seed=seed, device="cpu", **options)
     reward = BasicShapedRewardNet(
         env.observation_space,
@@ -147,7 +165,7 @@ def airl(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: int)
         allow_variable_horizon=True,
     )
     learner.train(STEPS)
-    elsewhere = RewardVecEnvWrapper(vectorised(away), reward.base.predict_processed)
+    elsewhere = RewardVecEnvWrapper(vectorised(away, COPIES), reward.base.predict_processed)
     again = PPO("MlpPolicy", elsewhere, seed=seed, device="cpu", **options).learn(STEPS)
     return {
         "act": predicting(student.policy),
@@ -186,15 +204,15 @@ def gladius(home: Callable[[], Any], away: Callable[[], Any], rule: Act, seed: i
     )
     model.fit(data, state="state", action="action", id="episode")
 
-    def act(observation: Any) -> int:
-        return int(model.predict_q_from_features(((observation - shift) / scale)[None])[0].argmax())
+    def act(seen: Any) -> Any:
+        return model.predict_q_from_features((seen - shift) / scale).argmax(axis=1)
 
     return {"act": act, "answers": ANSWERS, "steps": ANSWERS}
 
 
-def predicting(policy: Any) -> Act:
+def predicting(policy: Any) -> BatchAct:
     """A policy of Stable-Baselines3 as a function."""
-    return lambda observation: int(policy.predict(observation, deterministic=True)[0])
+    return lambda seen: policy.predict(seen, deterministic=True)[0]
 
 
 METHODS = {"bc": bc, "dagger": dagger, "airl": airl, "gladius": gladius}
@@ -210,7 +228,7 @@ def main() -> None:
     seconds = time.process_time() - began
     act = found.pop("act")
     elsewhere = found.pop("away", act)
-    row = {"home": mean_return(world.home(), act), "away": mean_return(world.away(), elsewhere), "seconds": seconds}
+    row = {"home": mean_return(world.home, act), "away": mean_return(world.away, elsewhere), "seconds": seconds}
     print(json.dumps(found | row))
 
 

@@ -18,6 +18,7 @@ from aceirl.cli import app
 from aceirl.envs.coordinates import coordinate_names
 from aceirl.learner.continuous.learning import LearningState, learn
 from aceirl.models.vectors.encoding import Encoding, is_continuous
+from aceirl.runs.continuous import ContinuousRun
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -463,7 +464,9 @@ def walked(env: Any, act: Any) -> bool:
     return bool(terminated)
 
 
-def test_a_policy_stands_in_for_an_expert_who_cannot_or_must_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_stands_in_for_an_expert_who_cannot_or_must_not_be_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("aceirl.irl.deviations.RECOVERING", 1_500)
     recorded_only = fit({"certify": None}, Line(), recorded(30))
     assert recorded_only.recovered.answers == 0
@@ -481,6 +484,8 @@ def test_a_policy_stands_in_for_an_expert_who_cannot_or_must_not_be_asked(monkey
     assert silent.reward.weights.any()
     assert asked == before
     assert silent.resume(max_answers=45).silent
+    assert ContinuousRun.open(silent.save(tmp_path / "kept")).result().silent
+    assert not ContinuousRun.open(learned.save(tmp_path / "asks")).result().silent
     before = asked
     assert learned.reward.weights.any()
     assert asked > before + 100

@@ -19,7 +19,7 @@ from aceirl.learner.continuous.transfer import Planned, members_disagree, plan_b
 from aceirl.models.vectors.dynamics import LearnedDynamics
 from aceirl.models.vectors.episodes import Episode, TriedActions, discounted, play, worth
 from aceirl.models.vectors.experience import Experience, novelty
-from aceirl.models.vectors.features import HATS, Coordinates, Ends, Features, VectorReward, logistic
+from aceirl.models.vectors.features import HATS, Border, Coordinates, Ends, Features, VectorReward, logistic
 from aceirl.models.vectors.planning import NodeGrid, Prepared
 from studies.worlds import TASKS, balance, cart_pole, mountain_car, pendulum, push_along
 
@@ -193,6 +193,21 @@ def test_a_wall_does_not_spoil_the_dynamics() -> None:
     for action in range(3):
         speed = 0.01 + (action - 1) * 0.001 - np.cos(3 * -0.5) * 0.001
         np.testing.assert_allclose(arrived[action, 0], [-0.5 + speed, speed], atol=1e-4)
+
+
+def test_ends_of_another_simulator_are_expected_until_something_else_is_seen() -> None:
+    met, unaware = learned(mountain_car(), 1000)
+    assert not met.ends.size  # random actions never get to the goal
+    near = np.array([[0.48, 0.05]])
+    assert not unaware.step(near)[1].any()
+    seen = unaware.ends
+    met.known = replace(seen, borders=(Border(0, 1, 0.5), Border(0, -1, -0.55)))  # it went on left of -0.55
+    aware = met.dynamics()
+    assert aware.ends.borders == (Border(0, 1, 0.5),)
+    assert aware.step(near)[1].all()
+    assert not aware.step(np.array([[0.3, 0.01]]))[1].any()
+    own = replace(seen, borders=(Border(0, 1, 0.6),))
+    assert own.with_borders_of(met.known, met.inside).borders == own.borders
 
 
 def test_interpolation_is_exact_for_multilinear_functions() -> None:

@@ -147,7 +147,7 @@ class ContinuousResult:
     def without_asking(self) -> ContinuousResult:
         """The same, with a reward that costs no answer: the policy that was learned stands in for the expert.
 
-        To find the reward, the expert is otherwise asked some thousand times more. A folder does not keep this.
+        To find the reward, the expert is otherwise asked some thousand times more. `save` keeps this with the run.
         """
         return replace(self, silent=True)
 
@@ -248,7 +248,7 @@ class ContinuousResult:
             raise InputError(f"{self.folder} is an interview, which goes on on its page: aceirl interview")
         task = self._opened
         where = Path("this result") if self.folder is None else self.folder
-        run = ContinuousRun(where, self.settings, self.source, task.parts).under(Settings(**settings))
+        run = ContinuousRun(where, self.settings, self.source, task.parts, self.silent).under(Settings(**settings))
         check_settings(run.settings)
         if self.folder is not None:
             run.write()
@@ -265,24 +265,28 @@ class ContinuousResult:
         """Keep the run in a new folder, complete in itself: for `load`, and for the command line."""
         path = Path(folder)
         parts = {} if self.task is None else self.task.parts
-        ContinuousRun.create(path, self.settings, self.source, parts).save(self.progress)
+        ContinuousRun.create(path, self.settings, self.source, parts, silent=self.silent).save(self.progress)
         return path
 
 
 @dataclass(frozen=True, eq=False)
 class ContinuousRun:
-    """A folder with `run.json`, what was asked, and `state.npz`, where the run stands."""
+    """A folder with `run.json`, what was asked, and `state.npz`, where the run stands; see `ContinuousResult` for
+    `silent`."""
 
     path: Path
     settings: Settings
     source: Source | None
     parts: dict[str, str]
+    silent: bool = False
 
     @classmethod
-    def create(cls, path: Path, settings: Settings, source: Source | None, parts: dict[str, str]) -> ContinuousRun:
+    def create(
+        cls, path: Path, settings: Settings, source: Source | None, parts: dict[str, str], *, silent: bool = False
+    ) -> ContinuousRun:
         """A new run in a new or empty folder."""
         check_free(path, "resume it, or choose another folder")
-        run = cls(path, settings, source, parts)
+        run = cls(path, settings, source, parts, silent)
         run.write()
         return run
 
@@ -296,7 +300,7 @@ class ContinuousRun:
             if told["format"] != FORMAT:
                 raise InputError(f"{path} is of another version (format {told['format']}, this one reads {FORMAT})")
             source = told["source"] and Source(**told["source"])
-            return cls(path, Settings(**told["settings"]), source, told["parts"])
+            return cls(path, Settings(**told["settings"]), source, told["parts"], told.get("silent", False))
         except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
             raise InputError(f"{path / CONFIGURATION} cannot be read as a run: {error}") from None
 
@@ -343,7 +347,7 @@ class ContinuousRun:
         if progress is None:
             raise InputError(f"{self.path} has no finished round yet")
         person = self.parts.get("expert") == PERSON["expert"]
-        return ContinuousResult(progress, self.settings, task, self.path, self.source, person)
+        return ContinuousResult(progress, self.settings, task, self.path, self.source, person, self.silent)
 
     def _configuration(self) -> bytes:
         configuration = {
@@ -353,6 +357,7 @@ class ContinuousRun:
             "settings": self.settings.model_dump(include=self.settings.model_fields_set),
             "source": None if self.source is None else vars(self.source),
             "parts": self.parts,
+            "silent": self.silent,
         }
         return json.dumps(configuration, indent=2).encode()
 
@@ -434,7 +439,9 @@ def drive(
             if run is not None and last is not None and last is not saved:
                 run.save(last)
     assert last is not None
-    return ContinuousResult(last, settings, task, None if run is None else run.path, task.source)
+    if run is None:
+        return ContinuousResult(last, settings, task, source=task.source)
+    return ContinuousResult(last, settings, task, run.path, task.source, silent=run.silent)
 
 
 def _progress_bar(settings: Settings, *, show: bool) -> AbstractContextManager[Callable[[LearningState], None]]:

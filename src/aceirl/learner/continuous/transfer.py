@@ -20,6 +20,7 @@ from aceirl.irl.deviations import RewardByDeviations, recover_reward
 from aceirl.models.vectors.controllers import Controller, Effects, search
 from aceirl.models.vectors.episodes import BatchReward, Episode, worth
 from aceirl.models.vectors.experience import Experience
+from aceirl.models.vectors.features import Ends
 from aceirl.models.vectors.planning import COARSE, FINE, GridPlan, Prepared
 
 FIRST, EXPLORING, TOURS = 0.15, 0.5, 6
@@ -90,7 +91,8 @@ def transfer_reward(
     """
     gamma, reward, home = recovered.home.gamma, recovered.reward.batch, recovered.home
     if home.copy is None or home.effects is None:
-        planned = plan_by_sampling(make_env(), reward, rng, PLANNING if steps is None else steps, gamma, report)
+        steps = PLANNING if steps is None else steps
+        planned = plan_by_sampling(make_env(), reward, rng, steps, gamma, report, recovered.reward.features.ends)
     else:
         planned = search_by_sampling(
             make_env(),
@@ -226,13 +228,15 @@ def plan_by_sampling(
     steps: int,
     gamma: float = 0.99,
     report: Callable[[int], None] | None = None,
+    known: Ends | None = None,
 ) -> Planned:
     """Plan for `reward` in a Gymnasium environment with about `steps` steps in it, the last episode being finished.
 
-    `report` is told after each episode how many steps were taken.
+    `report` is told after each episode how many steps were taken. Ends that are `known` of another simulator are
+    expected here too.
     """
     _check(steps)
-    met = Experience(env, rng, report)
+    met = Experience(env, rng, report, known)
     tests = [int(seed) for seed in rng.integers(2**31, size=TESTS)]
     while met.steps < FIRST * steps:
         met.play(met.sticky())

@@ -28,6 +28,10 @@ OUTLIER = 8.0
 """A step is left out if it misses the first fit by so many times the median miss of a coordinate."""
 
 
+BEYOND = 0.01
+"""How far beyond a border that was not reached yet coordinates can go, as a share of what was seen."""
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedDynamics:
     """Learned dynamics over `coordinates`, for `choices` of actions.
@@ -49,8 +53,10 @@ class LearnedDynamics:
     high: FloatArray
 
     @classmethod
-    def fit(cls, coordinates: Coordinates, choices: TriedActions, episodes: Sequence[Episode]) -> LearnedDynamics:
-        """From episodes of any policies."""
+    def fit(
+        cls, coordinates: Coordinates, choices: TriedActions, episodes: Sequence[Episode], known: Ends | None = None
+    ) -> LearnedDynamics:
+        """From episodes of any policies; ends `known` of another simulator count until something else is seen."""
         if not sum(episode.steps for episode in episodes):
             raise InputError("dynamics cannot be learned from no step at all; play an episode first")
         before = np.concatenate([episode.observations[:-1] for episode in episodes])
@@ -68,18 +74,27 @@ class LearnedDynamics:
         few = shared[:, _acted_on(shared.shape[1])]
         X = np.concatenate((shared, *(few * part[:, None] for part in acted.T)), axis=1)
         coefficients = _robust_ridge(X, changes / change)
+        inside = np.concatenate((before, after[~over]))
+        low, high = np.minimum(values, arrived).min(axis=0), np.maximum(values, arrived).max(axis=0)
+        ends = Ends.of(coordinates, inside, after[over])
+        if known is not None:
+            ends = ends.with_borders_of(known, inside)
+            for border in ends.borders:  # what lies beyond can be arrived at, though it was not yet
+                beyond = border.at + border.side * BEYOND * (high - low)[border.coordinate]
+                low[border.coordinate] = min(low[border.coordinate], beyond)
+                high[border.coordinate] = max(high[border.coordinate], beyond)
         return cls(
             coordinates,
             choices,
-            Ends.of(coordinates, np.concatenate((before, after[~over])), after[over]),
+            ends,
             shift,
             scale,
             waves,
             phases,
             coefficients,
             change,
-            np.minimum(values.min(axis=0), arrived.min(axis=0)),
-            np.maximum(values.max(axis=0), arrived.max(axis=0)),
+            low,
+            high,
         )
 
     def step(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:

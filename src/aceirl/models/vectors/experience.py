@@ -10,7 +10,7 @@ import numpy as np
 from aceirl.data.arrays import BoolArray, FloatArray, IntArray
 from aceirl.models.vectors.dynamics import LearnedDynamics
 from aceirl.models.vectors.episodes import Act, BatchReward, Episode, TriedActions, play
-from aceirl.models.vectors.features import Coordinates
+from aceirl.models.vectors.features import Coordinates, Ends
 from aceirl.models.vectors.planning import Prepared
 
 STAY = 0.9
@@ -21,10 +21,19 @@ CELLS = 10
 
 
 class Experience:
-    """A simulator, the episodes played in it, and how many steps that took. Randomness is from `rng` alone."""
+    """A simulator, the episodes played in it, and how many steps that took. Randomness is from `rng` alone.
 
-    def __init__(self, env: Any, rng: np.random.Generator, report: Callable[[int], None] | None = None) -> None:
-        self.env, self.rng = env, rng
+    Ends that are `known` of another simulator are expected here too.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        rng: np.random.Generator,
+        report: Callable[[int], None] | None = None,
+        known: Ends | None = None,
+    ) -> None:
+        self.env, self.rng, self.known = env, rng, known
         self.choices = TriedActions.of(env.action_space)
         self.episodes: list[Episode] = []
         self._report = report
@@ -78,7 +87,7 @@ class Experience:
 
     def dynamics(self) -> LearnedDynamics:
         """The dynamics as far as they are known."""
-        return LearnedDynamics.fit(Coordinates.of(self.observations), self.choices, self.episodes)
+        return LearnedDynamics.fit(Coordinates.of(self.observations), self.choices, self.episodes, self.known)
 
     def prepared(self, dynamics: LearnedDynamics, gamma: float, nodes: int) -> Prepared:
         """Learned dynamics laid out for plans on a grid of so many nodes."""

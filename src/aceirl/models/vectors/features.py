@@ -8,7 +8,7 @@ given by its cosine and sine, which is found because the squares of two neighbou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -256,6 +256,21 @@ class Ends:
             shift,
             scale,
         )
+
+    def with_borders_of(self, other: Ends, inside: FloatArray) -> Ends:
+        """The same and the borders of another simulator, where no end was seen yet at such a border, and episodes went
+        on at none of the observations `inside [n, size]` beyond it."""
+        within, parts = self.coordinates.encode(inside), self.coordinates.parts
+        seen = {(one.coordinate, one.side) for one in self.borders}
+        more = [
+            one
+            for one in other.borders
+            if (one.coordinate, one.side) not in seen
+            and len(parts) == len(other.coordinates)
+            and parts[one.coordinate].kind == "line"
+            and not (one.excess(within) > 0).any()
+        ]
+        return replace(self, borders=(*self.borders, *more))
 
     def __len__(self) -> int:
         return len(self.borders) + len(self.clusters)
