@@ -5,7 +5,7 @@ UV_VERSION := 0.13.7
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs site docs-serve pictures interview test kernels test-old-gymnasium test-sb3 release-check lint lock clean
+.PHONY: help demo docs site docs-serve pictures interview test warm test-old-gymnasium test-sb3 release-check lint lock clean
 
 TOOLS := .tools
 UV := $(TOOLS)/bin/uv
@@ -58,14 +58,15 @@ WITH_BROWSER := $(if $(filter true,$(CI)),yes,$(and $(BROWSER),$(NPM)))
 PYTEST_ALL := pytest -n auto --maxprocesses 8 --dist worksteal
 
 test: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
-	$(MAKE) -j 2 lint kernels
+	$(MAKE) -j 2 lint warm
 	$(RUN_ALL) $(PYTEST_ALL) $(if $(WITH_BROWSER),,--ignore tests/browser)
 	$(MAKE) test-old-gymnasium
 	@$(if $(WITH_BROWSER),true,echo "Left out: the browser tests. They need Chromium and npm (Debian: apt install chromium npm).")
 
-# While one core checks types the other compiles what most tests call; else every worker would do that for itself.
-kernels: $(UV_READY)
+# While one core checks types the other compiles what most tests call, and reads the tests; else each worker would do both.
+warm: $(UV_READY)
 	folder=$$(mktemp -d) && $(RUN_ALL) aceirl run four-paths --out "$$folder" > /dev/null && rm -r "$$folder"
+	$(RUN_ALL) pytest -q --collect-only $(if $(WITH_BROWSER),,--ignore tests/browser) > /dev/null
 
 $(AXE): package.json package-lock.json
 	npm ci
@@ -80,7 +81,7 @@ docs: $(UV_READY)
 
 # The same without the pages' own code, which `make test` executes too.
 site: $(UV_READY) $(if $(WITH_BROWSER),$(AXE))
-	$(RUN_DOCS) sphinx-build -W --keep-going -b html docs build/docs
+	$(RUN_DOCS) sphinx-build -W --keep-going -j auto -b html docs build/docs
 	$(RUN_DOCS) pytest -q docs/test_site.py $(if $(WITH_BROWSER),,-k "not browser")
 
 docs-serve: $(UV_READY)

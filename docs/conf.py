@@ -47,6 +47,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "parallel": True,  # as many at once as -j says
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 0,

@@ -33,7 +33,10 @@ INSTEAD = {
 }
 """Patterns that no message may have, and what to say instead."""
 
-MESSAGES = messages()
+
+@pytest.fixture(scope="module")
+def said() -> list[Message]:
+    return messages()
 
 
 def read(text: str) -> str:
@@ -55,8 +58,8 @@ def faults(text: str) -> list[str]:
     return [*found, *([f"{longest} words without a stop; at most {LONGEST}"] if longest > LONGEST else [])]
 
 
-def test_no_message_has_words_that_are_not_to_be_used() -> None:
-    wrong = [f"{one.path}:{one.line}: {one.text}\n    {fault}" for one in MESSAGES for fault in faults(one.text)]
+def test_no_message_has_words_that_are_not_to_be_used(said: list[Message]) -> None:
+    wrong = [f"{one.path}:{one.line}: {one.text}\n    {fault}" for one in said for fault in faults(one.text)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -89,8 +92,8 @@ def test_what_may_be_said_is_not(text: str) -> None:
     assert not faults(text)
 
 
-def test_messages_of_every_room_are_gathered_with_their_lines() -> None:
-    rooms = {one.room for one in MESSAGES}
+def test_messages_of_every_room_are_gathered_with_their_lines(said: list[Message]) -> None:
+    rooms = {one.room for one in said}
     assert rooms >= {
         "bench",
         "certificates",
@@ -104,14 +107,14 @@ def test_messages_of_every_room_are_gathered_with_their_lines() -> None:
         "runs",
         "web",
     }
-    assert len(MESSAGES) > 1_500
+    assert len(said) > 1_500
     for words in (
         "Four corridors leave a room",
         "What would",
         "The server does not answer",
         "is not a setting; {instead}",
     ):
-        assert any(words in one.text for one in MESSAGES), words
+        assert any(words in one.text for one in said), words
     assert Message("web/view.py", 3, "two words").room == "web"
 
 
