@@ -13,7 +13,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.irl.prediction import Prediction, predicted
 from aceirl.models.fields.dynamics import Imagined, imagined
-from aceirl.models.fields.reduction import reduced
+from aceirl.models.fields.reduction import Reduced
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
@@ -23,7 +23,7 @@ from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 from aceirl.rewards.hypotheses import Denied, StationarySearch, Wish, wish_found, wish_of
-from aceirl.rewards.hypotheses.search import MANY
+from aceirl.rewards.recovered import expanded
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -176,10 +176,16 @@ def _losses(horizon: int, rmax: float, possible: float, by_state: bool, discount
     return np.asarray(losses)
 
 
+KEPT = "fields.kept"
+"""With the parameters of a reward: the fields that were enough, if it was sought in fewer states."""
+
+
 class Inference:
     """A recovered reward and the accuracy `ε_k`, worked out when they are first asked for.
 
-    The next inference starts from this one, so a chain of them comes out the same whenever each is worked out.
+    The next inference starts from this one, so a chain of them comes out the same whenever each is worked out. An
+    algorithm that `merges` seeks the reward in the fewest states that fields make, and each state of the run has what
+    was found for the one that it is.
     """
 
     def __init__(
@@ -220,9 +226,17 @@ class Inference:
     def _infer(self, model: TabularModel, algorithm: InverseReinforcement) -> tuple[Recovered, float]:
         before, estimate = self._before, model.estimate
         began = time.perf_counter()
+        fewer = model.fewer if getattr(algorithm, "merges", False) and _is_of_states(self._space) else None
+        kept = np.array([] if fewer is None else fewer.kept, dtype=np.float64)
         warm = {} if before is None else before.recovered.parameters
-        recovered = algorithm(estimate, model.rmax, warm, self._space)
-        _check_recovered(recovered, estimate.mdp.shape, algorithm)
+        if not np.array_equal(warm.get(KEPT, []), kept):  # they are of other states
+            warm = {}
+        if fewer is None:
+            recovered = algorithm(estimate, model.rmax, warm, self._space)
+            _check_recovered(recovered, estimate.mdp.shape, algorithm)
+        else:
+            recovered = expanded(algorithm(fewer.estimate, model.rmax, warm, self._space), estimate, fewer.numbers)
+            recovered = replace(recovered, parameters={**recovered.parameters, KEPT: kept})
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
         last = 0.1 * float(estimate.mdp.steps_left[0]) * model.rmax if before is None else before.accuracy
@@ -231,6 +245,11 @@ class Inference:
         if policies is not None:
             accuracy = min(accuracy, plausible_error(estimate, model.radii, policies))
         return recovered, accuracy
+
+
+def _is_of_states(space: RewardSpace | None) -> bool:
+    """Whether a space, or whichever an algorithm chooses, can be laid over any states."""
+    return space is None or space.as_features() is None
 
 
 def _check_recovered(recovered: Any, shape: tuple[int, int, int], algorithm: InverseReinforcement) -> None:
@@ -406,23 +425,17 @@ class Belief:
         """The same with what the expert denied of the wish itself.
 
         It rests on rows that were tried. If these do not name one wish, one may rest on what the dynamics of fields
-        predict of others, for an expert that does not look at the step. In a large world it is sought in the fewest
-        states that fields make, if there are such.
+        predict of others, for an expert that does not look at the step. Where there are many states it is sought in the
+        fewest that fields make, if there are such.
         """
-        if self._in_fewer_states is not None:
-            return _wish_of_fields(*self._in_fewer_states, denied)
+        if self.table.fewer is not None:
+            return _wish_of_fields(self.table.fewer, denied)
         wish = wish_of(self.estimate, fields=self.telling_fields, denied=denied)
         if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search
         further = wish_found(search).of_states(self.shape[1])
         return further if further.kind == "bold" else wish
-
-    @cached_property
-    def _in_fewer_states(self) -> tuple[Estimate, FieldTable] | None:
-        """The estimate of a large world without the fields on which nothing depends; None if all are needed."""
-        fields = self.telling_fields if self.shape[1] > MANY else None
-        return None if fields is None else reduced(self.estimate, fields)
 
     @property
     def telling_fields(self) -> FieldTable | None:
@@ -445,14 +458,13 @@ class Belief:
         return self.target.reached(self.certified_value(kind))
 
 
-def _wish_of_fields(estimate: Estimate, fields: FieldTable, denied: Sequence[Denied]) -> Wish:
-    """The wish in the terms of fields, in states that are several of the run each."""
-    wish = wish_of(estimate, fields=fields, denied=denied, merged=True)
-    predicted = None if wish.kind == "bold" else imagined(estimate, fields)
-    if predicted is None:
-        return wish
-    further = wish_found(StationarySearch(predicted.estimate, predicted.table, denied, merged=True))
-    return further if further.kind == "bold" else wish
+def _wish_of_fields(fewer: Reduced, denied: Sequence[Denied]) -> Wish:
+    """The wish in the terms of fields, in states that are several of the run each.
+
+    Nothing happens by chance there, and the expert does not look at the step.
+    """
+    known = imagined(fewer.estimate, fewer.table) or fewer
+    return wish_found(StationarySearch(known.estimate, known.table, denied, merged=True))
 
 
 def is_due(iteration: int, growth: float) -> bool:

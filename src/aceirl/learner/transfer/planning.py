@@ -135,13 +135,14 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = (), say: S
     has no names, states of the same number are the same. `say` is told how far it is, if it takes long.
     """
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
-    met = (met_states(turn.counts) | (turn.counts.starts > 0))[numbers] & (numbers >= 0)
+    alike = _with_alike(turn, target, numbers)
+    met = (met_states(turn.counts) | (turn.counts.starts > 0))[alike] & (alike >= 0)
     recovered, features = turn.belief.recovered, _features(turn, target, numbers)
     described = np.zeros_like(met) if features is None else _described(turn, target, numbers)
     unmet = np.flatnonzero(target.reachable & ~met & ~described)
-    reward = carried_reward(recovered, target, numbers, features)
+    reward = carried_reward(recovered, target, alike, features)
     policy, value = best_actions(target.mdp, reward)
-    sampled = _losses(target.mdp, policy, _samples(turn, target, numbers, features), say)
+    sampled = _losses(target.mdp, policy, _samples(turn, target, alike, features), say)
     wished = _losses(target.mdp, policy, _wishes(turn, target, numbers), say)
     losses, weights = np.array([*sampled, *wished]).reshape(-1, 2).T
     weights[: len(sampled)] /= max(1, len(sampled))
@@ -205,6 +206,22 @@ def _run_numbers(names: Sequence[str], n_states: int, target: KnownProcess) -> I
     return numbers
 
 
+def _with_alike(turn: Turn, target: KnownProcess, numbers: IntArray) -> IntArray:
+    """`[S]`: the numbers and, of a state that the run never met, that of one with which fields make it one; else -1."""
+    fewer, access, reward = turn.belief.table.fewer, turn.belief.table.access, turn.belief.recovered.reward
+    if fewer is None or access is None or access.fields is None or not target.observations:
+        return numbers
+    if not np.array_equal(reward, reward[:, fewer.first][:, fewer.numbers]):  # it was sought in all states
+        return numbers
+    unmet, read = np.flatnonzero(numbers < 0), access.fields.read
+    records = [fewer.table.numbers(read(target.observations[state])) for state in unmet.tolist()]
+    nothing = (np.nan,) * len(fewer.table.fields)
+    values = np.array([nothing if one is None else one for one in records]).reshape(-1, len(nothing))
+    found, alike = fewer.found(values, np.isin(unmet, target.terminal_states)), numbers.copy()
+    alike[unmet] = np.where(found >= 0, fewer.first[found], -1)
+    return alike
+
+
 def carried_reward(
     recovered: Recovered, target: KnownProcess, numbers: IntArray, features: FeatureReward | None = None
 ) -> FloatArray:
@@ -214,7 +231,7 @@ def carried_reward(
     """
     found = recovered.explanation
     if found is not None and not found.repeats_answers:
-        design, parameters = _laid(found, recovered.reward.shape[1:], target, numbers, features)
+        design, parameters = _laid(found, target, numbers, features)
         return np.broadcast_to(design.steps(_carried(found.theta, parameters)), design.shape)
     horizon, _, n_actions = recovered.reward.shape
     _require_same_actions(n_actions, target, AnyReward.name)
@@ -232,7 +249,7 @@ def _samples(
     found, alternatives = turn.explanation, turn.alternatives
     if found is None or alternatives is None:
         return
-    design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
+    design, parameters = _laid(found, target, numbers, features)
     most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
     for theta in alternatives.samples[:most]:
         yield np.broadcast_to(design.steps(_carried(theta, parameters)), design.shape), 1.0
@@ -301,30 +318,15 @@ def _described(turn: Turn, target: KnownProcess, numbers: IntArray) -> BoolArray
 
 
 def _laid(
-    found: Explanation,
-    shape: tuple[int, ...],
-    target: KnownProcess,
-    numbers: IntArray,
-    features: FeatureReward | None,
+    found: Explanation, target: KnownProcess, numbers: IntArray, features: FeatureReward | None
 ) -> tuple[DesignMatrix, IntArray]:
-    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1.
-
-    `shape` is `(S, A)`, that of the run.
-    """
+    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1."""
     if found.about_actions:
-        _require_same_actions(shape[1], target, found.space)
+        _require_same_actions(found.paid.shape[1], target, found.space)
     if features is None and found.space not in SPACES:
         raise InputError(f"a reward of the space {found.space!r} cannot be transferred: only the built-in spaces can")
     design = (SPACES[found.space]() if features is None else features).design_matrix(target.mdp, target.terminal_states)
-    own, theirs = len(found.states) - found.has_step_cost, design.n_parameters - design.has_step_cost
-    if features is not None:
-        index = np.arange(theirs)
-    else:
-        # A parameter is known by its state and its action; those about no action come first.
-        place = np.full((shape[0] + 1, max(shape[1], design.shape[2]) + 1), -1)
-        place[found.states[:own], found.actions[:own] + 1] = np.arange(own)
-        index = place[numbers[design.states[:theirs]], design.actions[:theirs] + 1]
-    return design, np.append(index, own if found.has_step_cost else -1) if design.has_step_cost else index
+    return design, found.parameters_in(design, numbers)
 
 
 def _carried(theta: FloatArray, parameters: IntArray) -> FloatArray:

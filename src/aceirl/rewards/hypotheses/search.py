@@ -309,7 +309,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large
+        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large or self.merged
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)
@@ -433,6 +433,8 @@ class StationarySearch(Search):
         short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
         self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
         self.by_order, self.patient, self.is_large = True, None, False  # answers are few there, and chosen
+        if merged:  # or it does not look at the end of an episode either
+            self.patient = self.answers.at_once(2 * horizon)
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Of fields with many values some more are tried, if only as what is wanted."""
