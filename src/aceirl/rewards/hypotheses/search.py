@@ -437,8 +437,10 @@ class StationarySearch(Search):
             self.patient = self.answers.at_once(2 * horizon)
 
     def _simple(self) -> Iterator[Hypothesis]:
-        """Of fields with many values some more are tried, if only as what is wanted."""
+        """Of fields with many values some more are tried, if only as what is wanted; and states that are merged."""
         yield from super()._simple()
+        if self.grammar is not None and self.merged:
+            yield from (Hypothesis(features=((one, 1.0),)) for one in self.grammar.of_states)
         if self.grammar is not None:
             for one in self.grammar.simple[self._most_predicates :][:MORE_PREDICATES]:
                 yield Hypothesis(features=((one, 1.0),))
