@@ -230,3 +230,6 @@ def test_a_reward_in_fewer_states_is_taken_to_states_that_were_never_met() -> No
     assert len(moved.unmet) < 0.2 * (moved.policy.shape[1] - len(dock)), "of most states that were never met"
     assert moved.regret is not None
     assert moved.regret < 0.01
+    # What wishes of fields pay is known there too: they are not counted as lost.
+    assert turn.wish.likeliest[0][0].features
+    assert moved.loses_more_than["0.5"] < 0.3

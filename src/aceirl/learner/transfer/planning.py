@@ -27,6 +27,7 @@ from aceirl.models.tabular.dynamic_programming import best_policy, evaluate, opt
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.models.tabular.metrics import regret
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import met_states, paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix, described_by
 
@@ -38,6 +39,9 @@ MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
 
 TIES = 1e-9
 """Action values that differ by less than this share of the largest are equal."""
+
+HARDLY = 1e-3
+"""Wishes that are less probable than this, all together, are not planned with."""
 
 SAY_EVERY = 2.0
 """Seconds between two words on how far it is."""
@@ -143,7 +147,7 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = (), say: S
     reward = carried_reward(recovered, target, alike, features)
     policy, value = best_actions(target.mdp, reward)
     sampled = _losses(target.mdp, policy, _samples(turn, target, alike, features), say)
-    wished = _losses(target.mdp, policy, _wishes(turn, target, numbers), say)
+    wished = _losses(target.mdp, policy, _wishes(turn, target, numbers, alike), say)
     losses, weights = np.array([*sampled, *wished]).reshape(-1, 2).T
     weights[: len(sampled)] /= max(1, len(sampled))
     return Transfer(
@@ -255,35 +259,47 @@ def _samples(
         yield np.broadcast_to(design.steps(_carried(theta, parameters)), design.shape), 1.0
 
 
-def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tuple[FloatArray, float]]:
+def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray, alike: IntArray) -> Iterator[tuple[FloatArray, float]]:
     """The tables, in the target, of the likeliest wishes, and how probable each is; together at most 1.
 
     What habits may explain as well, and the share of answers that no wish explains, is missing from that. Half of each
     is for being in a place, and half for what the expert does there, if that is always the same: its answers do not
-    tell the two apart.
+    tell the two apart. Fields are those of the states of the run that are `alike [S]`, -1 if there is none.
     """
     wish, same_actions = turn.wish, target.mdp.n_actions == turn.counts.shape[2]
     explained = 1 - wish.unexplained / max(1, wish.answers)
     there = {int(number): state for state, number in enumerate(numbers) if number >= 0}
-    said = turn.counts.given.pooled > 0
+    said, fields, grammar, left = (turn.counts.given.pooled > 0)[alike], turn.belief.telling_fields, None, 1.0
+    if fields is not None:
+        known, ends = alike >= 0, np.isin(np.arange(len(alike)), target.terminal_states)
+        values = np.where(known[:, None], fields.values[alike], np.nan)
+        grammar = Grammar(replace(fields, values=values, ends=ends), known)
     for one, weight in wish.likeliest:
-        if (same_actions or not one.actions) and not one.features:
+        if left < HARDLY:  # of the probability of all
+            return
+        left -= weight
+        if (same_actions or not one.actions) and (grammar is not None or not one.features):
             places, later = (
                 tuple((there[place], worth) for place, worth in pays if place in there)
                 for pays in (one.places, one.later)
             )
             moved = replace(one, places=places, later=later)
-            table = paid(moved, target.mdp, target.terminal_states)
+            table = paid(moved, target.mdp, target.terminal_states, grammar)
             yield table, weight * explained / 2
-            yield _for_the_action(table, places, said[numbers]) if same_actions else table, weight * explained / 2
+            wanted = np.zeros(len(alike))
+            for place, worth in places:
+                wanted[place] += max(0.0, worth)
+            for predicate, worth in moved.features:
+                if grammar is not None and not predicate.ends:
+                    wanted += max(0.0, worth) * grammar.extent(predicate)
+            yield _for_the_action(table, wanted, said) if same_actions else table, weight * explained / 2
 
 
-def _for_the_action(table: FloatArray, places: Sequence[tuple[int, float]], said: BoolArray) -> FloatArray:
-    """`table [H, S, A]` with what a wanted place pays only for the one action that was `said [S, A]` there."""
+def _for_the_action(table: FloatArray, wanted: FloatArray, said: BoolArray) -> FloatArray:
+    """`table [H, S, A]` with what places pay that are `wanted [S]` for the one action alone that was `said [S, A]`."""
     only = (table[:1] if table.strides[0] == 0 else table).copy()
-    for place, worth in places:
-        if worth > 0 and said[place].sum() == 1:
-            only[:, place, ~said[place]] -= worth
+    places = np.flatnonzero((wanted > 0) & (said.sum(axis=1) == 1))
+    only[:, places] -= wanted[places, None] * ~said[places]
     return np.broadcast_to(only, table.shape)
 
 
