@@ -1,6 +1,7 @@
 """Warehouses of a thousand to 300,000 states, default settings: seconds and memory of every part of a run.
 
     python benchmarks/large.py [--states N ...] [--samples N] [--first SEED]
+    python benchmarks/large.py --sentences [--seeds N] [--keep FILE]
     python benchmarks/large.py --sweep [--runs N]
 
 The learner has 100,000 steps in each warehouse and does not know how many states there are; "met" are those it met.
@@ -11,6 +12,9 @@ whose largest memory is that of all parts up to then. "Said" is "dock" if the se
 box and nothing else, "in part" if it leaves out a condition, "one of a set" if one of several is the dock, "false" if
 it names anything else, and else "open". The last row is the exponent with which seconds grow with the states, from
 10,000 states on.
+
+With `--sentences`: what is said in other warehouses, of drivers whose choice between equally short ways is drawn for
+each cell, and of those who always take the first of right, up, left and down.
 
 With `--sweep`: runs of an environment of one's own on a local Dask cluster of four workers, one of which is killed
 twice, beside the same runs one after the other.
@@ -28,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,12 +44,17 @@ from aceirl.bench.sweep import Here, sweep
 from aceirl.irl import SparseLikelihood
 from aceirl.rewards import Recovered
 from aceirl.rewards.hypotheses import Wish
+from studies.kept import Kept
 from studies.large import HORIZON, SIZES, Floor, Warehouse, cells, driver, killed_sweep
 
 ANEW = 10_000
 """The exponent is of warehouses with more states."""
 
 PARTS = ("explore", "infer", "certify", "say", "transfer", "show")
+
+KINDS = ("dock", "in part", "one of a set", "open", "false")
+
+WAYS = ("one drawn for each cell", "the first")
 
 T = TypeVar("T")
 
@@ -67,6 +77,9 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
     """A process for each warehouse, or the sweep."""
     if options.one is not None:
         print(json.dumps(one_world(options.one, options.samples, options.first)))
+        return
+    if options.sentences:
+        many_sentences(options, report)
         return
     if options.sweep:
         killed(options.runs, report)
@@ -166,6 +179,34 @@ def everything(env: Warehouse, samples: int, horizon: int, seconds: dict[str, fl
     return result, lost
 
 
+def many_sentences(options: argparse.Namespace, report: frame.Report) -> None:
+    """How often which kind of sentence is said."""
+    table = report.table(
+        "large-sentences",
+        frame.number("states"),
+        frame.Column("takes of equally short ways"),
+        frame.number("runs"),
+        *map(frame.number, KINDS),
+        page="large.md",
+    )
+    kept = Kept(options.keep)
+    for seed in range(options.first + 1, options.first + 1 + options.seeds):
+        for states, (by_order, way) in product(options.states, enumerate(WAYS)):
+            name = f"{states} {way}"
+            if (name, seed) not in kept.runs:
+                env = Warehouse(*SIZES[states], seed)
+                learner, expert = (
+                    aceirl.ActiveIRL(max_samples=options.samples),
+                    driver(env.floor, by_order=by_order > 0),
+                )
+                result = learner.fit(env, expert, horizon=HORIZON)
+                kept.add({"family": name, "seed": seed, "said": said(result.turn.wish, env.floor)})
+                print(kept.runs[name, seed], *result.sentences[:1], file=sys.stderr, flush=True)
+    for states, way in product(options.states, WAYS):
+        found = [run["said"] for (family, _), run in kept.runs.items() if family == f"{states} {way}"]
+        table.add(states, way, len(found), *map(found.count, KINDS))
+
+
 def killed(runs: int, report: frame.Report) -> None:
     """The sweep with a worker killed twice, beside the undisturbed one."""
     table = report.table(
@@ -206,8 +247,11 @@ if __name__ == "__main__":
         __doc__,
         frame.argument("--states", part=True, type=int, nargs="+", default=list(SIZES), choices=list(SIZES)),
         frame.argument("--samples", part=True, type=int, default=100_000),
+        frame.argument("--sentences", action="store_true", help="what is said in other warehouses instead"),
+        frame.argument("--seeds", part=True, type=int, default=10),
+        frame.argument("--keep", type=Path, help="a file in which finished runs are kept"),
         frame.argument("--sweep", action="store_true", help="the sweep on killed workers instead"),
         frame.argument("--runs", part=True, type=int, default=200),
-        frame.argument("--first", part=True, type=int, default=0, help="the seed of the warehouses"),
+        frame.argument("--first", part=True, type=int, default=100, help="the seed of the warehouses"),
         frame.argument("--one", part=True, type=int, help=argparse.SUPPRESS),
     )

@@ -23,7 +23,7 @@ from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 from aceirl.rewards.hypotheses import Denied, StationarySearch, Wish, wish_found, wish_of
-from aceirl.rewards.recovered import expanded
+from aceirl.rewards.recovered import Parameters, expanded
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -183,9 +183,7 @@ KEPT = "fields.kept"
 class Inference:
     """A recovered reward and the accuracy `ε_k`, worked out when they are first asked for.
 
-    The next inference starts from this one, so a chain of them comes out the same whenever each is worked out. An
-    algorithm that `merges` seeks the reward in the fewest states that fields make, and each state of the run has what
-    was found for the one that it is.
+    The next inference starts from this one, so a chain of them comes out the same whenever each is worked out.
     """
 
     def __init__(
@@ -226,17 +224,8 @@ class Inference:
     def _infer(self, model: TabularModel, algorithm: InverseReinforcement) -> tuple[Recovered, float]:
         before, estimate = self._before, model.estimate
         began = time.perf_counter()
-        fewer = model.fewer if getattr(algorithm, "merges", False) and _is_of_states(self._space) else None
-        kept = np.array([] if fewer is None else fewer.kept, dtype=np.float64)
         warm = {} if before is None else before.recovered.parameters
-        if not np.array_equal(warm.get(KEPT, []), kept):  # they are of other states
-            warm = {}
-        if fewer is None:
-            recovered = algorithm(estimate, model.rmax, warm, self._space)
-            _check_recovered(recovered, estimate.mdp.shape, algorithm)
-        else:
-            recovered = expanded(algorithm(fewer.estimate, model.rmax, warm, self._space), estimate, fewer.numbers)
-            recovered = replace(recovered, parameters={**recovered.parameters, KEPT: kept})
+        recovered = recovered_by(algorithm, model, warm, self._space)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
         last = 0.1 * float(estimate.mdp.steps_left[0]) * model.rmax if before is None else before.accuracy
@@ -247,9 +236,25 @@ class Inference:
         return recovered, accuracy
 
 
-def _is_of_states(space: RewardSpace | None) -> bool:
-    """Whether a space, or whichever an algorithm chooses, can be laid over any states."""
-    return space is None or space.as_features() is None
+def recovered_by(
+    algorithm: InverseReinforcement, model: TabularModel, warm: Parameters, space: RewardSpace | None
+) -> Recovered:
+    """What an algorithm finds for a model, in a space of its own choice if that is None.
+
+    One that `merges` seeks the reward in the fewest states that fields make, and each state of the run has what was
+    found for the one that it is.
+    """
+    estimate, of_states = model.estimate, space is None or space.as_features() is None
+    fewer = model.fewer if of_states and getattr(algorithm, "merges", False) else None
+    kept = np.array([] if fewer is None else fewer.kept, dtype=np.float64)
+    if not np.array_equal(warm.get(KEPT, []), kept):  # they are of other states
+        warm = {}
+    if fewer is None:
+        recovered = algorithm(estimate, model.rmax, warm, space)
+        _check_recovered(recovered, estimate.mdp.shape, algorithm)
+        return recovered
+    recovered = expanded(algorithm(fewer.estimate, model.rmax, warm, space), estimate, fewer.numbers)
+    return replace(recovered, parameters={**recovered.parameters, KEPT: kept})
 
 
 def _check_recovered(recovered: Any, shape: tuple[int, int, int], algorithm: InverseReinforcement) -> None:

@@ -134,20 +134,12 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(
-    estimate: Estimate,
-    seed: int = 0,
-    fields: FieldTable | None = None,
-    denied: Sequence[Denied] = (),
-    *,
-    merged: bool = False,
-) -> Wish:
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, denied: Sequence[Denied] = ()) -> Wish:
     """What the answers of an estimate tell, with what the expert `denied` of the wish itself.
 
-    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those, and
-    of states that are `merged` it is about nothing else.
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied, merged=merged))
+    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied))
 
 
 def wish_found(search: Search) -> Wish:
