@@ -218,6 +218,7 @@ def killed(runs: int, report: frame.Report) -> None:
         frame.number("files"),
         frame.Column("the same bytes"),
         frame.number("time", frame.seconds),
+        page="large.md",
     )
     some = cells(runs)
     with tempfile.TemporaryDirectory() as folder:
