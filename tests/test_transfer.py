@@ -445,6 +445,6 @@ def test_what_a_place_pays_may_be_for_what_the_expert_does_there() -> None:
     """Only where it always does the same, and only of places that are wanted."""
     table = np.ones((2, 3, 2)) * np.array([1.0, 0.5, -0.7])[:, None]
     said = np.array([[True, False], [True, True], [False, True]])
-    only = _for_the_action(table, ((0, 1.0), (1, 0.5), (2, -0.7)), said)
+    only = _for_the_action(table, np.array([1.0, 0.5, 0.0]), said)
     assert only[0].tolist() == only[1].tolist() == [[1.0, 0.0], [0.5, 0.5], [-0.7, -0.7]]
     assert table[0, 0, 1] == 1.0

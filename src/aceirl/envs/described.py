@@ -32,7 +32,8 @@ def _of_class(kind: type) -> EnvironmentDescription | None:
     own = vars(kind).get("description")
     if isinstance(own, EnvironmentDescription):
         return own
-    return DESCRIPTIONS.get(kind.__name__) if library_of(kind) in LIBRARIES else None
+    known = DESCRIPTIONS.get(kind.__name__)
+    return known if known is not None and library_of(kind) in LIBRARIES else None
 
 
 def _observed_otherwise(env: Any) -> bool:

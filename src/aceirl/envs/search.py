@@ -271,21 +271,31 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nothing in a value can change, or it is shared; a tuple, a frozen set or a frozen dataclass may be so."""
-    frozen = getattr(type(value), "__dataclass_params__", None)
-    if frozen is not None and frozen.frozen:
-        return all(_is_fixed(getattr(value, part.name)) for part in fields(value))
-    if isinstance(value, frozenset):
-        return _are_fixed(value)
+    """Whether nothing in a value can change, or it is shared; a tuple, a frozen set or a frozen dataclass may be so.
+
+    Copies share a set or a dataclass that is, so it is looked at once.
+    """
     if isinstance(value, tuple):
         return all(isinstance(part, UNCHANGING) or _is_fixed(part) for part in value)
-    return isinstance(value, UNCHANGING)
+    if _FIXED.get(id(value)) is value:
+        return True
+    frozen = getattr(type(value), "__dataclass_params__", None)
+    if isinstance(value, frozenset):
+        fixed = all(map(_is_fixed, value))
+    elif frozen is not None and frozen.frozen:
+        fixed = all(_is_fixed(getattr(value, part.name)) for part in fields(value))
+    else:
+        return isinstance(value, UNCHANGING)
+    if fixed:
+        if len(_FIXED) == MOST_FIXED:
+            _FIXED.clear()
+        _FIXED[id(value)] = value
+    return fixed
 
 
-@lru_cache(maxsize=64)
-def _are_fixed(values: frozenset[Any]) -> bool:
-    """Whether all of a set are, which copies share, so it is looked at once."""
-    return all(_is_fixed(one) for one in values)
+MOST_FIXED = 64
+_FIXED: dict[int, Any] = {}
+"""Sets and dataclasses, by identity, in which nothing can change."""
 
 
 def _shared(env: Any) -> dict[int, Any]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from aceirl.irl.likelihood import Likelihood
 from aceirl.irl.sparse_likelihood import PENALTY, SIZES, SparseFit, changed, pieces
+from aceirl.models.fields.reduction import Reduced
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
-from aceirl.rewards.spaces import DesignMatrix
+from aceirl.rewards.spaces import SPACES, DesignMatrix
 
 N_SAMPLES, FEWEST_SAMPLES = 64, 16
 """How many rewards are sampled, and how many at least in a large world."""
@@ -120,6 +121,51 @@ class Alternatives:
         """The places, in their order, that may be worth as much as any, going by what the answers say of them."""
         about = self.design.states[(self._highest >= AS_MUCH) & (self.design.states >= 0)]
         return [int(s) for s in np.unique(about) if self._places[s]]
+
+
+class Expanded(Alternatives):
+    """Alternatives that were `found` in fewer states, in those of a run, which have these `numbers [S]` there.
+
+    Each of the `parameters [n]` of the `design`, the space laid over the run, is one of those that were found.
+    """
+
+    def __init__(self, found: Alternatives, parameters: IntArray, design: DesignMatrix, numbers: IntArray) -> None:
+        self.design, self.theta = design, found.theta[parameters]
+        self._found, self._parameters, self._numbers = found, parameters, numbers
+
+    @cached_property
+    def samples(self) -> FloatArray:
+        """`[N, n]`: the same parameters, each of all states that are one."""
+        return self._found.samples[:, self._parameters]
+
+    @cached_property
+    def intervals(self) -> tuple[FloatArray, FloatArray]:
+        """`(low, high)`, `[n]` each: how far the parameter of all states that are one may move."""
+        low, high = self._found.intervals
+        return low[self._parameters], high[self._parameters]
+
+    @cached_property
+    def goals(self) -> list[int]:
+        """The states of all that may be the likeliest goals, those that are one together."""
+        return [int(state) for goal in self._found.goals for state in np.flatnonzero(self._numbers == goal)]
+
+    @cached_property
+    def undetermined(self) -> list[int]:
+        """All states of which it may be said."""
+        return [int(state) for state in np.flatnonzero(np.isin(self._numbers, self._found.undetermined))]
+
+
+def alternatives_in(
+    fewer: Reduced, design: DesignMatrix, explanation: Explanation, seed: int = 0
+) -> Alternatives | None:
+    """Alternatives sought in the fewest states that fields make; None if the reward itself is not one of those."""
+    estimate = fewer.estimate
+    inner = SPACES[design.name]().design_matrix(estimate.mdp, estimate.terminal_states)
+    found = explanation.elsewhere(inner, fewer.first)
+    parameters = found.parameters_in(design, fewer.numbers)
+    if not np.array_equal(found.map_estimate[parameters], explanation.map_estimate):
+        return None
+    return Expanded(Alternatives(estimate, inner, found, seed), parameters, design, fewer.numbers)
 
 
 def _moved(theta: FloatArray, candidates: IntArray, most: int, rng: np.random.Generator) -> FloatArray | None:

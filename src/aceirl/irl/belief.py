@@ -13,7 +13,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.irl.prediction import Prediction, predicted
 from aceirl.models.fields.dynamics import Imagined, imagined
-from aceirl.models.fields.reduction import reduced
+from aceirl.models.fields.reduction import Reduced
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, plausible_error, plausible_policies
 from aceirl.models.tabular.confidence import Radii
@@ -23,7 +23,7 @@ from aceirl.models.tabular.model import TabularModel
 from aceirl.protocols import Model
 from aceirl.rewards import InverseReinforcement, Recovered, RewardSpace
 from aceirl.rewards.hypotheses import Denied, StationarySearch, Wish, wish_found, wish_of
-from aceirl.rewards.hypotheses.search import MANY
+from aceirl.rewards.recovered import Parameters, expanded
 
 Memory = Mapping[str, FloatArray]
 """Named arrays that a strategy or a certificate wants to see again; they are kept with the run."""
@@ -176,6 +176,10 @@ def _losses(horizon: int, rmax: float, possible: float, by_state: bool, discount
     return np.asarray(losses)
 
 
+KEPT = "fields.kept"
+"""With the parameters of a reward: the fields that were enough, if it was sought in fewer states."""
+
+
 class Inference:
     """A recovered reward and the accuracy `ε_k`, worked out when they are first asked for.
 
@@ -221,8 +225,7 @@ class Inference:
         before, estimate = self._before, model.estimate
         began = time.perf_counter()
         warm = {} if before is None else before.recovered.parameters
-        recovered = algorithm(estimate, model.rmax, warm, self._space)
-        _check_recovered(recovered, estimate.mdp.shape, algorithm)
+        recovered = recovered_by(algorithm, model, warm, self._space)
         self.seconds = time.perf_counter() - began
         # Paper, Algorithm 1: the accuracy starts at H/10, which makes every policy plausible.
         last = 0.1 * float(estimate.mdp.steps_left[0]) * model.rmax if before is None else before.accuracy
@@ -231,6 +234,27 @@ class Inference:
         if policies is not None:
             accuracy = min(accuracy, plausible_error(estimate, model.radii, policies))
         return recovered, accuracy
+
+
+def recovered_by(
+    algorithm: InverseReinforcement, model: TabularModel, warm: Parameters, space: RewardSpace | None
+) -> Recovered:
+    """What an algorithm finds for a model, in a space of its own choice if that is None.
+
+    One that `merges` seeks the reward in the fewest states that fields make, and each state of the run has what was
+    found for the one that it is.
+    """
+    estimate, of_states = model.estimate, space is None or space.as_features() is None
+    fewer = model.fewer if of_states and getattr(algorithm, "merges", False) else None
+    kept = np.array([] if fewer is None else fewer.kept, dtype=np.float64)
+    if not np.array_equal(warm.get(KEPT, []), kept):  # they are of other states
+        warm = {}
+    if fewer is None:
+        recovered = algorithm(estimate, model.rmax, warm, space)
+        _check_recovered(recovered, estimate.mdp.shape, algorithm)
+        return recovered
+    recovered = expanded(algorithm(fewer.estimate, model.rmax, warm, space), estimate, fewer.numbers)
+    return replace(recovered, parameters={**recovered.parameters, KEPT: kept})
 
 
 def _check_recovered(recovered: Any, shape: tuple[int, int, int], algorithm: InverseReinforcement) -> None:
@@ -406,23 +430,17 @@ class Belief:
         """The same with what the expert denied of the wish itself.
 
         It rests on rows that were tried. If these do not name one wish, one may rest on what the dynamics of fields
-        predict of others, for an expert that does not look at the step. In a large world it is sought in the fewest
-        states that fields make, if there are such.
+        predict of others, for an expert that does not look at the step. Where there are many states it is sought in the
+        fewest that fields make, if there are such.
         """
-        if self._in_fewer_states is not None:
-            return _wish_of_fields(*self._in_fewer_states, denied)
+        if self.table.fewer is not None:
+            return _wish_of_fields(self.table.fewer, denied)
         wish = wish_of(self.estimate, fields=self.telling_fields, denied=denied)
         if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search
         further = wish_found(search).of_states(self.shape[1])
         return further if further.kind == "bold" else wish
-
-    @cached_property
-    def _in_fewer_states(self) -> tuple[Estimate, FieldTable] | None:
-        """The estimate of a large world without the fields on which nothing depends; None if all are needed."""
-        fields = self.telling_fields if self.shape[1] > MANY else None
-        return None if fields is None else reduced(self.estimate, fields)
 
     @property
     def telling_fields(self) -> FieldTable | None:
@@ -445,14 +463,13 @@ class Belief:
         return self.target.reached(self.certified_value(kind))
 
 
-def _wish_of_fields(estimate: Estimate, fields: FieldTable, denied: Sequence[Denied]) -> Wish:
-    """The wish in the terms of fields, in states that are several of the run each."""
-    wish = wish_of(estimate, fields=fields, denied=denied, merged=True)
-    predicted = None if wish.kind == "bold" else imagined(estimate, fields)
-    if predicted is None:
-        return wish
-    further = wish_found(StationarySearch(predicted.estimate, predicted.table, denied, merged=True))
-    return further if further.kind == "bold" else wish
+def _wish_of_fields(fewer: Reduced, denied: Sequence[Denied]) -> Wish:
+    """The wish in the terms of fields, in states that are several of the run each.
+
+    Nothing happens by chance there, and the expert does not look at the step.
+    """
+    known = imagined(fewer.estimate, fewer.table) or fewer
+    return wish_found(StationarySearch(known.estimate, known.table, denied, merged=True))
 
 
 def is_due(iteration: int, growth: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -376,6 +376,8 @@ class SparseLikelihood:
     """
 
     penalty: float = PENALTY
+    merges: ClassVar[bool] = True
+    """States that fields make one have one reward."""
 
     def __call__(
         self, estimate: Estimate, rmax: float, warm: Parameters | None = None, space: RewardSpace | None = None

@@ -15,10 +15,11 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl import MaxCausalEntropy
+from aceirl.irl.belief import recovered_by
 from aceirl.learner.turns import Turn
 from aceirl.models.tabular.dynamic_programming import soft_values
-from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray, steps_after
+from aceirl.models.tabular.model import TabularModel
 from aceirl.rewards import StateReward, action_values
 
 PARTS = 5
@@ -110,52 +111,51 @@ def _score(method: str, weights: FloatArray, options: BoolArray, times: IntArray
     return Score(method, *(float((given * one).sum() / given.sum()) for one in each))
 
 
-def _without(turn: Turn, hidden: BoolArray) -> Estimate:
-    """The estimate of all transitions, and of all answers but those that are `hidden [H, S]`."""
+def _without(turn: Turn, hidden: BoolArray) -> TabularModel:
+    """The model of all transitions, and of all answers but those that are `hidden [H, S]`."""
     counts = turn.counts
     answers = np.where(hidden[:, :, None], 0, counts.answers)
-    return turn.belief.table.with_counts(counts.with_answers(answers, counts.repeats)).estimate
+    return turn.belief.table.with_counts(counts.with_answers(answers, counts.repeats))
 
 
-def _reward(turn: Turn, shown: Estimate) -> FloatArray:
+def _reward(turn: Turn, shown: TabularModel) -> FloatArray:
     """The best actions by the reward that the run's own algorithm finds."""
-    settings = turn.settings
-    if settings.irl is None:
-        return np.zeros(shown.mdp.shape)
-    found = settings.irl(shown, settings.rmax, {}, turn.space)
-    q = action_values(shown, found.reward, found.unknown_step_reward)
-    known = shown.mdp.known
+    if turn.settings.irl is None:
+        return np.zeros(shown.shape)
+    found = recovered_by(turn.settings.irl, shown, {}, turn.space)
+    q = action_values(shown.estimate, found.reward, found.unknown_step_reward)
+    known = shown.estimate.mdp.known
     high, low = np.where(known, q, -np.inf), np.where(known, q, np.inf)
     spread = high.max(axis=(1, 2), keepdims=True) - low.min(axis=(1, 2), keepdims=True)
     behind = high.max(axis=2, keepdims=True) - NEARLY * np.maximum(0.0, spread)  # where nothing is known: none
     return np.asarray(high >= behind - TIES * np.abs(q), dtype=np.float64)
 
 
-def _entropy(turn: Turn, shown: Estimate) -> FloatArray:
+def _entropy(turn: Turn, shown: TabularModel) -> FloatArray:
     """The soft policy of the reward of states, of maximum causal entropy."""
     space = StateReward()
-    found = MaxCausalEntropy(reproduce_answers=False)(shown, 1.0, {}, space)
-    mdp, design = shown.mdp, space.design_matrix(shown.mdp, shown.terminal_states)
+    mdp, design = shown.estimate.mdp, space.design_matrix(shown.estimate.mdp, shown.estimate.terminal_states)
+    found = MaxCausalEntropy(reproduce_answers=False)(shown.estimate, 1.0, {}, space)
     after = np.log(mdp.n_actions) * steps_after(mdp.horizon)
     return soft_values(mdp, design.table(found.parameters[f"theta.{space.name}"]), after)[0]
 
 
-def _copying(turn: Turn, shown: Estimate) -> FloatArray:
+def _copying(turn: Turn, shown: TabularModel) -> FloatArray:
     """What the expert said in the same state at other steps; elsewhere copying knows nothing."""
     said = shown.counts.given.pooled.astype(np.float64)
-    return np.broadcast_to(said, shown.mdp.shape)
+    return np.broadcast_to(said, shown.shape)
 
 
-def _habit(turn: Turn, shown: Estimate) -> FloatArray:
+def _habit(turn: Turn, shown: TabularModel) -> FloatArray:
     """How often the expert takes an action anywhere, each once more than it did."""
-    return np.broadcast_to(shown.counts.answers.sum(axis=(0, 1)) + 1.0, shown.mdp.shape)
+    return np.broadcast_to(shown.counts.answers.sum(axis=(0, 1)) + 1.0, shown.shape)
 
 
-def _chance(turn: Turn, shown: Estimate) -> FloatArray:
-    return np.ones(shown.mdp.shape)
+def _chance(turn: Turn, shown: TabularModel) -> FloatArray:
+    return np.ones(shown.shape)
 
 
-METHODS: dict[str, Callable[[Turn, Estimate], FloatArray]] = {
+METHODS: dict[str, Callable[[Turn, TabularModel], FloatArray]] = {
     "this reward": _reward,
     "maximum causal entropy": _entropy,
     "copying": _copying,

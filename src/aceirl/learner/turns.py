@@ -18,7 +18,7 @@ from aceirl.data.dataset import Trajectory
 from aceirl.data.preferences import Preference
 from aceirl.errors import InputError
 from aceirl.irl import SparseLikelihood
-from aceirl.irl.alternatives import Alternatives
+from aceirl.irl.alternatives import Alternatives, alternatives_in
 from aceirl.irl.belief import Belief, Memory
 from aceirl.irl.comparisons import informative_pair, returns
 from aceirl.learner.collect import Streams
@@ -254,9 +254,11 @@ class Turn:
     @cached_property
     def alternatives(self) -> Alternatives | None:
         """Other rewards of the same space that are about as likely; None if the reward only repeats the answers."""
-        if self.explanation is None or self._map is None:
+        found, design, seed, fewer = self.explanation, self._map, self.settings.seed, self.belief.table.fewer
+        if found is None or design is None:
             return None
-        return Alternatives(self.belief.estimate, self._map, self.explanation, self.settings.seed)
+        merged = None if fewer is None or not found.about_places else alternatives_in(fewer, design, found, seed)
+        return merged or Alternatives(self.belief.estimate, design, found, seed)
 
     def pair_to_compare(self, walks: Sequence[tuple[Move, ...]]) -> tuple[int, int] | None:
         """Which two of these episodes to show, so that a preference tells most about the reward; None if none can.

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
-from aceirl.rewards.spaces import AnyReward
+from aceirl.rewards.spaces import AnyReward, DesignMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +129,37 @@ class Explanation:
     def of(self, theta: FloatArray, paid: FloatArray) -> Explanation:
         """The same with other parameters `theta [n]`, which pay `paid [S, A]`; what is said of the answers is kept."""
         return replace(self, theta=theta, map_estimate=theta, paid=paid)
+
+    def parameters_in(self, design: DesignMatrix, numbers: IntArray) -> IntArray:
+        """`[n]`: which parameter each one of the same space is, laid over another process; -1 if none.
+
+        The states there have these `numbers [S]` here, -1 for none. A parameter is known by its state and its action;
+        features are the same in their order.
+        """
+        own, theirs = len(self.states) - self.has_step_cost, design.n_parameters - design.has_step_cost
+        if not self.about_places:
+            return np.append(np.arange(theirs), own if self.has_step_cost else -1)[: design.n_parameters]
+        n_states = max(len(self.ends), int(numbers.max(initial=0)) + 1)
+        place = np.full((n_states + 1, max(self.paid.shape[1], design.shape[2]) + 1), -1)
+        place[self.states[:own], self.actions[:own] + 1] = np.arange(own)  # those about no action come first
+        index = place[numbers[design.states[:theirs]], design.actions[:theirs] + 1]
+        return np.append(index, own if self.has_step_cost else -1) if design.has_step_cost else index
+
+    def elsewhere(self, design: DesignMatrix, numbers: IntArray) -> Explanation:
+        """The same in the states of another process, which all have `numbers [S]` here."""
+        index = self.parameters_in(design, numbers)
+        if self.repeats_answers:
+            index = np.arange(len(self.theta)).reshape(-1, *self.paid.shape)[:, numbers].ravel()
+        return replace(
+            self,
+            theta=self.theta[index],
+            map_estimate=self.map_estimate[index],
+            importance=self.importance[index],
+            states=design.states,
+            actions=design.actions,
+            paid=self.paid[numbers],
+            ends=self.ends[numbers],
+        )
 
     @property
     def share(self) -> float:

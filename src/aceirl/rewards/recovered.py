@@ -11,9 +11,9 @@ import numpy as np
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled
-from aceirl.models.tabular.mdp import BoolArray, FloatArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.rewards.explanation import Explanation
-from aceirl.rewards.spaces import RewardSpace
+from aceirl.rewards.spaces import SPACES, RewardSpace
 
 Parameters = Mapping[str, FloatArray]
 """Named arrays from which an algorithm may start next time; nobody else looks at them."""
@@ -85,6 +85,16 @@ def recovered_from(
     reward, unknown = scaled(table)
     lost = infeasibility(estimate, reward, unknown)
     return Recovered(reward, unknown, lost, parameters, iterations, residual, explanation=explanation)
+
+
+def expanded(found: Recovered, estimate: Estimate, numbers: IntArray) -> Recovered:
+    """A reward of fewer states in those of the estimate, each of which is one of the `numbers [S]` there."""
+    reward, said = np.ascontiguousarray(found.reward[:, numbers]), found.explanation
+    if said is not None:
+        design = SPACES[said.space]().design_matrix(estimate.mdp, estimate.terminal_states)
+        said = said.elsewhere(design, numbers)
+    lost = infeasibility(estimate, reward, found.unknown_step_reward)
+    return replace(found, reward=reward, infeasibility=lost, explanation=said)
 
 
 def action_values(estimate: Estimate, reward: FloatArray, unknown_step_reward: float) -> FloatArray:

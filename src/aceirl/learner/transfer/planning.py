@@ -27,6 +27,7 @@ from aceirl.models.tabular.dynamic_programming import best_policy, evaluate, opt
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray, Transitions
 from aceirl.models.tabular.metrics import regret
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
+from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import met_states, paid
 from aceirl.rewards.spaces import AnyReward, DesignMatrix, described_by
 
@@ -38,6 +39,9 @@ MOST_ENTRIES, FEWEST_SAMPLES = 50_000_000, 16
 
 TIES = 1e-9
 """Action values that differ by less than this share of the largest are equal."""
+
+HARDLY = 1e-3
+"""Wishes that are less probable than this, all together, are not planned with."""
 
 SAY_EVERY = 2.0
 """Seconds between two words on how far it is."""
@@ -135,14 +139,15 @@ def transfer(turn: Turn, target: KnownProcess, names: Sequence[str] = (), say: S
     has no names, states of the same number are the same. `say` is told how far it is, if it takes long.
     """
     numbers = _run_numbers(tuple(names) or turn.names, turn.counts.shape[1], target)
-    met = (met_states(turn.counts) | (turn.counts.starts > 0))[numbers] & (numbers >= 0)
+    alike = _with_alike(turn, target, numbers)
+    met = (met_states(turn.counts) | (turn.counts.starts > 0))[alike] & (alike >= 0)
     recovered, features = turn.belief.recovered, _features(turn, target, numbers)
     described = np.zeros_like(met) if features is None else _described(turn, target, numbers)
     unmet = np.flatnonzero(target.reachable & ~met & ~described)
-    reward = carried_reward(recovered, target, numbers, features)
+    reward = carried_reward(recovered, target, alike, features)
     policy, value = best_actions(target.mdp, reward)
-    sampled = _losses(target.mdp, policy, _samples(turn, target, numbers, features), say)
-    wished = _losses(target.mdp, policy, _wishes(turn, target, numbers), say)
+    sampled = _losses(target.mdp, policy, _samples(turn, target, alike, features), say)
+    wished = _losses(target.mdp, policy, _wishes(turn, target, numbers, alike), say)
     losses, weights = np.array([*sampled, *wished]).reshape(-1, 2).T
     weights[: len(sampled)] /= max(1, len(sampled))
     return Transfer(
@@ -205,6 +210,22 @@ def _run_numbers(names: Sequence[str], n_states: int, target: KnownProcess) -> I
     return numbers
 
 
+def _with_alike(turn: Turn, target: KnownProcess, numbers: IntArray) -> IntArray:
+    """`[S]`: the numbers and, of a state that the run never met, that of one with which fields make it one; else -1."""
+    fewer, access, reward = turn.belief.table.fewer, turn.belief.table.access, turn.belief.recovered.reward
+    if fewer is None or access is None or access.fields is None or not target.observations:
+        return numbers
+    if not np.array_equal(reward, reward[:, fewer.first][:, fewer.numbers]):  # it was sought in all states
+        return numbers
+    unmet, read = np.flatnonzero(numbers < 0), access.fields.read
+    records = [fewer.table.numbers(read(target.observations[state])) for state in unmet.tolist()]
+    nothing = (np.nan,) * len(fewer.table.fields)
+    values = np.array([nothing if one is None else one for one in records]).reshape(-1, len(nothing))
+    found, alike = fewer.found(values, np.isin(unmet, target.terminal_states)), numbers.copy()
+    alike[unmet] = np.where(found >= 0, fewer.first[found], -1)
+    return alike
+
+
 def carried_reward(
     recovered: Recovered, target: KnownProcess, numbers: IntArray, features: FeatureReward | None = None
 ) -> FloatArray:
@@ -214,7 +235,7 @@ def carried_reward(
     """
     found = recovered.explanation
     if found is not None and not found.repeats_answers:
-        design, parameters = _laid(found, recovered.reward.shape[1:], target, numbers, features)
+        design, parameters = _laid(found, target, numbers, features)
         return np.broadcast_to(design.steps(_carried(found.theta, parameters)), design.shape)
     horizon, _, n_actions = recovered.reward.shape
     _require_same_actions(n_actions, target, AnyReward.name)
@@ -232,41 +253,53 @@ def _samples(
     found, alternatives = turn.explanation, turn.alternatives
     if found is None or alternatives is None:
         return
-    design, parameters = _laid(found, turn.counts.shape[1:], target, numbers, features)
+    design, parameters = _laid(found, target, numbers, features)
     most = max(FEWEST_SAMPLES, MOST_ENTRIES // design.shape[0] // design.shape[1] // design.shape[2])
     for theta in alternatives.samples[:most]:
         yield np.broadcast_to(design.steps(_carried(theta, parameters)), design.shape), 1.0
 
 
-def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray) -> Iterator[tuple[FloatArray, float]]:
+def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray, alike: IntArray) -> Iterator[tuple[FloatArray, float]]:
     """The tables, in the target, of the likeliest wishes, and how probable each is; together at most 1.
 
     What habits may explain as well, and the share of answers that no wish explains, is missing from that. Half of each
     is for being in a place, and half for what the expert does there, if that is always the same: its answers do not
-    tell the two apart.
+    tell the two apart. Fields are those of the states of the run that are `alike [S]`, -1 if there is none.
     """
     wish, same_actions = turn.wish, target.mdp.n_actions == turn.counts.shape[2]
     explained = 1 - wish.unexplained / max(1, wish.answers)
     there = {int(number): state for state, number in enumerate(numbers) if number >= 0}
-    said = turn.counts.given.pooled > 0
+    said, fields, grammar, left = (turn.counts.given.pooled > 0)[alike], turn.belief.telling_fields, None, 1.0
+    if fields is not None:
+        known, ends = alike >= 0, np.isin(np.arange(len(alike)), target.terminal_states)
+        values = np.where(known[:, None], fields.values[alike], np.nan)
+        grammar = Grammar(replace(fields, values=values, ends=ends), known)
     for one, weight in wish.likeliest:
-        if (same_actions or not one.actions) and not one.features:
+        if left < HARDLY:  # of the probability of all
+            return
+        left -= weight
+        if (same_actions or not one.actions) and (grammar is not None or not one.features):
             places, later = (
                 tuple((there[place], worth) for place, worth in pays if place in there)
                 for pays in (one.places, one.later)
             )
             moved = replace(one, places=places, later=later)
-            table = paid(moved, target.mdp, target.terminal_states)
+            table = paid(moved, target.mdp, target.terminal_states, grammar)
             yield table, weight * explained / 2
-            yield _for_the_action(table, places, said[numbers]) if same_actions else table, weight * explained / 2
+            wanted = np.zeros(len(alike))
+            for place, worth in places:
+                wanted[place] += max(0.0, worth)
+            for predicate, worth in moved.features:
+                if grammar is not None and not predicate.ends:
+                    wanted += max(0.0, worth) * grammar.extent(predicate)
+            yield _for_the_action(table, wanted, said) if same_actions else table, weight * explained / 2
 
 
-def _for_the_action(table: FloatArray, places: Sequence[tuple[int, float]], said: BoolArray) -> FloatArray:
-    """`table [H, S, A]` with what a wanted place pays only for the one action that was `said [S, A]` there."""
+def _for_the_action(table: FloatArray, wanted: FloatArray, said: BoolArray) -> FloatArray:
+    """`table [H, S, A]` with what places pay that are `wanted [S]` for the one action alone that was `said [S, A]`."""
     only = (table[:1] if table.strides[0] == 0 else table).copy()
-    for place, worth in places:
-        if worth > 0 and said[place].sum() == 1:
-            only[:, place, ~said[place]] -= worth
+    places = np.flatnonzero((wanted > 0) & (said.sum(axis=1) == 1))
+    only[:, places] -= wanted[places, None] * ~said[places]
     return np.broadcast_to(only, table.shape)
 
 
@@ -301,30 +334,15 @@ def _described(turn: Turn, target: KnownProcess, numbers: IntArray) -> BoolArray
 
 
 def _laid(
-    found: Explanation,
-    shape: tuple[int, ...],
-    target: KnownProcess,
-    numbers: IntArray,
-    features: FeatureReward | None,
+    found: Explanation, target: KnownProcess, numbers: IntArray, features: FeatureReward | None
 ) -> tuple[DesignMatrix, IntArray]:
-    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1.
-
-    `shape` is `(S, A)`, that of the run.
-    """
+    """The reward's space over the target and, for each parameter there, `[n]`, which one of the run's it is, or -1."""
     if found.about_actions:
-        _require_same_actions(shape[1], target, found.space)
+        _require_same_actions(found.paid.shape[1], target, found.space)
     if features is None and found.space not in SPACES:
         raise InputError(f"a reward of the space {found.space!r} cannot be transferred: only the built-in spaces can")
     design = (SPACES[found.space]() if features is None else features).design_matrix(target.mdp, target.terminal_states)
-    own, theirs = len(found.states) - found.has_step_cost, design.n_parameters - design.has_step_cost
-    if features is not None:
-        index = np.arange(theirs)
-    else:
-        # A parameter is known by its state and its action; those about no action come first.
-        place = np.full((shape[0] + 1, max(shape[1], design.shape[2]) + 1), -1)
-        place[found.states[:own], found.actions[:own] + 1] = np.arange(own)
-        index = place[numbers[design.states[:theirs]], design.actions[:theirs] + 1]
-    return design, np.append(index, own if found.has_step_cost else -1) if design.has_step_cost else index
+    return design, found.parameters_in(design, numbers)
 
 
 def _carried(theta: FloatArray, parameters: IntArray) -> FloatArray:

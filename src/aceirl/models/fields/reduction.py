@@ -1,13 +1,15 @@
 """Fewer fields: those that are enough to say where actions lead and what the expert answers.
 
-A battery that runs down whatever is done makes many states of one place. Where nothing happens by chance, and no move
-and no answer depends on a field as far as was seen, states that differ in it alone are one state: an action that was
-tried in one of them was tried in all, and an answer given in one holds in all.
+A battery that runs down whatever is done makes many states of one place. Where nothing happens by chance, a field
+changes by itself, and no move and no answer depends on it as far as was seen, states that differ in it alone are one
+state: an action that was tried in one of them was tried in all, and an answer given in one holds in all.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -16,18 +18,44 @@ from aceirl.models.fields.dynamics import LEAST_SUPPORT
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.counts import Counts, StepCounts
 from aceirl.models.tabular.estimate import Estimate
-from aceirl.models.tabular.mdp import IntArray
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 from aceirl.protocols import Moves
+
+FEW = 300
+"""Of so many states none are made one: they are few enough."""
 
 MOST_FIELDS = 8
 """Of more fields no part is tried."""
 
 
-def reduced(estimate: Estimate, table: FieldTable) -> tuple[Estimate, FieldTable] | None:
-    """The estimate in the fewest states that fields make, and their table; None if that is not half as many.
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """An estimate in fewer states, and their `table`, in which fields that are not `kept` have one value everywhere.
 
-    In the table, fields that are left out have one value everywhere.
+    `numbers [S]` are which of them the states of the run are.
     """
+
+    estimate: Estimate
+    table: FieldTable
+    kept: tuple[int, ...]
+    numbers: IntArray
+
+    @cached_property
+    def first(self) -> IntArray:
+        """The state of the run that was met first of those that each of them is."""
+        return np.unique(self.numbers, return_index=True)[1]
+
+    def found(self, values: FloatArray, ends: BoolArray) -> IntArray:
+        """`[n]`: which of them have these `values [n, F]` of the fields, and are ends or not; -1 if none."""
+        kept, known = list(self.kept), self.table.known
+        records = zip(map(tuple, self.table.values[:, kept].tolist()), self.table.ends.tolist(), strict=True)
+        number = {record: k for k, record in enumerate(records) if known[k]}
+        wanted: Sequence[tuple[float, ...]] = list(map(tuple, values[:, kept].tolist()))
+        return np.array([number.get(one, -1) for one in zip(wanted, ends.tolist(), strict=True)], dtype=np.int64)
+
+
+def reduced(estimate: Estimate, table: FieldTable) -> Reduced | None:
+    """The estimate in the fewest states that fields make; None if that is not half as many."""
     kind, n_fields = estimate.kind, len(table.fields)
     says_one_thing = kind.deterministic and kind.stationary and not estimate.preferences
     too_little = estimate.counts.questions < LEAST_SUPPORT or n_fields > MOST_FIELDS
@@ -36,8 +64,8 @@ def reduced(estimate: Estimate, table: FieldTable) -> tuple[Estimate, FieldTable
     for size in range(1, n_fields):
         parts = [(kept, _numbers(table, kept)) for kept in combinations(range(n_fields), size)]
         for kept, numbers in sorted(parts, key=lambda part: int(part[1].max())):
-            if _is_enough(estimate.counts, numbers):
-                return _merged(estimate, numbers), _fewer(table, kept, numbers)
+            if _is_enough(estimate.counts, numbers) and _is_left_alone(estimate.counts, table, kept):
+                return Reduced(_merged(estimate, numbers), _fewer(table, kept, numbers), kept, numbers)
     return None
 
 
@@ -64,6 +92,16 @@ def _is_enough(counts: Counts, numbers: IntArray) -> bool:
     before, action, after = _moves(counts)
     rows = numbers[before] * n_actions + action
     return len(np.unique(rows)) == len(np.unique(rows * n_fewer + numbers[after]))
+
+
+def _is_left_alone(counts: Counts, table: FieldTable, kept: tuple[int, ...]) -> bool:
+    """Whether the fields that are not kept change by themselves: what nobody can change tells of no wish."""
+    others = [k for k in range(len(table.fields)) if k not in kept]
+    number = np.unique(np.nan_to_num(table.values[:, others]), axis=0, return_inverse=True)[1].ravel()
+    before, _, after = _moves(counts)
+    inside = table.known[before] & table.known[after]
+    here, there = number[before[inside]], number[after[inside]]
+    return len(np.unique(here)) == len(np.unique(here * len(number) + there))
 
 
 def _moves(counts: Counts) -> tuple[IntArray, IntArray, IntArray]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aceirl.data.dataset import Dataset, Totals
+from aceirl.models.fields.reduction import FEW, Reduced, reduced
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.bounds import ErrorBound, error_bound
 from aceirl.models.tabular.confidence import Family, Radii
@@ -62,6 +63,13 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
     def fields(self) -> FieldTable | None:
         """The fields of all states; None if nothing is known of what observations consist of."""
         return None if self.access is None else self.access.field_table
+
+    @cached_property
+    def fewer(self) -> Reduced | None:
+        """The fewest states that fields make of many; None if all are needed, or if wishes are not said in fields."""
+        if self.counts.shape[1] <= FEW or self.fields is None or not self.fields.speaks:
+            return None
+        return reduced(self.estimate, self.fields)
 
     @property
     def counts(self) -> Counts:

@@ -115,6 +115,16 @@ class Grammar:
         """The predicate of each set of states that was listed."""
         return {self.extent(one).tobytes(): one for one in self.simple}
 
+    @cached_property
+    def of_states(self) -> list[Predicate]:
+        """Those with all values of a state that is no end; none if that is more than a wish may have."""
+        varied = [k for k in range(len(self.table.fields)) if len(self.table.distinct(k)) > 1]
+        if len(varied) > MOST_CONDITIONS:
+            return []
+        values = np.unique(self.table.values[self.met & self.table.known & ~self.table.ends][:, varied], axis=0)
+        named = (zip(varied, one, one, strict=True) for one in values.tolist())
+        return [self._made([FieldCondition(*condition) for condition in one], False) for one in named]
+
     def extent(self, predicate: Predicate) -> BoolArray:
         """`[S]`: the states met in which it holds."""
         return predicate.holds(self.table) & self.met

@@ -309,7 +309,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large
+        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large or self.merged
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)
@@ -432,12 +432,18 @@ class StationarySearch(Search):
         horizon, n_states, n_actions = self.shape
         short = min(horizon, max(LEAST_AHEAD, MOST_ROWS_AHEAD // (n_states * n_actions)))
         self.answers = self.answers.at_once(horizon if fields is not None and fields.speaks else short)
-        self.by_order, self.patient, self.is_large = True, None, False  # answers are few there, and chosen
+        # Answers are few there, and chosen; of merged states each has one.
+        self.by_order, self.patient, self.is_large = True, None, merged and self.is_large
+        if merged:  # or it does not look at the end of an episode either
+            self.patient = self.answers.at_once(2 * horizon)
 
     def _simple(self) -> Iterator[Hypothesis]:
-        """Of fields with many values some more are tried, if only as what is wanted."""
+        """Of fields with many values some more are tried, if only as what is wanted; and states that are merged, unless
+        they are many."""
         yield from super()._simple()
         if self.grammar is not None:
+            alone = self.grammar.of_states if self.merged else []
+            yield from (Hypothesis(features=((one, 1.0),)) for one in alone if len(alone) <= self._most_predicates)
             for one in self.grammar.simple[self._most_predicates :][:MORE_PREDICATES]:
                 yield Hypothesis(features=((one, 1.0),))
 

@@ -134,20 +134,12 @@ class Wish:
         return self.likeliest[0][0]
 
 
-def wish_of(
-    estimate: Estimate,
-    seed: int = 0,
-    fields: FieldTable | None = None,
-    denied: Sequence[Denied] = (),
-    *,
-    merged: bool = False,
-) -> Wish:
+def wish_of(estimate: Estimate, seed: int = 0, fields: FieldTable | None = None, denied: Sequence[Denied] = ()) -> Wish:
     """What the answers of an estimate tell, with what the expert `denied` of the wish itself.
 
-    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those, and
-    of states that are `merged` it is about nothing else.
+    The `seed` decides which dynamics are drawn. With the `fields` of the states it may be a wish about those.
     """
-    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied, merged=merged))
+    return wish_found(Search(estimate, np.random.default_rng([seed, 0x77]), fields, denied=denied))
 
 
 def wish_found(search: Search) -> Wish:
@@ -162,7 +154,7 @@ def wish_found(search: Search) -> Wish:
     found = search.found
     of_habit = customs[habit] + by_chance
     evidence = float(np.logaddexp.reduce(found.log_prior + found.log_likelihood)) - of_habit
-    weights = _posterior(found, evidence, of_habit)
+    weights = _posterior(found, _power(search), evidence, of_habit)
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
@@ -244,7 +236,7 @@ def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fie
     worth = dict(base.features)[wide]
     candidates, others = search.grammar.narrower(wide), tuple(one for one in base.features if one[0] != wide)
     judged = search.judged([base, *(replace(base, features=(*others, (one, worth))) for one in candidates)])
-    behind = TEMPER * search.weight * (judged.log_likelihood[0] - judged.log_likelihood[1:])
+    behind = _power(search) * (judged.log_likelihood[0] - judged.log_likelihood[1:])
     order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
     likely = np.cumsum(np.exp(-behind[order]))
     kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
@@ -273,15 +265,20 @@ def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
     return int(answers.times[named.predicate.holds(fields)[answers.state]].sum()) >= LEAST_SEEN
 
 
-def _posterior(found: Judged, evidence: float, of_habit: float) -> FloatArray:
+def _power(search: Search) -> float:
+    """The power of the likelihood by which wishes are compared: of merged states no row is in doubt."""
+    return search.weight if search.merged else TEMPER * search.weight
+
+
+def _posterior(found: Judged, power: float, evidence: float, of_habit: float) -> FloatArray:
     """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
-    odds beforehand, and of each among them by the tempered likelihood.
+    odds beforehand, and of each among them by the likelihood to that power.
 
     One that predicts the answers no better than the habit, whose log-likelihood is `of_habit`, was compared with it
     already: where an expert may choose by habit what does not matter to it, a wish to which nothing matters is the
     habit again.
     """
-    among = found.log_prior + TEMPER * found.weight * found.log_likelihood
+    among = found.log_prior + power * found.log_likelihood
     telling = found.log_likelihood > of_habit
     if telling.any():
         among = np.where(telling, among, -np.inf)
