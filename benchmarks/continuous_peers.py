@@ -34,7 +34,7 @@ from studies.peers import ANSWERS, STEPS, mean_return, one_by_one
 from studies.worlds import TASKS
 
 FIRST_SEED = 800
-NAMES = ("CartPole", "MountainCar")
+NAMES = ("CartPole", "MountainCar", "Acrobot")
 THEIRS = {
     "bc": "copying, imitation",
     "dagger": "DAgger, imitation",
