@@ -91,6 +91,27 @@ def test_what_is_narrower_has_one_more_condition_even_if_it_holds_in_one_state_o
     assert any(words.endswith("load = 1") for words in ranged)
 
 
+def test_what_is_moved_has_one_end_at_the_next_value_that_was_met() -> None:
+    """Of one field alone all ranges are tried anyway, and a categorical field has none."""
+    table = Fields.given({"level": "ordered", "load": "categorical"}).table(
+        [{"level": level, "load": load} for level in (0, 1, 4, 9) for load in (0, 1)]
+    )
+    grammar = Grammar(table, table.known, least_states=1)
+    loaded = FieldCondition(1, 1, 1)
+
+    def ends(predicate: Predicate) -> set[tuple[float, float]]:
+        moved = grammar.moved(predicate)
+        assert all(one.conditions[1] == loaded for one in moved)
+        return {(one.conditions[0].low, one.conditions[0].high) for one in moved}
+
+    assert ends(Predicate((FieldCondition(0, 4, 4), loaded))) == {(1, 4), (4, 9)}
+    assert ends(Predicate((FieldCondition(0, 1, 4), loaded))) == {(0, 4), (1, 9)}, "single values are simple ones"
+    assert grammar.moved(Predicate((FieldCondition(0, 1, 4),))) == []
+    place = grammar.at(4)
+    assert [one.low for one in place.conditions] == [4, 0]
+    assert grammar.extent(place).sum() == 1
+
+
 def test_more_conditions_are_less_likely_beforehand() -> None:
     table = warehouse()
     grammar = Grammar(table, table.known)

@@ -18,7 +18,6 @@ from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Denied, Hypothesis, Named, Wish, agreement, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
     AT_FIRST,
-    AT_RANDOM,
     BY_HABIT,
     CUSTOM,
     EQUAL,
@@ -216,7 +215,7 @@ def plainly_judged(
                         chance = (a in best) / len(best)
                         if way in ("as before", "by order") and a in best:
                             by = way == "by order"
-                            liked, any_of = preferred[tie, h, s] if by else common[h, s], AT_RANDOM if by else 0.5
+                            liked, any_of = preferred[tie, h, s] if by else common[h, s], error if by else 0.5
                             chance = any_of * chance + (1 - any_of) * liked[a] / sum(liked[b] for b in best)
                         if way != "any" and a in best and not (way == "by order" and best == options):
                             chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
@@ -290,32 +289,57 @@ def test_answers_that_cannot_be_compared_do_not_count() -> None:
     assert (late.step.tolist(), late.action.tolist()) == ([1], [0])
 
 
+def without_chance(rows: list[list[float]]) -> list[float]:
+    """How probably each row leads to one place only, by the rule of Bayes in plain loops: a row's counts, of as many
+    successors as are possible, are those of an urn, or all of one place; any share of such rows is as likely before."""
+    shares, odds = [(i + 0.5) / 200 for i in range(200)], []
+    for row in rows:
+        urn, drawn = 1.0, 0.0
+        for number in row:
+            for k in range(int(number)):
+                urn *= (k + PSEUDO_COUNT / len(row)) / (drawn + PSEUDO_COUNT)
+                drawn += 1
+        odds.append((1 / len(row) if max(row) == sum(row) else 0.0) / urn)
+    told = [prod(1 - share + share * one for one in odds) for share in shares]
+    each = [[share * one / (1 - share + share * one) for share in shares] for one in odds]
+    return [sum(p * w for p, w in zip(row, told, strict=True)) / sum(told) for row in each]
+
+
 @pytest.mark.parametrize("stationary", [True, False])
-def test_draws_of_the_dynamics_are_around_what_was_counted(stationary: bool) -> None:
+@pytest.mark.parametrize("certain", [True, False])
+def test_draws_of_the_dynamics_are_around_what_was_counted(stationary: bool, certain: bool) -> None:
     shape = (2, 4, 3)
     horizon, n_states, n_actions = shape
-    counts = walked(np.random.default_rng(5), shape, 9, stationary=stationary)
+    walk = np.random.default_rng(5)
+    counts = walked(walk, shape, 9, stationary=stationary)
+    if certain:
+        moves = [[(h, s, a, (s + a) % 4) for h in range(2) for s in range(4)] for a in (0, 1, 1, 0)]
+        counts = Counts.of_walks([0] * 4, moves, shape, stationary=stationary)
     drawn = DrawnDynamics.drawn(counts, 20_000, np.random.default_rng(0))
     seen = np.zeros((1 if stationary else horizon, n_states, n_actions, n_states))
     np.add.at(seen.reshape(-1), counts.move_keys, counts.move_counts)
     assert drawn.stride == (0 if stationary else n_states * n_actions)
-    untried = 0
-    for row in range(len(drawn.indptr) - 1):
-        own, of_state = seen.reshape(-1, n_states)[row], seen.reshape(-1, n_actions, n_states)[row // n_actions]
+    tried = [row for row in range(len(drawn.indptr) - 1) if seen.reshape(-1, n_states)[row].any()]
+    assert len(tried) < len(drawn.indptr) - 1
+    assert all(drawn.indptr[r] == drawn.indptr[r + 1] for r in set(range(len(drawn.indptr) - 1)) - set(tried)), (
+        "nothing is known of a row that was never tried"
+    )
+    pools = [np.flatnonzero(seen.reshape(-1, n_actions, n_states)[row // n_actions].any(axis=0)) for row in tried]
+    counted = [seen.reshape(-1, n_states)[row][pool].tolist() for row, pool in zip(tried, pools, strict=True)]
+    surely = without_chance(counted)
+    for row, pool, own, sure in zip(tried, pools, counted, surely, strict=True):
         entries = slice(drawn.indptr[row], drawn.indptr[row + 1])
-        if not own.any():
-            untried += 1
-            assert entries.start == entries.stop, "nothing is known of a row that was never tried"
-            continue
-        pool = np.flatnonzero(of_state.any(axis=0))
         assert drawn.successors[entries].tolist() == pool.tolist(), "wherever any action in its state has led"
         probabilities = drawn.probabilities[:, entries]
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
-        n = own.sum()
-        expected = (own[pool] + PSEUDO_COUNT / len(pool)) / (n + PSEUDO_COUNT)
-        spread = np.sqrt(expected * (1 - expected) / (n + PSEUDO_COUNT + 1))
-        assert (np.abs(probabilities.mean(axis=0) - expected) <= 5 * spread / np.sqrt(20_000) + 1e-12).all()
-    assert untried
+        n = sum(own)
+        by_chance = (np.array(own) + PSEUDO_COUNT / len(pool)) / (n + PSEUDO_COUNT)
+        expected = (1 - sure) * by_chance + sure * np.array(own) / n
+        # Each draw has its own share of such rows, so these are drawn together: six deviations of what is in [0, 1].
+        assert (np.abs(probabilities.mean(axis=0) - expected) <= 6 * 0.5 / np.sqrt(20_000)).all()
+    several = [sure for sure, pool in zip(surely, pools, strict=True) if len(pool) > 1]
+    assert abs(drawn.by_chance - 1 + np.mean(several)) < 6 * 0.5 / np.sqrt(20_000)
+    assert (drawn.by_chance < 0.2) == certain
 
 
 def paying(

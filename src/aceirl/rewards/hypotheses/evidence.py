@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit, gammaln, logit
 
 from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts
@@ -34,9 +35,9 @@ ERRORS = np.array([0.002, 0.03, 0.12])
 BY_HABIT = 0.1
 """How probably an expert chooses between the best by habit."""
 
-AT_FIRST, AT_RANDOM = 0.05, 0.1
+AT_FIRST = 0.05
 """An expert who has an order of its own among what is equally good: what each action is credited with before it was
-chosen, and how often the order is not kept."""
+chosen. The order is broken as often as the expert errs."""
 
 CUSTOM = 0.2
 """What the best actions are credited with, all together, where the expert rather takes what it took before."""
@@ -117,17 +118,20 @@ class DrawnDynamics:
     """Draws of the dynamics from what the counts leave possible: one Dirichlet a row that was tried.
 
     `probabilities [draws, entries]` belong to `successors [entries]`; row `r = (h·)s·a` has the entries `indptr[r]` to
-    `indptr[r + 1]`. A row that was never tried has none. `stride` is 0 if all steps share their rows.
+    `indptr[r + 1]`. A row that was never tried has none. `stride` is 0 if all steps share their rows. `by_chance` is
+    the share of rows, of those with several possible successors, that are drawn with more than one.
     """
 
     indptr: IntArray
     successors: IntArray
     probabilities: FloatArray
     stride: int
+    by_chance: float = 1.0
 
     @classmethod
     def drawn(cls, counts: Counts, draws: int, rng: np.random.Generator) -> DrawnDynamics:
-        """So many draws. A row may lead wherever any action in its state has led."""
+        """So many draws. A row may lead wherever any action in its state has led, or, as often as such rows are found,
+        to one place only."""
         horizon, n_states, n_actions = counts.shape
         steps = 1 if counts.stationary else horizon
         row, successor = np.divmod(counts.move_keys, n_states)
@@ -145,15 +149,45 @@ class DrawnDynamics:
         seen = counts.move_keys.take(at, mode="clip") == keys
         credit = np.where(seen, counts.move_counts.take(at, mode="clip"), 0) + PSEUDO_COUNT / sizes[entries]
         weights = rng.standard_gamma(np.broadcast_to(credit, (draws, len(credit)))) + np.finfo(float).tiny
-        totals = np.add.reduceat(weights, indptr[rows], axis=1) if len(rows) else weights
-        probabilities = weights / np.repeat(totals, sizes[rows], axis=1)
-        return cls(indptr, successors, np.ascontiguousarray(probabilities), 0 if steps == 1 else n_states * n_actions)
+        share = 1.0
+        if len(rows):
+            first, wide = indptr[rows], np.diff(indptr)[rows]
+            settled = _without_chance(credit, first, wide, draws, rng)
+            share = float(1 - settled[:, wide > 1].mean()) if (wide > 1).any() else 0.0
+            weights *= np.repeat(~settled, wide, axis=1) | seen
+            weights /= np.repeat(np.add.reduceat(weights, first, axis=1), wide, axis=1)
+        probabilities = weights
+        stride = 0 if steps == 1 else n_states * n_actions
+        return cls(indptr, successors, np.ascontiguousarray(probabilities), stride, share)
 
     @classmethod
     def estimated(cls, mdp: MDP) -> DrawnDynamics:
         """The dynamics as they are estimated, as if they were the only ones possible: one draw."""
         rows = mdp.transitions
         return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride)
+
+
+def _without_chance(
+    credit: FloatArray, first: IntArray, wide: IntArray, draws: int, rng: np.random.Generator
+) -> BoolArray:
+    """`[draws, rows]`: which rows lead to one place only.
+
+    How many rows are of this kind is drawn from its posterior, any share beforehand being as likely as another: rows
+    that were tried more often, always with the same successor, speak for it, those with two successors against it.
+    `credit [entries]` are the counts with their pseudo-counts; row `i` has `wide[i]` entries from `first[i]` on.
+    """
+    spread = np.repeat(PSEUDO_COUNT / wide, wide)
+    tries = np.add.reduceat(credit, first) - PSEUDO_COUNT
+    same = np.maximum.reduceat(credit - spread, first) > tries - 0.5
+    of_chance = gammaln(PSEUDO_COUNT) - gammaln(tries + PSEUDO_COUNT)
+    of_chance += np.add.reduceat(gammaln(credit) - gammaln(spread), first)
+    odds = np.where(same, -np.log(wide) - of_chance, -np.inf)  # logs: how much likelier the counts are without chance
+    kinds, number = np.unique(odds, return_counts=True)
+    shares = (np.arange(200) + 0.5) / 200
+    told = np.logaddexp(np.log1p(-shares[:, None]), np.log(shares[:, None]) + kinds) @ number
+    posterior = np.exp(told - told.max())
+    share = rng.choice(shares, size=(draws, 1), p=posterior / posterior.sum())
+    return np.asarray(rng.random((draws, len(first))) < expit(logit(share) + odds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,11 +469,12 @@ def _judge(
                                     if tried[s, a] and values[k, a, j] >= least:
                                         before += earlier[k, a]
                                         preferred += chosen[j, t, no_matter, a]
-                                usual = AT_RANDOM / best + (1 - AT_RANDOM) * chosen[j, t, no_matter, mine] / preferred
-                                if not no_matter:
-                                    usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
+                                first_of_all = chosen[j, t, no_matter, mine] / preferred
                                 for e in range(errors.size):
                                     missed = errors[e] / options[s]
+                                    usual = errors[e] / best + (1 - errors[e]) * first_of_all
+                                    if not no_matter:
+                                        usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
                                     told_now[e, 3] = times[k] * np.log(missed + (1 - errors[e]) * usual)
                                 now_chosen[j, t, no_matter, mine] += times[k]
                             wrong[j, b, d, t] += 0 if n_best else times[k]

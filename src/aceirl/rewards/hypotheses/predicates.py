@@ -131,7 +131,7 @@ class Grammar:
 
     def refined(self, predicate: Predicate) -> list[Predicate]:
         """The same with one more condition, a single value of another field, if it is not among the simple ones."""
-        if len(predicate.conditions) >= MOST_CONDITIONS or predicate.ranged:
+        if len(predicate.conditions) >= MOST_CONDITIONS:
             return []
         taken = {one.field for one in predicate.conditions}
         more = (
@@ -141,6 +141,25 @@ class Grammar:
             for one in self._values(k, self.extent(predicate))
         )
         return list(self._distinct(more, dict.fromkeys(self.extents)))
+
+    def moved(self, predicate: Predicate) -> list[Predicate]:
+        """The same with one end of a condition on a field that is not categorical at the next value that was met; of
+        one field alone all ranges are among the simple ones."""
+        conditions, found = predicate.conditions, []
+        for k, one in enumerate(conditions if len(conditions) > 1 else ()):
+            met = self.table.distinct(one.field)
+            low, high = np.searchsorted(met, (one.low, one.high)).tolist()
+            ends = ((low - 1, high), (low, high + 1), (low + 1, high), (low, high - 1))
+            for a, b in ends if self.table.fields[one.field].kind != "categorical" else ():
+                if 0 <= a <= b < len(met):
+                    other = FieldCondition(one.field, float(met[a]), float(met[b]))
+                    found.append(self._made((*conditions[:k], other, *conditions[k + 1 :]), predicate.ends))
+        return list(self._distinct(iter(found), dict.fromkeys(self.extents)))
+
+    def at(self, state: int) -> Predicate:
+        """The place itself: all fields have the values that they have there."""
+        values = self.table.values[state].tolist()
+        return self._made([FieldCondition(k, one, one) for k, one in enumerate(values)], bool(self.table.ends[state]))
 
     def narrower(self, predicate: Predicate) -> list[Predicate]:
         """The same with one more condition, a single value of another field; even if it holds in one of the states, or

@@ -15,7 +15,7 @@ from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import ERRORS, DrawnDynamics, GivenAnswers, Rewards, judged, preferred
-from aceirl.rewards.hypotheses.predicates import Grammar, Predicate
+from aceirl.rewards.hypotheses.predicates import MOST_CONDITIONS, Grammar, Predicate
 
 DRAWS = 24
 """Draws of the dynamics by which a hypothesis is judged in the end."""
@@ -31,6 +31,10 @@ HOPELESS = 8.0
 
 BEHIND = 20.0
 """Hypotheses this many nats behind the best in the end have next to no weight."""
+
+TEMPER = 0.4
+"""The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
+did not matter to the answers of several."""
 
 LARGE = 50_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
@@ -230,6 +234,13 @@ class Search:
         self._screened: dict[Hypothesis, float] = {}
 
     @property
+    def power(self) -> float:
+        """The power of the likelihood by which wishes are compared: all of it where nothing happens by chance and no
+        row is in doubt."""
+        in_doubt = 0.0 if self.merged else self.dynamics.by_chance
+        return self.weight * (1 - (1 - TEMPER) * in_doubt)
+
+    @property
     def weight(self) -> float:
         """The power of the likelihood: 1, and less in a large world."""
         return 1 / (1 + self.answers.number / FULL_WEIGHT) if self.is_large else 1.0
@@ -396,12 +407,16 @@ class Search:
         return max(LEAST_PREDICATES, MOST_WORK // (horizon * self.shape[1] * self.shape[2]))
 
     def _with_fields(self, base: Hypothesis) -> Iterator[Hypothesis]:
-        """The same with one more predicate, of those that have proved best, or one that it has made narrower."""
+        """The same with one more predicate, of those that have proved best, or with one that is narrower or moved."""
         if self.grammar is None or base.change is not None or len(base.features) > 2:
             return
         for k, (one, worth) in enumerate(base.features):
-            for narrower in self.grammar.refined(one):
-                yield replace(base, features=(*base.features[:k], (narrower, worth), *base.features[k + 1 :]))
+            for other in (*self.grammar.refined(one), *self.grammar.moved(one)):
+                yield replace(base, features=(*base.features[:k], (other, worth), *base.features[k + 1 :]))
+        if len(base.places) == 1 and not base.features and len(self.grammar.table.fields) <= MOST_CONDITIONS:
+            ((place, worth),) = base.places
+            for other in self.grammar.moved(self.grammar.at(place)):
+                yield replace(base, places=(), features=((other, worth),))
         for one in self._best_predicates:
             if one not in dict(base.features):
                 for worth in (*WORTHS, -0.7) if base.features or base.places else (1.0, -1.0):

@@ -21,6 +21,7 @@ from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
 from aceirl.rewards.hypotheses.search import (
     HONEST,
+    TEMPER,
     Claim,
     Denied,
     Hypothesis,
@@ -52,10 +53,6 @@ UNEXPLAINED = 0.03
 WELL_EXPLAINED = 0.01
 """The share for a set, and for a sentence on which a run stops. A wish that only resembles the true one is likelier
 than it for as long as the dynamics are hardly known, but it leaves more unexplained."""
-
-TEMPER = 0.4
-"""The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
-did not matter to the answers of several."""
 
 LEAST_SEEN = 3
 """So many answers are needed where something holds that is said to be wanted."""
@@ -154,7 +151,7 @@ def wish_found(search: Search) -> Wish:
     found = search.found
     of_habit = customs[habit] + by_chance
     evidence = float(np.logaddexp.reduce(found.log_prior + found.log_likelihood)) - of_habit
-    weights = _posterior(found, _power(search), evidence, of_habit)
+    weights = _posterior(found, evidence, of_habit, search.power)
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
@@ -236,7 +233,9 @@ def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fie
     worth = dict(base.features)[wide]
     candidates, others = search.grammar.narrower(wide), tuple(one for one in base.features if one[0] != wide)
     judged = search.judged([base, *(replace(base, features=(*others, (one, worth))) for one in candidates)])
-    behind = _power(search) * (judged.log_likelihood[0] - judged.log_likelihood[1:])
+    # How an expert chooses among what is equally good is a guess, however well the dynamics are known.
+    power = search.weight if search.merged else TEMPER * search.weight
+    behind = power * (judged.log_likelihood[0] - judged.log_likelihood[1:])
     order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
     likely = np.cumsum(np.exp(-behind[order]))
     kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
@@ -265,12 +264,7 @@ def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
     return int(answers.times[named.predicate.holds(fields)[answers.state]].sum()) >= LEAST_SEEN
 
 
-def _power(search: Search) -> float:
-    """The power of the likelihood by which wishes are compared: of merged states no row is in doubt."""
-    return search.weight if search.merged else TEMPER * search.weight
-
-
-def _posterior(found: Judged, power: float, evidence: float, of_habit: float) -> FloatArray:
+def _posterior(found: Judged, evidence: float, of_habit: float, power: float) -> FloatArray:
     """The probability of each hypothesis `[n]`: of all wishes together by the evidence against the best habit, at even
     odds beforehand, and of each among them by the likelihood to that power.
 
