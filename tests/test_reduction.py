@@ -221,6 +221,12 @@ def test_a_reward_in_fewer_states_is_taken_to_states_that_were_never_met() -> No
     assert fields is not None
     assert fewer is not None
     assert fewer.kept == (0, 1, 2)
+    access = turn.belief.table.access
+    assert access is not None
+    access.encode((*env.floor.dock, 0, 149))  # met by somebody else, later
+    later = replace(turn.belief.table, rmax=2.0).fewer
+    assert later is not None
+    np.testing.assert_array_equal(later.numbers, fewer.numbers)
     dock = (fields.values[:, :3] == (*env.floor.dock, 1)).all(axis=1)
     assert 1 < dock.sum() < 150, "some of the dock was never met"
     paid = turn.belief.recovered.reward[:, dock]

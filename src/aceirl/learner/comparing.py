@@ -121,7 +121,7 @@ def _without(turn: Turn, hidden: BoolArray) -> TabularModel:
 def _reward(turn: Turn, shown: TabularModel) -> FloatArray:
     """The best actions by the reward that the run's own algorithm finds."""
     if turn.settings.irl is None:
-        return np.zeros(shown.shape)
+        return np.zeros(shown.counts.shape)
     found = recovered_by(turn.settings.irl, shown, {}, turn.space)
     q = action_values(shown.estimate, found.reward, found.unknown_step_reward)
     known = shown.estimate.mdp.known
@@ -143,16 +143,16 @@ def _entropy(turn: Turn, shown: TabularModel) -> FloatArray:
 def _copying(turn: Turn, shown: TabularModel) -> FloatArray:
     """What the expert said in the same state at other steps; elsewhere copying knows nothing."""
     said = shown.counts.given.pooled.astype(np.float64)
-    return np.broadcast_to(said, shown.shape)
+    return np.broadcast_to(said, shown.counts.shape)
 
 
 def _habit(turn: Turn, shown: TabularModel) -> FloatArray:
     """How often the expert takes an action anywhere, each once more than it did."""
-    return np.broadcast_to(shown.counts.answers.sum(axis=(0, 1)) + 1.0, shown.shape)
+    return np.broadcast_to(shown.counts.answers.sum(axis=(0, 1)) + 1.0, shown.counts.shape)
 
 
 def _chance(turn: Turn, shown: TabularModel) -> FloatArray:
-    return np.ones(shown.shape)
+    return np.ones(shown.counts.shape)
 
 
 METHODS: dict[str, Callable[[Turn, TabularModel], FloatArray]] = {

@@ -67,9 +67,11 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
     @cached_property
     def fewer(self) -> Reduced | None:
         """The fewest states that fields make of many; None if all are needed, or if wishes are not said in fields."""
-        if self.counts.shape[1] <= FEW or self.fields is None or not self.fields.speaks:
+        known, fields = self.counts.shape[1], self.fields
+        if known <= FEW or fields is None or not fields.speaks:
             return None
-        return reduced(self.estimate, self.fields)
+        # Others may have been met in the environment since.
+        return reduced(self.estimate, replace(fields, values=fields.values[:known], ends=fields.ends[:known]))
 
     @property
     def counts(self) -> Counts:
