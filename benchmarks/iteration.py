@@ -6,16 +6,12 @@ The median iteration, the whole run, and, in a second run, what the parts of an 
 processor time, after a run of two iterations that loads what was compiled. A part does not count what other parts do
 for it: an inference that asks for radii is not charged for them. With `--against` whole runs are compared with another
 version, in turns.
-
-The second table is how long `aceirl run` takes from its start to the first step of the environment.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
@@ -158,37 +154,13 @@ class Parts:
         return walked
 
 
-START = """
-import os, sys, time
-import aceirl.learner.engine
-from aceirl.cli import main
-def first(*arguments, **options):
-    print(time.process_time())
-    sys.stdout.flush()
-    os._exit(0)
-aceirl.learner.engine.collect = first
-main()
-"""
-
-
-def seconds_to_first_step(arguments: list[str]) -> float:
-    """The processor time of a new process until it would take the first step."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", START, "run", *arguments, "--out", str(Path(folder) / "run")]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(answer.stdout.split()[-1])
-
-
-STARTS = {"Four Paths": ["four-paths"], "Taxi-v4": ["Taxi-v4", "--expert", "optimal"]}
-
-
 def in_ms(head: str) -> frame.Column:
     """A column of milliseconds."""
     return frame.number(head, lambda value: f"{1e3 * value:.2f}")
 
 
 def measure(options: argparse.Namespace, report: frame.Report) -> None:
-    """All tables, or two versions side by side."""
+    """The table, or two versions side by side."""
 
     def whole(case: Case) -> frame.Round:
         case.learn(2)
@@ -216,15 +188,6 @@ def measure(options: argparse.Namespace, report: frame.Report) -> None:
         iterations, spent = times[name], len(case.learn())
         shares = (seconds / spent for seconds in parts.spent.values())
         table.add(name, len(iterations), statistics.median(iterations), sum(iterations), *shares)
-    if not options.only:
-        starts = report.table(
-            "start-up",
-            frame.Column("`aceirl run`"),
-            frame.number("seconds to the first step", "{:.2f}"),
-            page="strategies.md",
-        )
-        for name, arguments in STARTS.items():
-            starts.add(name, min(seconds_to_first_step(arguments) for _ in range(options.rounds)))
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class IncrementalLikelihood:
         v, q, noise = np.empty(mdp.shape[:2]), np.empty(mdp.shape), np.empty(mdp.shape[:2])
         kept = _NO_COMMON._replace(theta=theta, reward=reward[0], v=v, q=q, noise=noise)
         all_states = np.arange(mdp.n_states)
-        steps, growth = _sweep(self._data, reward, all_states, kept, True, np.zeros(0), np.inf)
+        steps, growth = _sweep(self._data, reward, all_states, kept, np.zeros(0), np.inf)
         least = np.zeros((mdp.n_states, len(ERROR_RATES)))
         unsettled = _add_least(self._data, v, q, noise, steps, least)
         still = (mdp.horizon + 1 if growth else steps) if reward.any() else 0
@@ -152,7 +152,6 @@ def _sweep(
     reward: FloatArray,
     affected: IntArray,
     common: Common,
-    keeping: bool,
     sums: FloatArray,
     limit: float,
 ) -> tuple[int, float]:
@@ -165,7 +164,7 @@ def _sweep(
     step to step: they then do so for ever, so the step before stands for all `earlier` ones. Discounted growth slows
     down, so there it ends once the values do not grow any more.
 
-    With `keeping` nothing is judged, and what is worked out is written into `common`. Returned are for how many steps
+    With no `sums` nothing is judged, and what is worked out is written into `common`. Returned are for how many steps
     it was, and by how much values grow with each one more.
     """
     answers, earlier, visits, indptr, stride = data.answers, data.earlier, data.visits, data.indptr, data.stride
@@ -174,7 +173,7 @@ def _sweep(
     horizon, n_states, n_actions = answers.shape
     v, alike, others = np.zeros((2, n_states)), reward.shape[0] == 1, len(affected) < n_states
     own, looked_at = _with_own(affected, common.unsettled, n_states) if others else (affected >= 0, affected)
-    settled, paid = False, 0.0
+    keeping, settled, paid = sums.size == 0, False, 0.0
     q, spread, share = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     luck, logs = np.ones(n_actions + 1), np.full((len(ERROR_RATES), n_actions + 1, 2, 2), np.nan)
     changing = np.ones(n_states, dtype=np.bool_)
@@ -405,7 +404,7 @@ def _sweep_all(
             write_rewards(by_row, thetas[n], paid_otherwise, rows)
         else:
             write_rewards(by_row, thetas[n], all_rows, rows)
-        _sweep(data, table, affected, common, False, found[n], limit)
+        _sweep(data, table, affected, common, found[n], limit)
 
 
 @compiled
