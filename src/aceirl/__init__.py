@@ -101,8 +101,8 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names are the keys abo
 def __getattr__(name: str) -> Any:
     """Load a public name, or a module, when it is first used, so that importing `aceirl` stays quick."""
     if name == "__version__":
-        return import_module("importlib.metadata").version("aceirl")
-    if name in _HOMES:
+        value = _version()
+    elif name in _HOMES:
         value = getattr(import_module(f"aceirl.{_HOMES[name]}"), name)
     elif not name.startswith("_") and find_spec(f"aceirl.{name}"):
         value = import_module(f"aceirl.{name}")
@@ -110,6 +110,20 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'aceirl' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The version that is installed; of sources that are not installed, the one in the project file beside them."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("aceirl")
+    except PackageNotFoundError:
+        import tomllib
+        from pathlib import Path
+
+        project = Path(__file__).parents[2] / "pyproject.toml"
+        return str(tomllib.loads(project.read_text())["project"]["version"]) if project.exists() else "unknown"
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, gammaln, logit
+import scipy
 
 from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts
@@ -179,15 +179,15 @@ def _without_chance(
     spread = np.repeat(PSEUDO_COUNT / wide, wide)
     tries = np.add.reduceat(credit, first) - PSEUDO_COUNT
     same = np.maximum.reduceat(credit - spread, first) > tries - 0.5
-    of_chance = gammaln(PSEUDO_COUNT) - gammaln(tries + PSEUDO_COUNT)
-    of_chance += np.add.reduceat(gammaln(credit) - gammaln(spread), first)
+    of_chance = scipy.special.gammaln(PSEUDO_COUNT) - scipy.special.gammaln(tries + PSEUDO_COUNT)
+    of_chance += np.add.reduceat(scipy.special.gammaln(credit) - scipy.special.gammaln(spread), first)
     odds = np.where(same, -np.log(wide) - of_chance, -np.inf)  # logs: how much likelier the counts are without chance
     kinds, number = np.unique(odds, return_counts=True)
     shares = (np.arange(200) + 0.5) / 200
     told = np.logaddexp(np.log1p(-shares[:, None]), np.log(shares[:, None]) + kinds) @ number
     posterior = np.exp(told - told.max())
     share = rng.choice(shares, size=(draws, 1), p=posterior / posterior.sum())
-    return np.asarray(rng.random((draws, len(first))) < expit(logit(share) + odds))
+    return np.asarray(rng.random((draws, len(first))) < scipy.special.expit(scipy.special.logit(share) + odds))
 
 
 @dataclass(frozen=True, eq=False)
