@@ -100,6 +100,7 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names are the keys abo
 
 def __getattr__(name: str) -> Any:
     """Load a public name, or a module, when it is first used, so that importing `aceirl` stays quick."""
+    value: Any
     if name == "__version__":
         value = _version()
     elif name in _HOMES:
