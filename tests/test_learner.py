@@ -47,7 +47,7 @@ def test_the_first_example_does_what_the_readme_says(
     exec(block.group(1), {})
     said = capsys.readouterr().out
     quoted = said.splitlines()[0]
-    assert quoted.startswith("The expert wants to be where the observation is [0, 0, 1] or ")
+    assert quoted.startswith("The expert wants to be where the observation is [0, 0, 1] ")
     assert quoted in (ROOT / "README.md").read_text()
     assert "32 answers from the expert" in said
     assert "Predicting " in said
