@@ -27,9 +27,11 @@ from aceirl.envs import make
 from aceirl.envs.truth import stationary_policy
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import Source, Task, open_task
+from aceirl.experts.tasks.world import GymWorld
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import IntArray
+from aceirl.models.tabular.metrics import Truth
 from studies.fields import PLANS, KeyDoor, fetched, key_expert, stocked
 from studies.kept import Kept
 
@@ -48,11 +50,14 @@ def built_in(name: str, seed: int) -> tuple[Task, Callable[[IntArray], float]]:
 
 
 def toy_text(name: str, horizon: int | None, seed: int, **parameters: str) -> tuple[Task, Callable[[IntArray], float]]:
-    """One of Gymnasium's own, with the best expert who does not look at the step."""
+    """One of Gymnasium's own, with the best expert who does not look at the step; what a policy loses against it."""
     source = Source(name, dict(parameters), seed, stationary_expert=True, horizon=horizon, expert="optimal")
     task = open_task(source)
+    assert isinstance(task.world, GymWorld)
     assert task.regret is not None
-    return task, task.regret
+    model, regret = task.world.model(), task.regret
+    own = Truth(model.mdp, model.reward).regret(np.broadcast_to(model.stationary_expert(), model.mdp.shape[:2]))
+    return task, lambda policy: regret(policy) - own
 
 
 def key_door(seed: int) -> tuple[Task, Callable[[IntArray], float]]:

@@ -14,7 +14,7 @@ from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import open_task
 from aceirl.explore.sparing import _stopping
-from aceirl.irl.prediction import Prediction, _told_apart, _with_trees
+from aceirl.irl.prediction import TIED, Prediction, _plans, _told_apart, _with_trees
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
@@ -94,6 +94,27 @@ def test_wishes_that_accept_the_same_are_one_member() -> None:
     assert kept.tolist() == [[[1.0, 0.0]], [[0.0, 1.0]]]
     assert found.hypotheses == (wishes[0], wishes[2])
     assert np.exp(found.score) == pytest.approx([0.5, 0.4])
+
+
+def test_plans_are_of_somebody_who_does_not_look_at_the_step() -> None:
+    search = StationarySearch(turns(3, 6)[-1].belief.estimate, None)
+    acceptable, found = _plans(search)
+    (horizon, n_states, n_actions), mdp = search.shape, search.estimate.mdp
+    assert mdp.known[0].all()
+    to = mdp.transitions.dense().reshape(n_states, n_actions, n_states)
+    compared = 0
+    for accepted, hypothesis in zip(acceptable > 0, found.hypotheses, strict=True):
+        if hypothesis.places and hypothesis == Hypothesis(hypothesis.places):
+            paid, q = np.zeros(n_states), np.zeros((n_states, n_actions))
+            for place, worth in hypothesis.places:
+                paid[place] += worth
+            for _ in range(2 * horizon):
+                q = paid[:, None] + (1 - 1 / horizon) * to @ q.max(axis=1)
+            behind = (q.max(axis=1, keepdims=True) - q) / (max(0, q.max()) - min(0, q.min()))
+            clear = np.abs(behind - TIED) > 1e-6
+            assert (accepted == (behind <= TIED))[clear].all()
+            compared += 1
+    assert compared > 3
 
 
 def test_answers_of_any_step_are_told_as_if_given_at_the_first() -> None:

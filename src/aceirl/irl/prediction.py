@@ -150,7 +150,9 @@ def _with_trees(accepted: BoolArray, trees: Committee) -> FloatArray:
 def _plans(search: StationarySearch) -> tuple[FloatArray, Judged]:
     """`(acceptable [W, S, A], judged)` of the likeliest wishes.
 
-    What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted.
+    What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted. An
+    expert that does not look at the step is in a hurry at all steps, as if each could be among the last: rewards count
+    the less the later they come, after an episode's length about a third.
     """
     mdp, found = search.estimate.mdp, search.found
     rows = mdp.transitions
@@ -165,7 +167,7 @@ def _plans(search: StationarySearch) -> tuple[FloatArray, Judged]:
         table = np.where(ends, 0.0, places)[:, None] + arrived + rewards.action[i] - rewards.step_cost[i]
         table[ends] = 0.0
         table[~known & known.any(axis=1, keepdims=True)] = NEVER
-        q = np.where(known, look_ahead(*rows.rows, table, mdp.horizon, 1.0)[0], -np.inf)
+        q = np.where(known, look_ahead(*rows.rows, table, 2 * mdp.horizon, 1 - 1 / mdp.horizon)[0], -np.inf)
         acting = known.any(axis=1) & ~ends
         best = np.where(acting, q.max(axis=1, initial=-np.inf), 0.0)
         size = max(1e-12, float(best[acting].max(initial=0.0) - q[acting][known[acting]].min(initial=0.0)))
