@@ -67,8 +67,9 @@ class TabularModel(ExactPlanning, ConfidenceRadii):
     @cached_property
     def fewer(self) -> Reduced | None:
         """The fewest states that fields make of many; None if all are needed, or if wishes are not said in fields."""
-        known, fields = self.counts.shape[1], self.fields
-        if known <= FEW or fields is None or not fields.speaks:
+        known = self.counts.shape[1]
+        fields = None if known <= FEW else self.fields
+        if fields is None or not fields.speaks:
             return None
         # Others may have been met in the environment since.
         return reduced(self.estimate, replace(fields, values=fields.values[:known], ends=fields.ends[:known]))
