@@ -17,9 +17,7 @@ from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.rewards.hypotheses import Claim, Denied, Hypothesis, Named, Wish, agreement, habits, wish
 from aceirl.rewards.hypotheses.evidence import (
-    AT_FIRST,
     BY_HABIT,
-    CUSTOM,
     EQUAL,
     ERRORS,
     PSEUDO_COUNT,
@@ -31,6 +29,7 @@ from aceirl.rewards.hypotheses.evidence import (
     preferred,
 )
 from aceirl.rewards.hypotheses.habits import CREDITS
+from aceirl.rewards.hypotheses.likelihood import AT_FIRST, CUSTOM
 from aceirl.rewards.hypotheses.search import Search, paid
 from aceirl.rewards.hypotheses.wish import Kind
 from studies.families import case
@@ -265,6 +264,22 @@ def test_the_fast_likelihood_is_the_plain_one(seed: int, stationary: bool, by_or
     np.testing.assert_allclose(fast, plain, rtol=1e-9)
     np.testing.assert_allclose(unexplained, missed, rtol=1e-9, atol=1e-12)
     assert unexplained.max() > 0.1, "some of these rewards are wrong"
+
+
+@pytest.mark.parametrize("by_order", [True, False])
+def test_many_rewards_are_judged_as_each_alone(by_order: bool) -> None:
+    rng, shape = np.random.default_rng(4), (6, 4, 3)
+    replies = {place: [int(rng.integers(3))] for place in itertools.product(range(6), range(4))}
+    counts = answered(walked(rng, shape, 30), replies)
+    dynamics, wishes, told = (
+        DrawnDynamics.drawn(counts, 3, rng),
+        rewards(rng, 70, shape),
+        GivenAnswers.of(counts, NO_END),
+    )
+    alone = [Rewards(*(part[i : i + 1] for part in vars(wishes).values())) for i in range(70)]
+    together = np.array(judged(wishes, dynamics, told, NO_END, by_order=by_order))
+    each = [judged(one, dynamics, told, NO_END, by_order=by_order) for one in alone]
+    np.testing.assert_allclose(together, np.transpose(each, (1, 2, 0)).reshape(2, 70), rtol=1e-9, atol=1e-12)
 
 
 def test_only_the_first_draws_are_judged_by_if_so_asked() -> None:

@@ -23,6 +23,7 @@ from aceirl.data.preferences import Preference
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
+from aceirl.rewards.hypotheses.likelihood import judge
 
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
@@ -35,19 +36,8 @@ ERRORS = np.array([0.002, 0.03, 0.12])
 BY_HABIT = 0.1
 """How probably an expert chooses between the best by habit."""
 
-AT_FIRST = 0.05
-"""An expert who has an order of its own among what is equally good: what each action is credited with before it was
-chosen. The order is broken as often as the expert errs."""
-
-CUSTOM = 0.2
-"""What the best actions are credited with, all together, where the expert rather takes what it took before."""
-
 PSEUDO_COUNT = 1.0
 """What a row is credited with, spread over all successors that any action had in its state."""
-
-
-ABREAST = 8
-"""So many hypotheses are judged at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +229,7 @@ def judged(
     prior = np.log([0.5, *(0.5 / len(TIES) for _ in TIES)]) if large else np.zeros(1)
     ways = np.log([1 - BY_HABIT, BY_HABIT / 2, BY_HABIT / 2] if by_order else [1 - BY_HABIT, BY_HABIT])
     logs, unexplained = np.empty((2, n, len(errors), len(ways), len(prior)))
-    _judge(
+    judge(
         dynamics.indptr,
         dynamics.successors,
         dynamics.probabilities[:draws],
@@ -247,18 +237,38 @@ def judged(
         discount,
         (rewards.early, rewards.late, rewards.change, rewards.action, rewards.step_cost, rewards.decay),
         (answers.state, answers.action, answers.times, answers.first, answers.options, answers.tried, answers.common),
-        ends,
+        _by_state(answers, block[answers.state], len(asked)),
+        np.flatnonzero(ends),
         acting,
         block,
-        len(asked),
         TIES,
         errors,
+        np.random.default_rng(0).integers(1, 2**62, size=(answers.tried.shape[1],)),
         logs,
         unexplained,
     )
     logs += ways[:, None] + prior
     mean = np.logaddexp.reduce(logs, axis=(1, 2, 3)) - np.log(len(errors))
     return mean, (np.exp(logs - mean[:, None, None, None]) * unexplained).sum(axis=(1, 2, 3)) / len(errors)
+
+
+def _by_state(
+    answers: GivenAnswers, block: IntArray, n_blocks: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray, FloatArray]:
+    """`(block [n], own [n], own_first [blocks + 1], place [n], later [n, A], earlier [n, A])` for `judge`."""
+    own = np.argsort(block, kind="stable")
+    own_first = np.searchsorted(block[own], np.arange(n_blocks + 1))
+    begin, end = own_first[block], own_first[block + 1]
+    place = np.empty_like(own)
+    place[own] = np.arange(len(own))
+    taken = np.zeros((len(own) + 1, answers.tried.shape[1]))
+    taken[np.arange(len(own)) + 1, answers.action[own]] = answers.times[own]
+    taken = taken.cumsum(axis=0)
+    moment = block * len(answers.first) + answers.step
+    of_own = moment[own]
+    earlier = taken[np.searchsorted(of_own, moment)] - taken[begin]
+    later = taken[end] - taken[np.searchsorted(of_own, moment, side="right")]
+    return block, own, own_first, place - begin, later, earlier
 
 
 def preferred(
@@ -312,185 +322,3 @@ def _reached(indptr: IntArray, successors: IntArray, begin: IntArray, n_states: 
                 reached[there], queue[n], n = True, there, n + 1
         i += 1
     return reached
-
-
-@compiled
-def _taken(
-    block: IntArray, actions: IntArray, times: IntArray, first: IntArray, n_blocks: int, n_actions: int
-) -> tuple[FloatArray, FloatArray]:
-    """`(later [n, A], earlier [n, A])`: how often each action was taken in the state of each answer, at later steps and
-    at those before."""
-    later, earlier = np.empty((len(block), n_actions)), np.empty((len(block), n_actions))
-    taken = np.zeros((n_blocks, n_actions))
-    for h in range(first.size - 1):
-        for k in range(first[h], first[h + 1]):
-            earlier[k] = taken[block[k]]
-        for k in range(first[h], first[h + 1]):
-            taken[block[k], actions[k]] += times[k]
-    for h in range(first.size - 1):  # what is left of all
-        for k in range(first[h], first[h + 1]):
-            taken[block[k], actions[k]] -= times[k]
-        for k in range(first[h], first[h + 1]):
-            later[k] = taken[block[k]]
-    return later, earlier
-
-
-@compiled
-def _judge(
-    indptr: IntArray,
-    successors: IntArray,
-    draws: FloatArray,
-    stride: int,
-    discount: float,
-    rewards: tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray, FloatArray],
-    answers: tuple[IntArray, IntArray, IntArray, IntArray, IntArray, BoolArray, FloatArray],
-    ends: BoolArray,
-    acting: IntArray,
-    block: IntArray,
-    n_blocks: int,
-    ties: FloatArray,
-    errors: FloatArray,
-    logs: FloatArray,
-    unexplained: FloatArray,
-) -> None:
-    """The log-likelihood of all answers for each reward, error rate, and way to choose between the best; and what is
-    unexplained. The last axis of both is whose the tolerance of ties is: of each state, or one of all.
-
-    `ABREAST` rewards share a sweep: a row is read once for all of them.
-    """
-    early, late, change, paid, step_cost, decay = rewards
-    states, actions, times, first, options, tried, common = answers
-    horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
-    shares = np.empty((errors.size, n_actions + 1, n_actions + 1))  # of an answer among so many options, so many best
-    for e in range(errors.size):
-        for n in range(1, n_actions + 1):
-            shares[e, n, 0] = np.log(errors[e] / n)
-            for best in range(1, n + 1):
-                shares[e, n, best] = np.log(errors[e] / n + (1 - errors[e]) / best)
-    v, v_next = np.zeros((n_states, ABREAST)), np.zeros((n_states, ABREAST))
-    q, total = np.zeros((n_blocks, n_actions, ABREAST)), np.zeros(ABREAST)
-    places, highest, lowest = np.zeros((n_states, ABREAST)), np.zeros(ABREAST), np.zeros(ABREAST)
-    cost, pay = np.zeros(ABREAST), np.zeros((n_actions, ABREAST))
-    values, spread = np.empty((states.size, n_actions, ABREAST)), np.empty((horizon, ABREAST))
-    # For each way to choose between the best: any, what is chosen later, what was chosen before, an order.
-    n_ways = logs.shape[2] + 1
-    ordered = n_ways == 4
-    told = np.empty((ABREAST, errors.size, n_ways, n_blocks, draws.shape[0], ties.size))
-    wrong = np.empty((ABREAST, n_blocks, draws.shape[0], ties.size), np.int64)
-    chosen, now_chosen = np.empty((2, ABREAST, ties.size, 2, n_actions))
-    told_now = np.empty((errors.size, n_ways))
-    later, earlier = _taken(block[states], actions, times, first, n_blocks, n_actions)
-    terminal = np.flatnonzero(ends)
-    for begin in range(0, early.shape[0], ABREAST):
-        width = min(ABREAST, early.shape[0] - begin)
-        told[:], wrong[:] = 0.0, 0
-        for j in range(width):
-            cost[j], pay[:, j] = step_cost[begin + j], paid[begin + j]
-        for d in range(draws.shape[0]):
-            v_next[:] = 0.0
-            for h in range(horizon - 1, -1, -1):
-                for j in range(width):
-                    i = begin + j
-                    worth, now = decay[i] ** h, early[i] if h < change[i] else late[i]
-                    if h == horizon - 1 or decay[i] < 1 or h == change[i] - 1:
-                        places[:, j] = worth * now
-                    for s in terminal:
-                        v_next[s, j] = places[s, j]
-                highest[:], lowest[:] = -np.inf, np.inf
-                for s in acting:
-                    b = block[s]
-                    for j in range(ABREAST):
-                        v[s, j] = -np.inf
-                    for a in range(n_actions):
-                        if not tried[s, a]:
-                            continue
-                        row = h * stride + s * n_actions + a
-                        for j in range(ABREAST):
-                            total[j] = places[s, j] - cost[j] + pay[a, j]
-                        for k in range(indptr[row], indptr[row + 1]):
-                            there, chance = successors[k], draws[d, k]
-                            for j in range(ABREAST):
-                                total[j] += chance * v_next[there, j]
-                        for j in range(ABREAST):
-                            v[s, j] = total[j] if total[j] > v[s, j] else v[s, j]
-                            lowest[j] = total[j] if total[j] < lowest[j] else lowest[j]
-                        if b >= 0:
-                            for j in range(ABREAST):
-                                q[b, a, j] = total[j]
-                    for j in range(ABREAST):
-                        highest[j] = v[s, j] if v[s, j] > highest[j] else highest[j]
-                spread[h] = highest - lowest
-                for k in range(first[h], first[h + 1]):
-                    b = block[states[k]]
-                    for a in range(n_actions):
-                        for j in range(ABREAST):
-                            values[k, a, j] = q[b, a, j]
-                v, v_next = v_next, v
-                if discount < 1:
-                    for s in acting:
-                        v_next[s] *= discount
-            chosen[:], now_chosen[:] = AT_FIRST, 0.0
-            for h in range(horizon):
-                for k in range(first[h], first[h + 1]):
-                    s, mine, b = states[k], actions[k], block[states[k]]
-                    if ordered and (k == first[h] or states[k - 1] != s):
-                        chosen += now_chosen
-                        now_chosen[:] = 0.0
-                    for j in range(width):
-                        size, n_best, most = -1, 0, -np.inf
-                        for a in range(n_actions):
-                            if tried[s, a]:
-                                most = max(most, values[k, a, j])
-                        for t in range(ties.size):
-                            least, best = most - ties[t] * spread[h, j] - 1e-12, 0
-                            for a in range(n_actions):
-                                best += tried[s, a] and values[k, a, j] >= least
-                            if best != size:  # else all is as with the tolerance before, but for an order
-                                size, n_best = best, best if values[k, mine, j] >= least else 0
-                                for e in range(errors.size):
-                                    for way in range(n_ways):
-                                        told_now[e, way] = times[k] * shares[e, options[s], n_best]
-                                if n_best > 1:
-                                    after, before, preferred = 0.0, 0.0, 0.0
-                                    for a in range(n_actions):
-                                        if tried[s, a] and values[k, a, j] >= least:
-                                            after, before = after + later[k, a], before + earlier[k, a]
-                                            preferred += common[k, a]
-                                    usual = 0.5 / best + 0.5 * common[k, mine] / preferred
-                                    later_one = (later[k, mine] + CUSTOM / best) / (after + CUSTOM)
-                                    usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
-                                    for e in range(errors.size):
-                                        missed = errors[e] / options[s]
-                                        told_now[e, 1] = times[k] * np.log(missed + (1 - errors[e]) * later_one)
-                                        told_now[e, 2] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                            if ordered and n_best > 1:
-                                no_matter, before, preferred = int(best == options[s]), 0.0, 0.0
-                                for a in range(n_actions):
-                                    if tried[s, a] and values[k, a, j] >= least:
-                                        before += earlier[k, a]
-                                        preferred += chosen[j, t, no_matter, a]
-                                first_of_all = chosen[j, t, no_matter, mine] / preferred
-                                for e in range(errors.size):
-                                    missed = errors[e] / options[s]
-                                    usual = errors[e] / best + (1 - errors[e]) * first_of_all
-                                    if not no_matter:
-                                        usual = (earlier[k, mine] + CUSTOM * usual) / (before + CUSTOM)
-                                    told_now[e, 3] = times[k] * np.log(missed + (1 - errors[e]) * usual)
-                                now_chosen[j, t, no_matter, mine] += times[k]
-                            wrong[j, b, d, t] += 0 if n_best else times[k]
-                            for e in range(errors.size):
-                                for way in range(n_ways):
-                                    told[j, e, way, b, d, t] += told_now[e, way]
-        for j in range(width):
-            for e in range(errors.size):
-                for way in range(n_ways - 1):
-                    logs[begin + j, e, way], unexplained[begin + j, e, way] = 0.0, 0.0
-                    for b in range(n_blocks):
-                        here = told[j, e, way + 1 : way + 2, b] if way else told[j, e, :2, b]
-                        for t in range(logs.shape[3]):
-                            some = slice(0, ties.size) if t == 0 else slice(t - 1, t)
-                            most = here[:, :, some].max()
-                            weights = np.exp(here[:, :, some] - most)
-                            logs[begin + j, e, way, t] += most + np.log(weights.mean())
-                            astray = (weights * wrong[j, b, :, some]).sum()
-                            unexplained[begin + j, e, way, t] += astray / weights.sum()
