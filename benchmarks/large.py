@@ -146,7 +146,8 @@ def said(wish: Wish, floor: Floor) -> str:
     """How a wish is about the dock."""
     dock = {f"column = {floor.dock[0]}", f"row = {floor.dock[1]}", "carrying = 1"}
     # "The sooner the better" is true of whoever is paid at every step; all else must be of the dock.
-    conditions = [set((one.words or one.claim.what).split(" and ")) for one in wish.named if one.claim.what != "hurry"]
+    words = [one.words or one.claim.what for one in wish.named if one.claim.what != "hurry"]
+    conditions = [set(one.partition(" (perhaps ")[0].split(" and ")) for one in words]
     if wish.kind == "open" or not conditions:
         return "open"
     if wish.kind == "set":

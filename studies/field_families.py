@@ -108,8 +108,9 @@ class FieldCase:
         """Whether a claim is true.
 
         What is wanted must hold where the wish is fulfilled and nowhere else, among all that can be reached. Of a range
-        the fields must be the right ones, and what is wanted inside the widest range that is named. What is avoided are
-        ends at which the wish is not fulfilled, or all places where it is not.
+        the fields must be the right ones, what is wanted must be inside the widest range that is named, and a field with
+        a range but for its "perhaps" must be wanted in one. What is avoided are ends at which the wish is not fulfilled,
+        or all places where it is not.
         """
         if one.claim.what == "hurry":
             return self.step_cost > 0
@@ -125,9 +126,10 @@ class FieldCase:
             )
         if (held == fulfilled).all():
             return True
-        names = {table.names[k] for k in one.predicate.ranged}
+        sure, perhaps = ({table.names[k] for k in which.ranged} for which in (one.predicate, one.widest))
         truly = {name for name, (low, high) in self.paid.items() if low < high}
-        if not names or names != truly or {table.names[c.field] for c in one.predicate.conditions} != set(self.paid):
+        right_fields = {table.names[c.field] for c in one.predicate.conditions} == set(self.paid)
+        if not truly or not sure <= truly <= perhaps or not right_fields:
             return False
         return bool((fulfilled <= self._held(one.widest, table)).all())
 

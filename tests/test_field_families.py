@@ -79,11 +79,19 @@ def test_a_range_is_true_if_the_widest_that_is_named_holds_it() -> None:
     case = next(one for one in (field_case("two dials", seed) for seed in range(50)) if one.paid["level"][0] > 0)
     case = replace(case, paid={**case.paid, "level": (2, 3)})
     heat = FieldCondition(1, *map(float, case.paid["heat"]))
-    likeliest = Predicate((FieldCondition(0, 2.0, 4.0), heat))
-    claim = Claim("features", fields=claimed(likeliest, 1.0))
-    for widest, right in (((1.0, 4.0), True), ((3.0, 5.0), False)):
-        named = Named(claim, 1.0, likeliest, Predicate((FieldCondition(0, *widest), heat)))
-        assert case.is_true(named, table_of(case)) == right
+    level = {"2 to 4": (2.0, 4.0), "1 to 4": (1.0, 4.0), "3 to 5": (3.0, 5.0), "2": (2.0, 2.0)}
+
+    def is_true(likeliest: str, perhaps: str) -> bool:
+        one, widest = (Predicate((FieldCondition(0, *level[words]), heat)) for words in (likeliest, perhaps))
+        return case.is_true(Named(Claim("features", fields=claimed(one, 1.0)), 1.0, one, widest), table_of(case))
+
+    assert is_true("2 to 4", perhaps="1 to 4")
+    assert is_true("2", perhaps="1 to 4")
+    assert not is_true("2 to 4", perhaps="3 to 5")
+    assert not is_true("2", perhaps="2")
+    case = replace(case, paid={**case.paid, "level": (3, 3)})
+    assert not is_true("2 to 4", perhaps="2 to 4"), "one value is wanted"
+    assert not is_true("2", perhaps="1 to 4")
 
 
 def test_few_answers_tell_a_wish_in_two_fields() -> None:

@@ -127,6 +127,24 @@ def test_claims_leave_the_ends_of_a_range_open() -> None:
     assert claimed(Predicate((FieldCondition(0, 5, 5),)), 1.0) != claimed(Predicate((FieldCondition(0, 6, 6),)), 1.0)
 
 
+def test_a_range_about_what_is_likeliest_is_said_in_its_words() -> None:
+    """Claims about a value, and about ranges that hold it, are one claim whose ends are open; others are not."""
+    at = Predicate((FieldCondition(0, 5, 5), FieldCondition(1, 2, 2)))
+    about = Predicate((FieldCondition(0, 4, 7), FieldCondition(1, 2, 2)))
+    beside = Predicate((FieldCondition(0, 6, 7), FieldCondition(1, 2, 2)))
+    fewer, ended = Predicate((FieldCondition(0, 4, 7),)), Predicate(about.conditions, ends=True)
+    assert at.within(about)
+    assert at.within(at)
+    assert not any(one.within(other) for one, other in ((about, at), (at, beside), (at, fewer), (at, ended)))
+    best = Hypothesis(features=((at, 1.0),))
+    assert Hypothesis(features=((about, 1.0),), step_cost=0.1).said_by(best).claims >= best.claims
+    for other in (Hypothesis(features=((one, 1.0),)) for one in (beside, fewer, ended)):
+        assert other.said_by(best) == other
+    avoided = Hypothesis(features=((about, -1.0),))
+    assert avoided.said_by(best) == avoided
+    assert avoided.said_by(Hypothesis(features=((at, -1.0),))) == avoided
+
+
 def told(mdp: MDP, wanted: tuple[int, int], visits: int) -> Estimate:
     """What an expert who wants to keep a stock says everywhere, and what every action leads to, so many times each."""
     reward = np.zeros(mdp.shape)

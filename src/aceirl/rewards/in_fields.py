@@ -43,9 +43,10 @@ class FieldReward:
         for said, worth in ((claimed(*one), one[1]) for one in best.features):
             shares: dict[Predicate, float] = defaultdict(float)
             for hypothesis, weight in wish.likeliest:
-                for one in hypothesis.features:
+                in_words = hypothesis.said_by(best).features
+                for (predicate, _), one in zip(hypothesis.features, in_words, strict=True):
                     if claimed(*one) == said:
-                        shares[one[0]] += weight
+                        shares[predicate] += weight
             total = sum(shares.values())
             features += [(predicate, worth * share / total) for predicate, share in shares.items()]
         return cls(tuple(features), best.step_cost, table, fields)

@@ -48,6 +48,15 @@ class Predicate:
             found = found & (column >= one.low) & (column <= one.high)
         return np.asarray(found)
 
+    def within(self, other: Predicate) -> bool:
+        """Whether the other says the same of the same fields, or leaves more values to some."""
+        fields = [one.field for one in self.conditions]
+        return (
+            self.ends == other.ends
+            and fields == [one.field for one in other.conditions]
+            and all(b.low <= a.low and a.high <= b.high for a, b in zip(self.conditions, other.conditions, strict=True))
+        )
+
     @property
     def ranged(self) -> tuple[int, ...]:
         """The fields that have a range, not a value."""

@@ -136,6 +136,15 @@ class Hypothesis:
             said.add(Claim("hurry"))
         return frozenset(said)
 
+    def said_by(self, likeliest: Hypothesis) -> Hypothesis:
+        """The same in the words of the likeliest: of a range about what that wants it is left open how far it goes."""
+        wanted = [one for one, worth in likeliest.features if worth > 0]
+
+        def said(predicate: Predicate, worth: float) -> Predicate:
+            return next((one for one in wanted if worth > 0 and one.within(predicate)), predicate)
+
+        return replace(self, features=tuple((said(*one), one[1]) for one in self.features))
+
     def log_prior(self, n_places: int, n_actions: int) -> float:
         """Few parts are likelier than many, and places likelier than actions.
 

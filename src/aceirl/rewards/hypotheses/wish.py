@@ -155,7 +155,7 @@ def wish_found(search: Search) -> Wish:
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
-    claims = [search.said_of(one) for one in found.hypotheses]
+    claims = [search.said_of(one.said_by(found.hypotheses[best])) for one in found.hypotheses]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said(claims, weights)
         # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
@@ -200,9 +200,10 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     if named.claim.what != "features":
         return named
     mass: dict[Predicate, float] = defaultdict(float)
+    best = hypotheses[int(np.argmax(weights))]
     for one, weight in zip(hypotheses, weights, strict=True):
-        for predicate, worth in one.features:
-            if claimed(predicate, worth) == named.claim.fields:
+        for (predicate, worth), (said, _) in zip(one.features, one.said_by(best).features, strict=True):
+            if claimed(said, worth) == named.claim.fields:
                 mass[predicate] += float(weight)
     order = sorted(mass, key=lambda one: -mass[one])
     enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
@@ -252,7 +253,8 @@ def _with_range(predicate: Predicate, worth: float, wide: Named, fields: FieldTa
 
 
 def _in_words(named: Named, likeliest: Predicate, widest: Predicate, fields: FieldTable) -> Named:
-    perhaps = "" if widest == likeliest else f" (perhaps {widest.words(fields)})"
+    open_ends = tuple(b for a, b in zip(likeliest.conditions, widest.conditions, strict=True) if a != b)
+    perhaps = f" (perhaps {Predicate(open_ends).words(fields)})" if open_ends else ""
     return replace(named, predicate=likeliest, widest=widest, words=likeliest.words(fields) + perhaps)
 
 
