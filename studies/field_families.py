@@ -108,9 +108,9 @@ class FieldCase:
         """Whether a claim is true.
 
         What is wanted must hold where the wish is fulfilled and nowhere else, among all that can be reached. Of a range
-        the fields must be the right ones, what is wanted must be inside the widest range that is named, and a field with
-        a range but for its "perhaps" must be wanted in one. What is avoided are ends at which the wish is not fulfilled,
-        or all places where it is not.
+        the fields must be the right ones, what is wanted must be inside the widest range that is named, and a field
+        that is said to be in a range, not only perhaps, must be wanted in one. What is avoided are ends at which the
+        wish is not fulfilled, or all places where it is not.
         """
         if one.claim.what == "hurry":
             return self.step_cost > 0
