@@ -409,7 +409,7 @@ def page(name: str, **values: Any) -> HTMLResponse:
     if name in OWN_STYLE:
         style += _text(f"{name}.css")
     script = _text("spot.js") + script
-    content = _template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
+    content = _templates.get_template(f"{name}.html").render(nonce=nonce, style=style, script=script, **values)
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -422,10 +422,8 @@ def _text(name: str) -> str:
     return (files("aceirl.web") / "templates" / name).read_text(encoding="utf-8")
 
 
-@cache
-def _template(name: str) -> jinja2.Template:
-    # tojson escapes <, > and & so that no name of an environment or a person can end the script it stands in.
-    return jinja2.Environment(autoescape=True).from_string(_text(name))
+# tojson escapes <, > and & so that no name of an environment or a person can end the script it stands in.
+_templates = jinja2.Environment(loader=jinja2.PackageLoader("aceirl.web"), autoescape=True)
 
 
 def number_in(request: Request, name: str) -> int:
