@@ -191,18 +191,19 @@ def plainly_judged(
                 here[h] = q, max(q.values()) - min(q.values())
             preferred = {}
             for tie in TIES:
-                # What was taken where some tried actions were equally good, and where all were.
-                chosen = {False: [AT_FIRST] * n_actions, True: [AT_FIRST] * n_actions}
+                # How often one was taken where the other was as good: where some of those tried were, and where all.
+                pairs = dict.fromkeys(itertools.permutations(range(n_actions), 2), AT_FIRST)
+                won = {False: pairs, True: pairs}
                 for h, s in itertools.product(range(horizon), asked):
                     q, spread = here[h]
                     options = [a for a in range(n_actions) if tried[s][a]]
                     most = max(q[s, a] for a in options)
                     best = [a for a in options if q[s, a] >= most - tie * spread - 1e-12]
-                    of_all = best == options
-                    preferred[tie, h, s] = chosen[of_all]
-                    if len(best) > 1:
-                        taken_here = [int(counts.answers[h, s, a]) * (a in best) for a in range(n_actions)]
-                        chosen[of_all] = [n + m for n, m in zip(chosen[of_all], taken_here, strict=True)]
+                    now = won[best == options]
+                    wins = {a: prod(now[a, b] / (now[a, b] + now[b, a]) for b in best if b != a) for a in best}
+                    preferred[tie, h, s] = {a: wins[a] / sum(wins.values()) for a in best}
+                    taken_here = {a: int(counts.answers[h, s, a]) * (a in best) for a in range(n_actions)}
+                    won[best == options] = {(a, b): n + taken_here[a] * (b in best) for (a, b), n in now.items()}
             for tie, s, way, error in itertools.product(TIES, asked, ways, ERRORS):
                 share, errors, taken = 1.0, 0, [0] * n_actions
                 options = [a for a in range(n_actions) if tried[s][a]]
@@ -214,8 +215,9 @@ def plainly_judged(
                         chance = (a in best) / len(best)
                         if way in ("as before", "by order") and a in best:
                             by = way == "by order"
-                            liked, any_of = preferred[tie, h, s] if by else common[h, s], error if by else 0.5
-                            chance = any_of * chance + (1 - any_of) * liked[a] / sum(liked[b] for b in best)
+                            usual = common[h, s][a] / sum(common[h, s][b] for b in best)
+                            liked, any_of = (preferred[tie, h, s][a], error) if by else (usual, 0.5)
+                            chance = any_of * chance + (1 - any_of) * liked
                         if way != "any" and a in best and not (way == "by order" and best == options):
                             chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
                         times = int(counts.answers[h, s, a])
@@ -226,7 +228,7 @@ def plainly_judged(
                     told.setdefault((max(0, ways.index(way) - 1), error, whose, s), []).append((share, errors))
         experts = list(itertools.product(range(len(ways) - 1), ERRORS, [0.0, *TIES] if large else [0.0]))
         likelihood = [
-            (BY_HABIT / (len(ways) - 2) if one[0] else 1 - BY_HABIT)
+            (BY_HABIT if one[0] == 1 else (1 - BY_HABIT) / (len(ways) - 2))
             * (1.0 if not large else 0.5 / len(TIES) if one[2] else 0.5)
             * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
             / len(ERRORS)

@@ -146,9 +146,8 @@ class DrawnDynamics:
             share = float(1 - settled[:, wide > 1].mean()) if (wide > 1).any() else 0.0
             weights *= np.repeat(~settled, wide, axis=1) | seen
             weights /= np.repeat(np.add.reduceat(weights, first, axis=1), wide, axis=1)
-        probabilities = weights
         stride = 0 if steps == 1 else n_states * n_actions
-        return cls(indptr, successors, np.ascontiguousarray(probabilities), stride, share)
+        return cls(indptr, successors, np.ascontiguousarray(weights), stride, share)
 
     @classmethod
     def estimated(cls, mdp: MDP) -> DrawnDynamics:
@@ -210,7 +209,7 @@ def judged(
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
-    With `by_order` the expert may also have an order of its own among what is equally good, as likely as a habit.
+    With `by_order` the expert may have an order of its own among what is equally good, as likely as it has not.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
     weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
@@ -227,7 +226,7 @@ def judged(
     if large and dynamics.stride == 0:
         acting = acting[_reached(dynamics.indptr, dynamics.successors, asked, n_states)[acting]]
     prior = np.log([0.5, *(0.5 / len(TIES) for _ in TIES)]) if large else np.zeros(1)
-    ways = np.log([1 - BY_HABIT, BY_HABIT / 2, BY_HABIT / 2] if by_order else [1 - BY_HABIT, BY_HABIT])
+    ways = np.log([(1 - BY_HABIT) / 2, BY_HABIT, (1 - BY_HABIT) / 2] if by_order else [1 - BY_HABIT, BY_HABIT])
     logs, unexplained = np.empty((2, n, len(errors), len(ways), len(prior)))
     judge(
         dynamics.indptr,

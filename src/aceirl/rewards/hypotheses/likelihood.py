@@ -17,8 +17,8 @@ from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
 Array = TypeVar("Array", IntArray, FloatArray)
 
 AT_FIRST = 0.05
-"""An expert who has an order of its own among what is equally good: what each action is credited with before it was
-chosen. The order is broken as often as the expert errs."""
+"""An expert who has an order of its own among what is equally good: what either of two actions is credited with before
+one was chosen where the other was as good. The order is broken as often as the expert errs."""
 
 CUSTOM = 0.2
 """What the best actions are credited with, all together, where the expert rather takes what it took before."""
@@ -287,42 +287,51 @@ def _ordered(
     errors: FloatArray,
     told: FloatArray,
 ) -> None:
-    """Add what answers tell if the expert has an order of its own among the best: actions are worth
-    `values [answers, A, n]`, whose range is `spread [H, n]`."""
+    """Add what answers tell if the expert has an order of its own among the best: of two it rather takes the one that
+    it took before where both were. Actions are worth `values [answers, A, n]`, whose range is `spread [H, n]`."""
     states, actions, times, first, options, tried, _ = answers
     n_actions, n = values.shape[1:]
-    chosen, now_chosen = np.full((n, ties.size, 2, n_actions), AT_FIRST), np.zeros((n, ties.size, 2, n_actions))
+    won = np.full((n, ties.size, 2, n_actions, n_actions), AT_FIRST)
+    now_won, best = np.zeros_like(won), np.empty(n_actions, np.int64)
     for h in range(first.size - 1):
         for k in range(first[h], first[h + 1]):
             s, mine, b = states[k], actions[k], blocks[k]
             if k == first[h] or states[k - 1] != s:
-                chosen += now_chosen
-                now_chosen[:] = 0.0
+                won += now_won
+                now_won[:] = 0.0
             for j in range(n):
                 most = -np.inf
                 for a in range(n_actions):
                     if tried[s, a]:
                         most = max(most, values[k, a, j])
                 for t in range(ties.size):
-                    least, best = most - ties[t] * spread[h, j] - 1e-12, 0
+                    least, n_best = most - ties[t] * spread[h, j] - 1e-12, 0
                     for a in range(n_actions):
-                        best += tried[s, a] and values[k, a, j] >= least
-                    is_best, no_matter = values[k, mine, j] >= least, int(best == options[s])
-                    before, preferred = CUSTOM, 0.0
-                    for a in range(n_actions if is_best and best > 1 else 0):
                         if tried[s, a] and values[k, a, j] >= least:
+                            best[n_best], n_best = a, n_best + 1
+                    is_best, no_matter = values[k, mine, j] >= least, int(n_best == options[s])
+                    usual = 1.0 if is_best else 0.0
+                    if is_best and n_best > 1:
+                        of_all, before, wins = 0.0, CUSTOM, won[j, t, no_matter]
+                        for a in best[:n_best]:
+                            share = 1.0
+                            for other in best[:n_best]:
+                                share *= 1.0 if a == other else wins[a, other] / (wins[a, other] + wins[other, a])
+                            of_all += share
                             before += earlier[k, a]
-                            preferred += chosen[j, t, no_matter, a]
+                            if a == mine:
+                                usual = share
+                            else:
+                                now_won[j, t, no_matter, mine, a] += times[k]
+                        usual /= of_all
                     for e in range(errors.size):
-                        usual = 1.0 if is_best else 0.0
-                        if is_best and best > 1:
-                            usual = errors[e] / best + (1 - errors[e]) * chosen[j, t, no_matter, mine] / preferred
+                        chance = usual
+                        if is_best and n_best > 1:
+                            chance = errors[e] / n_best + (1 - errors[e]) * usual
                             if not no_matter:
-                                usual = (earlier[k, mine] + CUSTOM * usual) / before
+                                chance = (earlier[k, mine] + CUSTOM * chance) / before
                         missed = errors[e] / options[s]
-                        told[b, t, j, e, 3] += times[k] * np.log(missed + (1 - errors[e]) * usual)
-                    if is_best and best > 1:
-                        now_chosen[j, t, no_matter, mine] += times[k]
+                        told[b, t, j, e, 3] += times[k] * np.log(missed + (1 - errors[e]) * chance)
 
 
 @compiled

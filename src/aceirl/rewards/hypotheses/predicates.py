@@ -6,7 +6,7 @@ those in which episodes end. Two predicates that hold in the same states say the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -181,6 +181,17 @@ class Grammar:
             self._made((*predicate.conditions, FieldCondition(k, value, value)), predicate.ends)
             for k in fields
             for value in self._met(k, where).tolist()[:MOST_VALUES]
+        ]
+
+    def both(self, predicate: Predicate, others: Iterable[Predicate]) -> list[Predicate]:
+        """Where it holds and another one too, of those that are about other fields."""
+        taken = {one.field for one in predicate.conditions}
+        return [
+            self._made((*predicate.conditions, *other.conditions), predicate.ends)
+            for other in others
+            if other.ends == predicate.ends
+            and taken.isdisjoint(one.field for one in other.conditions)
+            and len(taken) + len(other.conditions) <= MOST_CONDITIONS
         ]
 
     def _listed(self) -> Iterator[Predicate]:

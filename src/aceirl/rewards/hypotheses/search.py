@@ -329,7 +329,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large or self.merged
+        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large or self.by_order
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)

@@ -208,21 +208,13 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     order = sorted(mass, key=lambda one: -mass[one])
     enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
     credible = order[: int(enough)]
-    likeliest = order[0]
-    conditions = tuple(
-        FieldCondition(
-            one.field,
-            min(other.conditions[k].low for other in credible),
-            max(other.conditions[k].high for other in credible),
-        )
-        for k, one in enumerate(likeliest.conditions)
-    )
-    return _in_words(named, likeliest, Predicate(conditions, likeliest.ends), fields)
+    return _in_words(named, order[0], Predicate(_hull(credible), order[0].ends), fields)
 
 
 def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fields: FieldTable) -> list[Named]:
-    """What may be wanted instead of where a predicate over fields holds: the same with one more condition, if there is
-    not `ENOUGH` evidence against it. The likeliest come first, and of all that are likely `SURE` are there.
+    """What may be wanted instead of where a predicate over fields holds: the same with one more condition, or with what
+    likely hypotheses pay besides, if there is not `ENOUGH` evidence against it. The likeliest come first, and of all
+    that are likely `SURE` are there.
 
     Whoever goes left before it goes down does the same for the left side as for the corner below: only that the one is
     likelier beforehand tells them apart. The wish is the first of the `hypotheses`, the likeliest first, that has it.
@@ -232,24 +224,43 @@ def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fie
     if wide is None or base is None or search.grammar is None:
         return []
     worth = dict(base.features)[wide]
-    candidates, others = search.grammar.narrower(wide), tuple(one for one in base.features if one[0] != wide)
-    judged = search.judged([base, *(replace(base, features=(*others, (one, worth))) for one in candidates)])
+    beside = (one for likely in hypotheses[:LIKELIEST] if wide in dict(likely.features) for one, _ in likely.features)
+    candidates = [*search.grammar.narrower(wide), *search.grammar.both(wide, dict.fromkeys(beside))]
+    # What the base pays besides may be a part of what is wanted.
+    others = tuple(one for one in base.features if one[0] != wide)
+    bare = replace(base, places=(), actions=(), later=(), change=None)
+    instead = [replace(base, features=(*others, (one, worth))) for one in candidates]
+    judged = search.judged([base, *instead, *(replace(bare, features=((one, worth),)) for one in candidates)])
+    likelihoods = judged.log_likelihood[1:].reshape(2, -1).max(axis=0)
     # How an expert chooses among what is equally good is a guess, however well the dynamics are known.
     power = search.weight if search.merged else TEMPER * search.weight
-    behind = power * (judged.log_likelihood[0] - judged.log_likelihood[1:])
+    behind = power * (judged.log_likelihood[0] - likelihoods)
     order = [i for i in np.argsort(behind, kind="stable") if behind[i] < ENOUGH]
     likely = np.cumsum(np.exp(-behind[order]))
     kept = order[: int(np.searchsorted(likely, SURE * likely[-1])) + 1] if order else []
-    return [_with_range(candidates[i], worth, named, fields) for i in kept]
+    alike: dict[str, list[Predicate]] = defaultdict(list)
+    for i in kept:
+        alike[claimed(candidates[i], worth)].append(candidates[i])
+    return [_with_range(own, worth, named, fields) for own in alike.values()]
 
 
-def _with_range(predicate: Predicate, worth: float, wide: Named, fields: FieldTable) -> Named:
-    """The claim of a predicate that is narrower than another; what that leaves open of a range is open of this too."""
+def _with_range(likeliest: list[Predicate], worth: float, wide: Named, fields: FieldTable) -> Named:
+    """The claim of predicates that are narrower than another, the likeliest first; what that leaves open of a range is
+    open of this too."""
     assert wide.widest is not None
     open_ends = {one.field: one for one in wide.widest.conditions}
-    conditions = tuple(open_ends.get(one.field, one) for one in predicate.conditions)
-    claim = Claim("features", fields=claimed(predicate, worth))
-    return _in_words(Named(claim, 0.0), predicate, replace(predicate, conditions=conditions), fields)
+    conditions = tuple(open_ends.get(one.field, one) for one in _hull(likeliest))
+    best = likeliest[0]
+    claim = Claim("features", fields=claimed(best, worth))
+    return _in_words(Named(claim, 0.0), best, Predicate(conditions, best.ends), fields)
+
+
+def _hull(predicates: Sequence[Predicate]) -> tuple[FieldCondition, ...]:
+    """The smallest ranges of the same fields that hold those of all."""
+    return tuple(
+        FieldCondition(own[0].field, min(one.low for one in own), max(one.high for one in own))
+        for own in zip(*(one.conditions for one in predicates), strict=True)
+    )
 
 
 def _in_words(named: Named, likeliest: Predicate, widest: Predicate, fields: FieldTable) -> Named:
