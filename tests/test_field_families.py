@@ -121,7 +121,7 @@ def test_an_expert_that_does_not_look_at_the_step_may_plan_as_if_all_were_left()
     wishes = [Hypothesis(), Hypothesis(step_cost=0.1), Hypothesis(((3, 1.0),))]
     found, rewards = search.judged(wishes), search.rewards(wishes)
     each = [
-        judged(rewards, search.dynamics, answers, search.terminal, by_order=True)[0]
+        judged(rewards, search.dynamics, answers, search.terminal, by_order=True, large=True)[0]
         for answers in (search.answers, search.answers.at_once(search.shape[0]))
     ]
     np.testing.assert_allclose(found.log_likelihood, np.logaddexp(*each) - np.log(2), rtol=1e-9)

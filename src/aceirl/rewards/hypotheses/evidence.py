@@ -28,7 +28,7 @@ from aceirl.rewards.hypotheses.likelihood import judge
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
 state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. In a large
-world, of whose states most have one answer, no tolerance can be learnt in a state: there all states may share one."""
+world, and in one of fields, most states have one answer, of which no tolerance can be learnt: there all may share one."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
@@ -212,9 +212,9 @@ def judged(
     With `by_order` the expert may have an order of its own among what is equally good, as likely as it has not.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
-    weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
-    is as likely as that each state has its own. And of its states only those are looked at to which tried actions lead
-    from states with answers.
+    weights that the answers of each state give them. In a `large` world, and in one of fields, one tolerance may also
+    hold in all states: that is as likely as that each state has its own. And of its states only those are looked at to
+    which tried actions lead from states with answers.
     """
     n, n_states = rewards.early.shape
     ends = np.zeros(n_states, dtype=np.bool_)

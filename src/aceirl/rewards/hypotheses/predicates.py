@@ -186,12 +186,11 @@ class Grammar:
     def both(self, predicate: Predicate, others: Iterable[Predicate]) -> list[Predicate]:
         """Where it holds and another one too, of those that are about other fields."""
         taken = {one.field for one in predicate.conditions}
+        further = [one.conditions for one in others if one.ends == predicate.ends]
         return [
-            self._made((*predicate.conditions, *other.conditions), predicate.ends)
-            for other in others
-            if other.ends == predicate.ends
-            and taken.isdisjoint(one.field for one in other.conditions)
-            and len(taken) + len(other.conditions) <= MOST_CONDITIONS
+            self._made((*predicate.conditions, *more), predicate.ends)
+            for more in further
+            if 0 < len(more) <= MOST_CONDITIONS - len(taken) and taken.isdisjoint(one.field for one in more)
         ]
 
     def _listed(self) -> Iterator[Predicate]:
