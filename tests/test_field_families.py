@@ -94,6 +94,18 @@ def test_a_range_is_true_if_the_widest_that_is_named_holds_it() -> None:
     assert not is_true("2", perhaps="1 to 4")
 
 
+@pytest.mark.parametrize("seed", [12003, 12073])
+def test_who_turns_one_dial_first_may_want_both(seed: int) -> None:
+    """The first dial alone explains nearly as much: it is never said for sure to be all that matters."""
+    case = field_case("two dials", seed)
+    result = ActiveIRL(seed=seed, max_samples=20_000).fit(FieldEnv(case), case.expert, horizon=case.horizon)
+    table = result.turn.belief.telling_fields
+    assert table is not None
+    assert result.wish.kind == "set"
+    assert case.holds(result.turn.wish, table)
+    assert not case.holds(replace(result.turn.wish, kind="bold"), table)
+
+
 def test_few_answers_tell_a_wish_in_two_fields() -> None:
     """In a world in which what was never tried is predicted. What is said must be true."""
     case = field_case("errand", 2)

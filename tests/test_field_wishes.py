@@ -91,6 +91,16 @@ def test_what_is_narrower_has_one_more_condition_even_if_it_holds_in_one_state_o
     assert any(words.endswith("load = 1") for words in ranged)
 
 
+def test_what_holds_with_another_one_is_about_other_fields() -> None:
+    table = warehouse()
+    grammar = Grammar(table, table.known)
+    here, there, loaded = FieldCondition(0, 2, 2), FieldCondition(1, 0, 1), FieldCondition(2, 1, 1)
+    others = [Predicate((there, loaded)), Predicate((loaded,)), Predicate((here,)), Predicate((loaded,), ends=True)]
+    both = grammar.both(Predicate((here,)), others)
+    assert [one.conditions for one in both] == [(here, there, loaded), (here, loaded)]
+    assert grammar.both(Predicate((here,), ends=True), [Predicate((), ends=True)]) == [], "it says nothing more"
+
+
 def test_what_is_moved_has_one_end_at_the_next_value_that_was_met() -> None:
     """Of one field alone all ranges are tried anyway, and a categorical field has none."""
     table = Fields.given({"level": "ordered", "load": "categorical"}).table(

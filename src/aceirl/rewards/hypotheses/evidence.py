@@ -28,7 +28,7 @@ from aceirl.rewards.hypotheses.likelihood import judge
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
 state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. In a large
-world, and in one of fields, most states have one answer, of which no tolerance can be learnt: there all may share one."""
+world, and in one of fields, most states have one answer, which tells no tolerance: there all may share one."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
