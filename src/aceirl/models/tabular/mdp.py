@@ -83,6 +83,7 @@ def check_horizon(horizon: Any) -> None:
 
 def steps_left(horizon: int, discount: float = 1.0) -> FloatArray:
     """`[H]`: `H - h`, the steps from each one on, itself included; the `k`-th after it counts `discount^k`."""
+    check_horizon(horizon)
     return np.ascontiguousarray(np.cumsum(discount ** np.arange(horizon))[::-1])
 
 
