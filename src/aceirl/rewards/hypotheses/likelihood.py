@@ -338,23 +338,26 @@ def _ordered(
 def _mix(told: FloatArray, wrong: FloatArray, logs: FloatArray, unexplained: FloatArray) -> None:
     """Average over draws, tolerances of ties and, where the expert has no habit, two ways to choose."""
     n_draws, n_blocks, n_ties, n, n_errors, n_ways = told.shape
+    total, astray = np.empty((2, n_ties))
     logs[:], unexplained[:] = 0.0, 0.0
     for j in range(n):
         for b in range(n_blocks):
             for e in range(n_errors):
                 for way in range(n_ways - 1):
                     low, high = (way + 1, way + 2) if way else (0, 2)
+                    most = told[:, b, :, j, e, low:high].max()
+                    for t in range(n_ties):
+                        total[t], astray[t] = 0.0, 0.0
+                        for d in range(n_draws):
+                            for w in range(low, high):
+                                weight = np.exp(told[d, b, t, j, e, w] - most)
+                                total[t] += weight
+                                astray[t] += weight * wrong[d, b, t, j]
                     for alike in range(logs.shape[3]):
-                        some = range(alike - 1, alike) if alike else range(n_ties)
-                        most, total, astray = -np.inf, 0.0, 0.0
-                        for d in range(n_draws):
-                            for t in some:
-                                for w in range(low, high):
-                                    most = max(most, told[d, b, t, j, e, w])
-                        for d in range(n_draws):
-                            for t in some:
-                                for w in range(low, high):
-                                    weight = np.exp(told[d, b, t, j, e, w] - most)
-                                    total, astray = total + weight, astray + weight * wrong[d, b, t, j]
-                        logs[j, e, way, alike] += most + np.log(total / (n_draws * len(some) * (high - low)))
-                        unexplained[j, e, way, alike] += astray / total
+                        some = slice(alike - 1, alike) if alike else slice(0, n_ties)
+                        mass, share = total[some].sum(), n_draws * total[some].size * (high - low)
+                        if mass > 0:
+                            logs[j, e, way, alike] += most + np.log(mass / share)
+                            unexplained[j, e, way, alike] += astray[some].sum() / mass
+                        else:  # too unlikely for a number
+                            logs[j, e, way, alike] = -np.inf
