@@ -289,7 +289,7 @@ def test_only_the_first_draws_are_judged_by_if_so_asked() -> None:
     counts = answered(walked(rng, shape, 15), {(0, 0): [1], (1, 1): [0], (2, 2): [1]})
     dynamics, wishes = DrawnDynamics.drawn(counts, 6, rng), rewards(rng, 5, shape)
     told = GivenAnswers.of(counts, NO_END)
-    two = DrawnDynamics(dynamics.indptr, dynamics.successors, dynamics.probabilities[:2].copy(), dynamics.stride)
+    two = DrawnDynamics(dynamics.indptr, dynamics.successors, dynamics.probabilities[:2].copy(), dynamics.stride, 1.0)
     some, _ = judged(wishes, dynamics, told, NO_END, 2)
     np.testing.assert_array_equal(some, judged(wishes, two, told, NO_END)[0])
     assert (some != judged(wishes, dynamics, told, NO_END)[0]).any()

@@ -27,8 +27,8 @@ from aceirl.rewards.hypotheses.likelihood import judge
 
 TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
-state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. In a large
-world, and in one of fields, most states have one answer, which tells no tolerance: there all may share one."""
+state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. If most have
+one answer, which tells no tolerance, all states may share one."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
@@ -109,14 +109,14 @@ class DrawnDynamics:
 
     `probabilities [draws, entries]` belong to `successors [entries]`; row `r = (h·)s·a` has the entries `indptr[r]` to
     `indptr[r + 1]`. A row that was never tried has none. `stride` is 0 if all steps share their rows. `by_chance` is
-    the share of rows, of those with several possible successors, that are drawn with more than one.
+    the share of rows, of those that may have several successors, with more than one.
     """
 
     indptr: IntArray
     successors: IntArray
     probabilities: FloatArray
     stride: int
-    by_chance: float = 1.0
+    by_chance: float
 
     @classmethod
     def drawn(cls, counts: Counts, draws: int, rng: np.random.Generator) -> DrawnDynamics:
@@ -153,7 +153,9 @@ class DrawnDynamics:
     def estimated(cls, mdp: MDP) -> DrawnDynamics:
         """The dynamics as they are estimated, as if they were the only ones possible: one draw."""
         rows = mdp.transitions
-        return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride)
+        wide = np.diff(rows.indptr)
+        share = float((wide > 1).sum() / max(1, (wide > 0).sum()))
+        return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride, share)
 
 
 def _without_chance(
@@ -212,9 +214,9 @@ def judged(
     With `by_order` the expert may have an order of its own among what is equally good, as likely as it has not.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
-    weights that the answers of each state give them. In a `large` world, and in one of fields, one tolerance may also
-    hold in all states: that is as likely as that each state has its own. And of its states only those are looked at to
-    which tried actions lead from states with answers.
+    weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
+    is as likely as that each state has its own. And of its states only those are looked at to which tried actions lead
+    from states with answers.
     """
     n, n_states = rewards.early.shape
     ends = np.zeros(n_states, dtype=np.bool_)

@@ -36,6 +36,9 @@ TEMPER = 0.4
 """The power of the likelihood by which wishes are compared. States are judged apart, as if what is not known of one row
 did not matter to the answers of several."""
 
+RARE = 0.5
+"""Chance is rare where fewer of the rows that may have several successors have more than one."""
+
 LARGE = 50_000
 """Where one hypothesis takes more operations under one draw, fewer are tried, and under fewer draws."""
 
@@ -246,8 +249,13 @@ class Search:
     def power(self) -> float:
         """The power of the likelihood by which wishes are compared: all of it where nothing happens by chance and no
         row is in doubt."""
-        in_doubt = 0.0 if self.merged else self.dynamics.by_chance
-        return self.weight * (1 - (1 - TEMPER) * in_doubt)
+        return self.weight * (1 - (1 - TEMPER) * self.dynamics.by_chance)
+
+    @property
+    def shares_tolerance(self) -> bool:
+        """Whether one tolerance of ties may hold in all states: most have one answer, which tells none, and where few
+        rows are in doubt none is needed for those."""
+        return self.is_large or (self.by_order and self.dynamics.by_chance < RARE)
 
     @property
     def weight(self) -> float:
@@ -329,7 +337,7 @@ class Search:
     ) -> Judged:
         rewards = self.rewards(hypotheses)
         told = self.answers if answers is None else answers
-        how = self.terminal, draws, self.discount, errors, self.by_order, self.is_large or self.by_order
+        how = self.terminal, draws, self.discount, errors, self.by_order, self.shares_tolerance
         likelihood, unexplained = judged(rewards, self.dynamics, told, *how)
         if self.patient is not None and answers is None:
             other, wrong = judged(rewards, self.dynamics, self.patient, *how)
@@ -460,6 +468,11 @@ class StationarySearch(Search):
         self.by_order, self.patient, self.is_large = True, None, merged and self.is_large
         if merged:  # or it does not look at the end of an episode either
             self.patient = self.answers.at_once(2 * horizon)
+
+    @property
+    def power(self) -> float:
+        """What is predicted of rows that were never tried is always in doubt; nothing in merged states is."""
+        return self.weight * (1.0 if self.merged else TEMPER)
 
     def _simple(self) -> Iterator[Hypothesis]:
         """Of fields with many values some more are tried, if only as what is wanted; and states that are merged, unless
