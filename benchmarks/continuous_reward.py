@@ -45,9 +45,9 @@ CASES = {
     "MountainCar, rule": ("MountainCar", "rule", "gravity ×1.2", 12_000, 6_000),
     "Pendulum": ("Pendulum", "optimal", "g ×1.5", 12_000, 6_000),
     "Acrobot": ("Acrobot", "optimal", "masses 1.5 and 0.7", 12_000, 8_000),
-    "LunarLander, wind": ("LunarLander, wind", "rule", "wind 15, actions as they were", 40_000, 150_000),
-    "LunarLander, gravity": ("LunarLander, gravity", "rule", "gravity -6, actions as they were", 40_000, 150_000),
-    "LunarLander, engines": ("LunarLander, engines", "rule", "nothing", 40_000, 150_000),
+    "LunarLander, wind": ("LunarLander, wind", "rule", "wind 15, actions as they were", 16_000, 18_000),
+    "LunarLander, gravity": ("LunarLander, gravity", "rule", "gravity -6, actions as they were", 16_000, 18_000),
+    "LunarLander, engines": ("LunarLander, engines", "rule", "nothing", 16_000, 18_000),
 }
 """By name: the task, the expert, what is changed besides swapped actions, and the steps at home and away."""
 

@@ -49,9 +49,27 @@ def test_a_run_from_start_to_pictures(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.stderr
     for name in ("learning", "bound", "visits", "reward", "policy", "why-here"):
         assert (tmp_path / "r" / "pictures" / f"{name}.svg").stat().st_size > 1000
+    assert aceirl("show", "r").stdout == shown.stdout
     page = (tmp_path / "r" / "report.html").read_text()
     assert page.count("data:image/svg+xml") == 6
     assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_what_was_shown_is_shown_again_until_something_changes(tmp_path: Path) -> None:
+    assert aceirl("run", "four-paths", *SMALL, "--max-samples", "60", "--certify", "none", "--out", "r").exit_code == 0
+    first, picture = aceirl("show", "r").stdout, tmp_path / "r" / "pictures" / "reward.svg"
+    drawn = picture.stat().st_mtime_ns
+    assert "explains" in first or "wants" in first
+    assert aceirl("show", "r").stdout == first
+    assert picture.stat().st_mtime_ns == drawn
+    picture.unlink()
+    assert aceirl("show", "r").stdout == first
+    drawn = picture.stat().st_mtime_ns
+    assert aceirl("resume", "r", "--max-samples", "120").exit_code == 0
+    assert "120 steps" in aceirl("show", "r").stdout
+    assert picture.stat().st_mtime_ns > drawn
+    (tmp_path / "r" / "shown.json").write_text("[]")
+    assert "120 steps" in aceirl("show", "r").stdout
 
 
 def problem() -> Problem:

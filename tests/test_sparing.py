@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from aceirl.envs.truth import stationary_policy
 from aceirl.errors import InputError
 from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import open_task
-from aceirl.explore.sparing import _stopping
+from aceirl.explore.sparing import Sparing, _stopping
+from aceirl.irl.belief import Belief
 from aceirl.irl.prediction import TIED, Prediction, _plans, _told_apart, _with_trees
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
@@ -21,8 +23,10 @@ from aceirl.learner.turns import Turn
 from aceirl.models.fields.rules import Committee
 from aceirl.models.tabular.dynamic_programming import optimal_values
 from aceirl.models.tabular.kernels import look_ahead
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.search import Hypothesis, Judged, StationarySearch
 from studies.fields import KeyDoor, key_expert
+from studies.large import small_driver, small_warehouse
 
 
 def members(*tables: list[int]) -> Prediction:
@@ -199,3 +203,22 @@ def test_predictions_promise_nothing() -> None:
 def test_dynamics_that_depend_on_the_step_are_refused() -> None:
     with pytest.raises(InputError, match="needs a deterministic expert, and dynamics that do not depend on the step"):
         ActiveIRL(strategy="sparing", max_samples=100, stationary_dynamics=False).fit("gridworld")
+
+
+def test_in_a_large_world_questions_are_weighed_anew_as_answers_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aceirl.explore.sparing.LARGE", 1)
+    weighed: list[int] = []
+    values = Sparing._values
+
+    def noted(self: Sparing, belief: Belief) -> FloatArray:
+        assert belief.imagined is not None
+        weighed.append(belief.estimate.counts.questions)
+        return values(self, belief)
+
+    monkeypatch.setattr(Sparing, "_values", noted)
+    learner = ActiveIRL(strategy="sparing", irl=None, certify=None, max_answers=14, seed=0)
+    learner.fit(small_warehouse(), small_driver, horizon=12)
+    assert weighed[:5] == [0, 1, 2, 3, 4]
+    assert len(weighed) < 14
+    assert all(later <= earlier / 0.8 + 1 for earlier, later in itertools.pairwise(weighed[1:]))
+    assert weighed[-1] >= 10

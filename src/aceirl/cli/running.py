@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from aceirl.runs import Run
 
 
+NO_MAP = "Lists instead of maps: the environment does not say where its states are (docs/gymnasium.md, Pictures)."
+
+
 def _asked_of_a_run() -> list[str]:
     from aceirl.learner.settings import Settings
 
@@ -125,19 +128,25 @@ def show(
     directory: Folder,
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.runs.folder import is_continuous_run
-    from aceirl.runs.result import load, opened
+    from aceirl.cli.shown import keep_shown, shown_before
 
-    if is_continuous_run(directory):
-        load(directory).show()
-        return
-    found = opened(run_in(directory))
-    print("\n".join(found.sentences))
-    pictures = found.draw()
-    for picture in pictures:
-        print(f"  {picture}")
-    if found.layout is None:
-        print("Lists instead of maps: the environment does not say where its states are (docs/gymnasium.md, Pictures).")
+    lines = shown_before(directory)
+    if lines is None:
+        from aceirl.runs.folder import is_continuous_run
+        from aceirl.runs.result import load, opened
+
+        if is_continuous_run(directory):
+            load(directory).show()
+            return
+        found = opened(run_in(directory))
+        no_map = (
+            "Lists instead of maps: the environment does not say where its states are (docs/gymnasium.md, Pictures)."
+        )
+        said, besides = list(found.sentences), [no_map] if found.layout is None else []
+        drawn = found.draw()
+        keep_shown(directory, said, drawn, besides)
+        lines = [*said, *(f"  {one}" for one in drawn), *besides]
+    print("\n".join(lines))
 
 
 @command
@@ -145,6 +154,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run, the report and the pictures.")] = Path("aceirl-demo"),
 ) -> None:
     """An example from start to end: recover a reward on Four Paths, whose dynamics are not given."""
+    from aceirl.cli.shown import SHOWN
     from aceirl.experts.tasks import Source, open_source
     from aceirl.learner.settings import Settings
     from aceirl.runs import Run
@@ -153,7 +163,7 @@ def demo(
     from aceirl.runs.result import opened
 
     settings, source = Settings(), Source("four-paths", {}, seed=0)
-    written = {CONFIGURATION, RECORDS, STATE, ENVIRONMENT, "report.html", "pictures", LOCK}
+    written = {CONFIGURATION, RECORDS, STATE, ENVIRONMENT, "report.html", "pictures", SHOWN, LOCK}
     if (out / "run.json").exists() and {path.name for path in out.iterdir()} <= written:
         earlier = Run.open(out)
         if (earlier.source, earlier.settings) == (source, settings):

@@ -76,29 +76,31 @@ class Sparing:
         rows = None if belief.imagined is None else belief.imagined_state
         if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
             return Plan(policy=policy, ask=False, rows=rows)
-        value = self._remembered(belief)
+        value, of_answers = self._remembered(belief)
         ask, go = self._question(_estimate(belief).mdp, value)
         there = np.eye(policy.shape[2])[np.maximum(go, 0)]
         way = np.where((go >= 0)[:, :, None], there, policy)
-        return Plan(policy=way, ask=ask, questions=1, memory=_noted(belief, value), rows=rows)
+        return Plan(policy=way, ask=ask, questions=1, memory=_noted(belief, value, of_answers), rows=rows)
 
-    def _remembered(self, belief: Belief) -> FloatArray:
-        """`[S]`: what questions are worth; as it was, if nothing was answered and no state met since.
+    def _remembered(self, belief: Belief) -> tuple[FloatArray, float]:
+        """`(value [S], answers)`: what questions are worth, and how many answers there were when that was worked out;
+        as it was, if nothing was answered and no state met since.
 
         In a world that is large and imagined it is as it was for a few answers, but for what was answered.
         """
-        before, answers = belief.memory.get("worth"), belief.estimate.counts.questions
+        before, answers = belief.memory.get("worth"), float(belief.estimate.counts.questions)
         if before is None:
-            return self._values(belief)
-        world, more = belief.imagined, answers - belief.memory["answers"][0]
+            return self._values(belief), answers
+        world, then = belief.imagined, float(belief.memory["answers"][0])
         if world is None:
-            return np.asarray(before) if len(before) == belief.shape[1] and not more else self._values(belief)
-        if more > (self.growth * answers if world.estimate.counts.shape[1] >= LARGE else 0):
-            return self._values(belief)
+            same = len(before) == belief.shape[1] and then == answers
+            return (np.asarray(before) if same else self._values(belief)), answers
+        if answers - then > (self.growth * answers if world.estimate.counts.shape[1] >= LARGE else 0):
+            return self._values(belief), answers
         worth = dict(zip(map(tuple, belief.memory["records"].tolist()), before.tolist(), strict=True))
         value = np.array([worth.get(one, 0.0) for one in map(tuple, world.table.values.tolist())])
         value[world.table.ends | world.estimate.answered.any(axis=0)] = 0.0
-        return value if value.any() else self._values(belief)
+        return (value, then) if value.any() else (self._values(belief), answers)
 
     def _question(self, mdp: MDP, value: FloatArray) -> tuple[BoolArray, IntArray]:
         """`(ask [H, S], go [H, S])`: the questions worth waiting for, by what an answer in each state is worth.
@@ -163,8 +165,8 @@ def _estimate(belief: Belief) -> Estimate:
     return belief.estimate if belief.imagined is None else belief.imagined.estimate
 
 
-def _noted(belief: Belief, value: FloatArray) -> dict[str, FloatArray]:
-    noted = {"worth": value, "answers": np.array([float(belief.estimate.counts.questions)])}
+def _noted(belief: Belief, value: FloatArray, of_answers: float) -> dict[str, FloatArray]:
+    noted = {"worth": value, "answers": np.array([of_answers])}
     return noted if belief.imagined is None else noted | {"records": belief.imagined.table.values}
 
 

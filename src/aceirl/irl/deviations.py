@@ -36,7 +36,7 @@ from aceirl.models.vectors.planning import MOST_COORDINATES, Prepared
 EXPERT_EPISODES, LONGEST_DEVIATION, TESTS = 8, 50, 3
 """Episodes of the expert alone, the longest deviation in steps, and the episodes a best response plays."""
 
-RECOVERING, RECOVERING_WIDE = 12_000, 40_000
+RECOVERING, RECOVERING_WIDE = 12_000, 16_000
 """The steps by default: where plans are made on a grid, and where they are searched for."""
 
 DEVIATIONS, POOL = 0.5, 0.62
@@ -163,7 +163,7 @@ def recover_reward(
 ) -> RewardByDeviations:
     """The reward of an expert, a function of an observation, in a simulator that `make_env` makes.
 
-    About `steps` steps are taken: 12,000 unless told, 40,000 where observations have more than four coordinates.
+    About `steps` steps are taken: 12,000 unless told, 16,000 where observations have more than four coordinates.
     `names` are what the entries of an observation are called. `report` is told after each episode how many steps were
     taken.
     """

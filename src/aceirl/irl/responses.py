@@ -7,6 +7,7 @@ not far from the expert. Both are judged by playing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class BySearch:
         while met.steps < COPIES * steps or not pairs:
             base = self.own[len(pairs) % len(self.own)]
             away = FARTHEST * met.rng.random() * copy.size * met.rng.standard_normal(copy.weights.shape)
-            other = Controller(copy.choices, copy.scale, copy.weights + away)
+            other = replace(copy, weights=copy.weights + away)
             pairs.append(("controllers about a copy", base, met.play(other.predict, base.seed), 0))
         return pairs
 

@@ -36,7 +36,7 @@ SHORT, UNSURE, ASKED = 0.8, 0.8, 3
 one of so many other rewards of the confidence set, it gains less than this share of what that reward's plan gains."""
 
 
-PLANNING, SEARCHING, MOST_RANDOM = 6_000, 150_000, 20
+PLANNING, SEARCHING, MOST_RANDOM = 6_000, 18_000, 20
 """The steps in another simulator by default: for plans on a grid, and for a search; and the episodes of random actions
 before a search, at most."""
 
@@ -85,7 +85,7 @@ def transfer_reward(
 ) -> Planned:
     """Plan with a recovered reward in another simulator, about which nothing is known, with about `steps` steps in it.
 
-    Unless told, `steps` are 6,000, or 150,000 where observations have more than four coordinates. The plan has a
+    Unless told, `steps` are 6,000, or 18,000 where observations have more than four coordinates. The plan has a
     warning if something speaks against it; that needs no true reward. `report` is told after each episode how many
     steps were taken.
     """

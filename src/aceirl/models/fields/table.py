@@ -166,12 +166,13 @@ class FieldTable:
     def met_together(self, n_met: int) -> BoolArray:
         """`[S]`: whether its values of the fields with `few` of them occur together in the first `n_met` states.
 
-        An end of a kind that was met once tells nothing of others with the same values.
+        An end tells nothing of others with the same values, unless it is of a kind that these make.
         """
         _, number = np.unique(np.nan_to_num(self.values[:, self.few], nan=-1.0), axis=0, return_inverse=True)
         telling = ~self.known | ~self.ends
         for told_by, values in self.kinds_of_ends:
-            telling |= (self.values[:, list(told_by)] == values).all(axis=1)
+            if np.isin(told_by, self.few).all():
+                telling |= (self.values[:, list(told_by)] == values).all(axis=1)
         return np.isin(number, number[:n_met][telling[:n_met]]) | (np.arange(len(number)) < n_met)
 
 

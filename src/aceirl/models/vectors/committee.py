@@ -10,8 +10,8 @@ The weights are plain arrays with the members first, `[M, in, out]`, so that one
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -103,6 +103,11 @@ class NetworkCommittee:
         n = len(observations)
         blocks = _blocks(self._standardised(observations)[None])
         return _layers(blocks, self.weights)[-1].reshape(len(self.weights[0]), -1, self.n_choices)[:, :n]
+
+    def with_last_layer(self, change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> NetworkCommittee:
+        """The same with other weights `[M, in, K]` and biases `[M, 1, K]` of the layer from which logits come."""
+        *before, weights, bias = self.weights
+        return replace(self, weights=(*before, change(weights), change(bias)))
 
     def _standardised(self, observations: FloatArray) -> NDArray[np.float32]:
         away = (np.asarray(observations, dtype=np.float64) - self.centre) / self.scale

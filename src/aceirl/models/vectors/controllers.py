@@ -1,9 +1,10 @@
 """Controllers that are linear in the numbers of an observation and in their sizes, and a search for good ones.
 
-They are what plans are chosen from where a grid has too many coordinates. The search is the cross-entropy method: draw
-controllers about the best so far, play each, go on about the best of them. It has to begin near something that works:
-a copy of the expert, whose actions are *translated* first, as they may do something else in another world. An action
-there stands for the action at home whose effect on the next observation is most alike.
+They are what plans are chosen from where a grid has too many coordinates. Where actions are numbered, a network that
+copies the expert is a part of each, and the linear part is what it does otherwise. The search is the cross-entropy
+method: draw controllers about the best so far, play each, go on about the best of them. It has to begin near something
+that works: a copy of the expert, whose actions are *translated* first, as they may do something else in another world.
+An action there stands for the action at home whose effect on the next observation is most alike.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import scipy
 
 from aceirl.data.arrays import FloatArray
+from aceirl.models.vectors.committee import NetworkCommittee, Schedule, fitted
 from aceirl.models.vectors.episodes import Episode, TriedActions
 from aceirl.models.vectors.experience import Experience
 
@@ -29,6 +31,9 @@ the first are from where it begins and how far all are at least, in standard dev
 TESTS = 8
 """The episodes by which the found controller and the first are compared."""
 
+COPYING = Schedule(1500, 3e-3)
+"""How the network of a copy is fitted."""
+
 MISSED = 10.0
 """A step tells nothing of effects if it misses the first fit by so many times the median."""
 
@@ -38,22 +43,29 @@ class Controller:
     """`weights [m, 1 + 2d]` of one, the numbers of an observation in units of `scale [d]`, and their absolute values.
 
     Of a Discrete space the action with the largest score is taken; of a Box each number of the action is a score,
-    between its bounds.
+    between its bounds. To the scores of a Discrete space those of a `network` are added, if there is one. Weights of
+    that `size` change what the controller does.
     """
 
     choices: TriedActions
     scale: FloatArray
     weights: FloatArray
+    size: float
+    network: NetworkCommittee | None = None
 
     @classmethod
     def copying(cls, choices: TriedActions, observations: FloatArray, actions: Any) -> Controller:
-        """As near to `actions [n]` or `[n, m]` on `observations [n, d]` as such a controller comes."""
+        """As near to `actions [n]` or `[n, m]` on `observations [n, d]` as such a controller comes.
+
+        The scores of the network are made as large as those of the best linear controller, about which is searched.
+        """
         spread, usual = observations.std(axis=0), np.abs(observations).mean(axis=0)
         scale = np.where(spread > 1e-6 * (1 + usual), spread, 1 + usual)  # what never changes is about one
         X, Y = _inputs(observations / scale), choices.parts(actions)
         if not choices.discrete:
             ridge = RIDGE * len(X) * np.eye(X.shape[1])
-            return cls(choices, scale, np.asarray(np.linalg.solve(X.T @ X + ridge, X.T @ Y).T, dtype=np.float64))
+            linear = np.asarray(np.linalg.solve(X.T @ X + ridge, X.T @ Y).T, dtype=np.float64)
+            return cls(choices, scale, linear, float(linear.std()) or 1.0)
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
             likely = scipy.special.log_softmax(X @ flat.reshape(len(choices), -1).T, axis=1)
@@ -62,16 +74,18 @@ class Controller:
 
         found = scipy.optimize.minimize(loss, np.zeros(len(choices) * X.shape[1]), jac=True, method="L-BFGS-B").x
         weights = found.reshape(len(choices), -1)
-        return cls(choices, scale, weights - weights.mean(axis=0))
-
-    @property
-    def size(self) -> float:
-        """How large the weights are; one if there are none."""
-        return float(self.weights.std()) or 1.0
+        weights -= weights.mean(axis=0)
+        network = fitted(observations, Y.argmax(axis=1), len(choices), COPYING, seed=(0x434F,), members=1)
+        louder = (X @ weights.T).std() / max(1e-9, float(network.logits(observations).std()))
+        network = network.with_last_layer(lambda layer: layer * np.float32(louder))
+        return cls(choices, scale, np.zeros_like(weights), float(weights.std()) or 1.0, network)
 
     def predict(self, observation: Any) -> Any:
         """The action, as the environment takes it."""
-        scores = self.weights @ _inputs((np.asarray(observation, dtype=np.float64) / self.scale)[None])[0]
+        seen = np.asarray(observation, dtype=np.float64)
+        scores = self.weights @ _inputs((seen / self.scale)[None])[0]
+        if self.network is not None:
+            scores += self.network.logits(seen[None])[0, 0]
         return self.choices.action(int(scores.argmax())) if self.choices.discrete else self.choices.within(scores)
 
     def translated(self, home: Effects, away: Effects, choices: TriedActions) -> Controller:
@@ -80,7 +94,7 @@ class Controller:
         Each action stands for one at home, no two for the same if there are as many; in a Box, for one or its opposite.
         """
         if choices.discrete != self.choices.discrete:
-            return replace(self, choices=choices, weights=np.zeros((len(away.mean), self.weights.shape[1])))
+            return Controller(choices, self.scale, np.zeros((len(away.mean), self.weights.shape[1])), self.size)
         width = np.abs(home.mean).max(axis=0) ** 2 + (home.error**2).max(axis=0) + (away.error**2).max(axis=0) + 1e-12
         signs = np.array([1.0] if choices.discrete else [1.0, -1.0])
         apart = ((away.mean[:, None, None] - signs[:, None] * home.mean[:, None]) ** 2 / width).sum(
@@ -89,7 +103,8 @@ class Controller:
         sign, cost = signs[apart.argmin(axis=2)], apart.min(axis=2)
         rows = np.arange(len(cost))
         means = scipy.optimize.linear_sum_assignment(cost)[1] if cost.shape[0] == cost.shape[1] else cost.argmin(axis=1)
-        return replace(self, choices=choices, weights=sign[rows, means, None] * self.weights[means])
+        network = None if self.network is None else self.network.with_last_layer(lambda layer: layer[..., means])
+        return replace(self, choices=choices, weights=sign[rows, means, None] * self.weights[means], network=network)
 
 
 def _inputs(standard: FloatArray) -> FloatArray:
@@ -160,7 +175,8 @@ def search(
         episodes = tuple(met.play(controller.predict, seed) for seed in seeds)
         return episodes, float(np.mean([worth(one) for one in episodes]))
 
-    first = played(start, seeds)[1]
+    episodes, first = played(start, seeds)
+    length = max(length, float(np.mean([one.steps for one in episodes])))
     while True:
         left = (until - met.steps) / length - len(seeds) - each  # episodes
         n_episodes = int(np.clip(left / BEST, 1, each))
@@ -168,9 +184,11 @@ def search(
         drawn = mean + spread * rng.standard_normal((number, *mean.shape))
         drawn[0] = mean
         starts = [int(seed) for seed in rng.integers(2**31, size=n_episodes)]
-        tried = [played(replace(start, weights=weights), starts) for weights in drawn]
+        tried: list[tuple[tuple[Episode, ...], float]] = []
+        while len(tried) < number and (len(tried) < 3 or until - met.steps > (len(seeds) + 2 * n_episodes) * length):
+            tried.append(played(replace(start, weights=drawn[len(tried)]), starts))
         length = float(np.mean([one.steps for episodes, _ in tried for one in episodes]))
-        best = drawn[np.argsort([value for _, value in tried])[-min(BEST, number // 2) :]]
+        best = drawn[np.argsort([value for _, value in tried])[-min(BEST, len(tried) // 2) :]]
         mean, spread = best.mean(axis=0), best.std(axis=0) + LEAST * size
         if until - met.steps < (BEST * each + len(seeds)) * length:
             break

@@ -139,7 +139,7 @@ class Grammar:
         return predicate.holds(self.table) & self.met
 
     def refined(self, predicate: Predicate) -> list[Predicate]:
-        """The same with one more condition, a single value of another field, if it is not among the simple ones."""
+        """The same with one more condition, a single value of another field; in fewer words if there are such."""
         if len(predicate.conditions) >= MOST_CONDITIONS:
             return []
         taken = {one.field for one in predicate.conditions}
@@ -149,7 +149,7 @@ class Grammar:
             if k not in taken
             for one in self._values(k, self.extent(predicate))
         )
-        return list(self._distinct(more, dict.fromkeys(self.extents)))
+        return [self.extents.get(self.extent(one).tobytes(), one) for one in self._distinct(more, {})]
 
     def moved(self, predicate: Predicate) -> list[Predicate]:
         """The same with one end of a condition on a field that is not categorical at the next value that was met; of

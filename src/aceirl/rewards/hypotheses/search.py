@@ -286,9 +286,11 @@ class Search:
         self._screen(self._simple())
         self._screen(self._changing())
         for _ in range(self.rounds if self.effort == 1 else 2):
-            best = self._front(self._some(self.beam, 2 if self.is_large else 1))
+            number = self._some(self.beam, 2 if self.is_large else 1)
+            best = self._front(number)
             before = self._screened[best[0]]
-            self._screen(one for base in best for one in self._composed(base))
+            bases = dict.fromkeys((*best, *self._undominated()[:number]))
+            self._screen(one for base in bases for one in self._composed(base))
             if self._screened[self._front(1)[0]] <= before:
                 break
         kept = self._front(self._some(KEPT, 30 if self.is_large else self.least_kept))
@@ -314,6 +316,18 @@ class Search:
 
     def _front(self, n: int) -> list[Hypothesis]:
         return sorted(self._screened, key=self._screened.__getitem__, reverse=True)[:n]
+
+    def _undominated(self) -> list[Hypothesis]:
+        """Those that predict the answers better than all that are as likely beforehand, those of the highest score
+        first: what is said in many words is found by way of them."""
+        priors = {one: self._prior(one) for one in self._screened}
+        best, found = -np.inf, []
+        for one in sorted(priors, key=lambda one: (-priors[one], -self._screened[one])):
+            predicts = self._screened[one] - priors[one]
+            if predicts > best + 1e-9:
+                best = predicts
+                found.append(one)
+        return sorted(found, key=lambda one: -self._screened[one])
 
     def _screen(self, hypotheses: Iterable[Hypothesis]) -> None:
         """Judge those that are new by a few draws and one error rate, and the better ones by more."""
@@ -347,13 +361,13 @@ class Search:
         if self.preferences:
             of_preferences, contradicted = preferred(rewards, self.preferences, self.terminal, self.discount)
             likelihood, unexplained = likelihood + of_preferences, unexplained + contradicted
-        sizes = self.n_places, self.shape[2]
-        # What was said of the wish is known beforehand: no doubt about the dynamics touches it.
-        prior = np.array([one.log_prior(*sizes) + self._of_denials(one) for one in hypotheses])
+        prior = np.array([self._prior(one) for one in hypotheses])
         return Judged(tuple(hypotheses), prior, likelihood, unexplained, self.weight)
 
-    def _of_denials(self, hypothesis: Hypothesis) -> float:
-        return sum(said.log_likelihood(hypothesis) for said in self.denied)
+    def _prior(self, hypothesis: Hypothesis) -> float:
+        """With what was said of the wish, which is known beforehand: no doubt about the dynamics touches it."""
+        denials = sum(said.log_likelihood(hypothesis) for said in self.denied)
+        return hypothesis.log_prior(self.n_places, self.shape[2]) + denials
 
     def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
         """What hypotheses pay."""
@@ -427,6 +441,8 @@ class Search:
         """The same with one more predicate, of those that have proved best, or with one that is narrower or moved."""
         if self.grammar is None or base.change is not None or len(base.features) > 2:
             return
+        if len(self.terminal) and not base.step_cost:
+            yield replace(base, step_cost=0.02)
         for k, (one, worth) in enumerate(base.features):
             for other in (*self.grammar.refined(one), *self.grammar.moved(one)):
                 yield replace(base, features=(*base.features[:k], (other, worth), *base.features[k + 1 :]))
