@@ -318,3 +318,27 @@ def test_an_estimator_takes_many_coordinates_elsewhere(monkeypatch: pytest.Monke
 def test_actions_that_are_neither_numbered_nor_bounded_are_refused() -> None:
     with pytest.raises(InputError, match="it must be Discrete, or a Box"):
         TriedActions.of(spaces.MultiBinary(3))
+
+
+def test_what_is_the_same_at_home_and_not_elsewhere_does_no_harm_either() -> None:
+    class Padded(gymnasium.ObservationWrapper[Any, Any, Any]):
+        def __init__(self, env: Any, value: float) -> None:
+            super().__init__(env)
+            self.value = value
+
+        def observation(self, observation: Any) -> Any:
+            return np.append(observation, self.value)
+
+    copy, _ = copied(Padded(dock(), 5.0), steer)
+    assert earned(Padded(dock(), 9.0), copy.predict) > earned(dock(), steer) - 3
+
+
+def test_a_search_begins_near_a_copy_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all of the copy is in its network."""
+    copy, _ = copied(dock(), steer)
+    assert not copy.weights.any()
+    tried: list[Any] = []
+    monkeypatch.setattr(Controller, "predict", lambda self, seen: tried.append(self.weights) or 0)
+    search(Experience(dock(), np.random.default_rng(0)), lambda one: one.paid, copy, 3_000)
+    spread = np.unique(np.array(tried), axis=0).std() / copy.size
+    assert 0.15 < spread < 0.35

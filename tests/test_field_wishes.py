@@ -70,6 +70,8 @@ def test_the_grammar_says_nothing_twice_and_nothing_of_single_places() -> None:
     assert {"load = 1", "at = (2, 1)", "an end with load = 1", "any end"} <= words
     narrower = grammar.refined(Predicate((FieldCondition(0, 2, 2), FieldCondition(1, 1, 1))))
     assert {one.words(table) for one in narrower} == {"at = (2, 1) and load = 0", "at = (2, 1) and load = 1"}
+    column = Predicate((FieldCondition(0, 2, 2),))
+    assert {"at = (2, 1)", "at, entry 1 = 2 and load = 1"} <= {one.words(table) for one in grammar.refined(column)}
 
 
 def test_what_is_narrower_has_one_more_condition_even_if_it_holds_in_one_state_or_no_fewer() -> None:
@@ -262,6 +264,36 @@ def test_a_narrower_wish_is_named_beside_the_wide_one_unless_the_answers_speak_a
 
     assert beside(driven(lambda x, y: 2 if x > 0 and (y == 0 or (x + y) % 2) else 3))[0] == "column = 0 and row = 0"
     assert beside(driven(lambda x, y: 2 if x > 0 else 1 + 2 * (y % 2))) == [], "who goes to and fro wants no row"
+
+
+def test_what_predicts_better_is_a_way_to_more_however_unlikely_it_is_beforehand() -> None:
+    search = driven(lambda x, y: 1 if y > 1 else 3)
+    assert search.grammar is not None
+    one, other, *_ = search.grammar.simple
+    told = {
+        Hypothesis(): -9.0,
+        Hypothesis(features=((one, 1.0),)): -8.0,
+        Hypothesis(features=((one, 1.0),), step_cost=0.02): -8.5,
+        Hypothesis(features=((one, 1.0), (other, 0.3))): -2.0,
+        Hypothesis(features=((one, 1.0), (other, 0.55))): -3.0,
+    }
+    search._screened = {wish: search._prior(wish) + predicts for wish, predicts in told.items()}
+    found = search._undominated()
+    assert {told[wish] for wish in found} == {-9.0, -8.0, -2.0}
+    scores = [search._screened[wish] for wish in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_composed_wish_says_nothing_twice() -> None:
+    search = driven(lambda x, y: 1 if y > 1 else 3)
+    assert search.grammar is not None
+    search._screen(search._simple())
+    one, other, *_ = search.grammar.simple
+    for base in (Hypothesis(features=((one, 1.0),)), Hypothesis(features=tuple(sorted(((one, 1.0), (other, 0.3)))))):
+        composed = list(search._composed(base))
+        assert composed
+        assert all(wish.features == tuple(sorted(wish.features)) for wish in composed)
+        assert all(len({predicate for predicate, _ in wish.features}) == len(wish.features) for wish in composed)
 
 
 def test_beside_a_wish_about_fields_no_action_is_named_and_no_place_inside_it() -> None:

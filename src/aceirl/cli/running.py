@@ -128,25 +128,30 @@ def show(
     directory: Folder,
 ) -> None:
     """Say what a run found, and draw it: learning curve, visits, recovered reward and policy."""
-    from aceirl.cli.shown import keep_shown, shown_before
+    from aceirl.cli.shown import keep_shown, rests_on, shown_before
 
     lines = shown_before(directory)
-    if lines is None:
-        from aceirl.runs.folder import is_continuous_run
-        from aceirl.runs.result import load, opened
+    if lines is not None:
+        print("\n".join(lines))
+        return
+    from aceirl.rewards import SPACES, FeatureFile
+    from aceirl.runs.folder import is_continuous_run
+    from aceirl.runs.result import load, opened
 
-        if is_continuous_run(directory):
-            load(directory).show()
-            return
-        found = opened(run_in(directory))
-        no_map = (
-            "Lists instead of maps: the environment does not say where its states are (docs/gymnasium.md, Pictures)."
-        )
-        said, besides = list(found.sentences), [no_map] if found.layout is None else []
-        drawn = found.draw()
-        keep_shown(directory, said, drawn, besides)
-        lines = [*said, *(f"  {one}" for one in drawn), *besides]
-    print("\n".join(lines))
+    if is_continuous_run(directory):
+        load(directory).show()
+        return
+    begun = run_in(directory)
+    now = rests_on(directory)
+    found = opened(begun)
+    print("\n".join(found.sentences))
+    drawn = found.draw()
+    besides = [NO_MAP] if found.layout is None else []
+    for line in [*(f"  {one}" for one in drawn), *besides]:
+        print(line)
+    reward = found.turn.settings.reward  # of a run that goes on, or by a file, there is more that may change
+    if found.records[-1].stopped and type(reward) in SPACES.values() and not isinstance(reward, FeatureFile):
+        keep_shown(directory, now, list(found.sentences), drawn, besides)
 
 
 @command

@@ -9,6 +9,7 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl.belief import Belief, Plan, uniform_policy
+from aceirl.models.fields.dynamics import Imagined
 from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.kernels import compiled, look_ahead
@@ -89,16 +90,17 @@ class Sparing:
         In a world that is large and imagined it is as it was for a few answers, but for what was answered.
         """
         before, answers = belief.memory.get("worth"), float(belief.estimate.counts.questions)
-        if before is None:
+        world = belief.imagined
+        if before is None or (world is not None and "records" not in belief.memory):
             return self._values(belief), answers
-        world, then = belief.imagined, float(belief.memory["answers"][0])
+        then = float(belief.memory["answers"][0])
         if world is None:
             same = len(before) == belief.shape[1] and then == answers
             return (np.asarray(before) if same else self._values(belief)), answers
         if answers - then > (self.growth * answers if world.estimate.counts.shape[1] >= LARGE else 0):
             return self._values(belief), answers
         worth = dict(zip(map(tuple, belief.memory["records"].tolist()), before.tolist(), strict=True))
-        value = np.array([worth.get(one, 0.0) for one in map(tuple, world.table.values.tolist())])
+        value = np.array([worth.get(one, 0.0) for one in map(tuple, _records(world).tolist())])
         value[world.table.ends | world.estimate.answered.any(axis=0)] = 0.0
         return (value, then) if value.any() else (self._values(belief), answers)
 
@@ -167,7 +169,12 @@ def _estimate(belief: Belief) -> Estimate:
 
 def _noted(belief: Belief, value: FloatArray, of_answers: float) -> dict[str, FloatArray]:
     noted = {"worth": value, "answers": np.array([of_answers])}
-    return noted if belief.imagined is None else noted | {"records": belief.imagined.table.values}
+    return noted if belief.imagined is None else noted | {"records": _records(belief.imagined)}
+
+
+def _records(world: Imagined) -> FloatArray:
+    """`[S, F + 1]`: the values of the fields, and whether episodes end there."""
+    return np.column_stack((world.table.values, world.table.ends))
 
 
 @compiled

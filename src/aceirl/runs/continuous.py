@@ -116,7 +116,7 @@ class ContinuousResult:
     def recovered(self) -> RewardByDeviations:
         """The expert's reward over the coordinates of observations, and what it rests on.
 
-        It is found when it is first asked for, by 12,000 more steps in the environment, or 40,000 if observations have
+        It is found when it is first asked for, by 12,000 more steps in the environment, or 16,000 if observations have
         more than four coordinates: the expert plays, is led astray, and goes on (`aceirl.irl.deviations`).
         """
         task, seed, report = self._opened, self.settings.seed, _counter("Recovering the reward")
@@ -155,7 +155,7 @@ class ContinuousResult:
         """Plan with the recovered reward in another environment, of whose dynamics nothing is known.
 
         `target` is a Gymnasium environment or the id of one; about `steps` steps are taken in it, 6,000 unless told, or
-        150,000 if observations have more than four coordinates. What comes back has `predict(observation)` and a
+        18,000 if observations have more than four coordinates. What comes back has `predict(observation)` and a
         `warning` if something speaks against it.
         """
         recovered = self.recovered

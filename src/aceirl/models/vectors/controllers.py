@@ -78,6 +78,7 @@ class Controller:
         network = fitted(observations, Y.argmax(axis=1), len(choices), COPYING, seed=(0x434F,), members=1)
         louder = (X @ weights.T).std() / max(1e-9, float(network.logits(observations).std()))
         network = network.with_last_layer(lambda layer: layer * np.float32(louder))
+        network = replace(network, scale=np.where(scale == spread, network.scale, np.inf))  # it may change elsewhere
         return cls(choices, scale, np.zeros_like(weights), float(weights.std()) or 1.0, network)
 
     def predict(self, observation: Any) -> Any:
@@ -166,7 +167,8 @@ def search(
     Each plays `each` episodes, and what is found is compared with `start` by a few more; fewer if steps are few.
     """
     rng, size = met.rng, start.size
-    mean, spread = start.weights, np.full(start.weights.shape, NEARBY * size if start.weights.any() else size)
+    works = start.network is not None or start.weights.any()
+    mean, spread = start.weights, np.full(start.weights.shape, NEARBY * size if works else size)
     length = max(1.0, met.steps / max(1, len(met.episodes)))
     n_tests = int(np.clip((until - met.steps) / (BEST * length), 1, TESTS))
     seeds = [int(seed) for seed in rng.integers(2**31, size=n_tests)]
@@ -188,7 +190,7 @@ def search(
         while len(tried) < number and (len(tried) < 3 or until - met.steps > (len(seeds) + 2 * n_episodes) * length):
             tried.append(played(replace(start, weights=drawn[len(tried)]), starts))
         length = float(np.mean([one.steps for episodes, _ in tried for one in episodes]))
-        best = drawn[np.argsort([value for _, value in tried])[-min(BEST, len(tried) // 2) :]]
+        best = drawn[np.argsort([value for _, value in tried], kind="stable")[-min(BEST, len(tried) // 2) :]]
         mean, spread = best.mean(axis=0), best.std(axis=0) + LEAST * size
         if until - met.steps < (BEST * each + len(seeds)) * length:
             break

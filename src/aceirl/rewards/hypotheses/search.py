@@ -441,11 +441,13 @@ class Search:
         """The same with one more predicate, of those that have proved best, or with one that is narrower or moved."""
         if self.grammar is None or base.change is not None or len(base.features) > 2:
             return
-        if len(self.terminal) and not base.step_cost:
+        if len(self.terminal) and not base.step_cost and (base.features or base.places):
             yield replace(base, step_cost=0.02)
         for k, (one, worth) in enumerate(base.features):
+            rest = (*base.features[:k], *base.features[k + 1 :])
             for other in (*self.grammar.refined(one), *self.grammar.moved(one)):
-                yield replace(base, features=(*base.features[:k], (other, worth), *base.features[k + 1 :]))
+                if other not in dict(rest):
+                    yield replace(base, features=tuple(sorted((*rest, (other, worth)))))
         if len(base.places) == 1 and not base.features and len(self.grammar.table.fields) <= MOST_CONDITIONS:
             ((place, worth),) = base.places
             for other in self.grammar.moved(self.grammar.at(place)):
