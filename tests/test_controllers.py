@@ -338,7 +338,12 @@ def test_a_search_begins_near_a_copy_that_works(monkeypatch: pytest.MonkeyPatch)
     copy, _ = copied(dock(), steer)
     assert not copy.weights.any()
     tried: list[Any] = []
-    monkeypatch.setattr(Controller, "predict", lambda self, seen: tried.append(self.weights) or 0)
+
+    def noted(self: Controller, seen: Any) -> int:
+        tried.append(self.weights)
+        return 0
+
+    monkeypatch.setattr(Controller, "predict", noted)
     search(Experience(dock(), np.random.default_rng(0)), lambda one: one.paid, copy, 3_000)
     spread = np.unique(np.array(tried), axis=0).std() / copy.size
     assert 0.15 < spread < 0.35

@@ -134,7 +134,8 @@ def show(
     if lines is not None:
         print("\n".join(lines))
         return
-    from aceirl.rewards import SPACES, FeatureFile
+    from aceirl.learner.settings import SPACE_NAMES
+    from aceirl.rewards import FeatureFile
     from aceirl.runs.folder import is_continuous_run
     from aceirl.runs.result import load, opened
 
@@ -150,7 +151,7 @@ def show(
     for line in [*(f"  {one}" for one in drawn), *besides]:
         print(line)
     reward = found.turn.settings.reward  # of a run that goes on, or by a file, there is more that may change
-    if found.records[-1].stopped and type(reward) in SPACES.values() and not isinstance(reward, FeatureFile):
+    if found.records[-1].stopped and type(reward) in SPACE_NAMES.values() and not isinstance(reward, FeatureFile):
         keep_shown(directory, now, list(found.sentences), drawn, besides)
 
 
