@@ -1,6 +1,6 @@
 """How many answers a policy takes without any declaration, where questions are chosen by wishes and fields.
 
-    python benchmarks/fields.py [--only Taxi ...] [--seeds N]
+    python benchmarks/fields.py [--only Taxi ...] [--seeds N] [--first SEED]
     python benchmarks/fields.py --warehouses [--seeds N] [--first SEED] [--keep FILE]
     python benchmarks/fields.py --inventory [--seeds N] [--first SEED] [--keep FILE]
 
@@ -98,7 +98,7 @@ def answers_needed(case: str, seed: int) -> tuple[int | None, int]:
     _, most, made = CASES[case]
     task, regret = made(seed)
     settings = Settings(
-        strategy="sparing", irl=None, certify=None, seed=seed, max_samples=60_000, max_answers=most, ask_again=0.0
+        strategy="sparing", irl=None, certify=None, seed=seed, max_samples=100_000, max_answers=most, ask_again=0.0
     )
     asked, turn = 0, None
     for turn in learn(task.environment, task.expert, settings):
@@ -202,7 +202,7 @@ def main(options: argparse.Namespace, report: frame.Report) -> None:
         page="fields.md",
     )
     for name in options.only:
-        found = [answers_needed(name, seed) for seed in range(options.seeds)]
+        found = [answers_needed(name, seed) for seed in range(options.first, options.first + options.seeds)]
         reached = [answers for answers, _ in found if answers is not None]
         table.add(
             name,
@@ -219,7 +219,7 @@ if __name__ == "__main__":
         main,
         __doc__,
         frame.argument("--seeds", type=int, default=3),
-        frame.argument("--first", type=int, default=0, help="the first seed of warehouses and inventories"),
+        frame.argument("--first", type=int, default=0, help="the first seed"),
         frame.argument("--warehouses", action="store_true"),
         frame.argument("--inventory", action="store_true"),
         frame.argument("--keep", type=Path, help="finished runs of those, to go on from"),

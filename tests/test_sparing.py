@@ -16,7 +16,7 @@ from aceirl.experts import PolicyExpert
 from aceirl.experts.tasks import open_task
 from aceirl.explore.sparing import Sparing, _stopping
 from aceirl.irl.belief import Belief
-from aceirl.irl.prediction import TIED, Prediction, _plans, _told_apart, _with_trees
+from aceirl.irl.prediction import LOST, Prediction, _plans, _told_apart, _with_trees
 from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.learner.turns import Turn
@@ -33,7 +33,7 @@ def members(*tables: list[int]) -> Prediction:
     """Members who each accept one action in each state, with equal weights."""
     accepted = np.array(tables)[:, :, None] == np.arange(3)
     weights = np.full(len(tables), 1 / len(tables))
-    return Prediction(accepted, weights, np.tensordot(weights, accepted, 1), len(weights))
+    return Prediction(accepted.astype(float), weights, len(weights))
 
 
 def test_the_question_that_tells_all_members_apart_settles_most() -> None:
@@ -59,9 +59,19 @@ def test_what_is_settled_is_the_doubt_that_the_answers_take_away() -> None:
     assert value[1] == 0
 
 
+def test_what_is_settled_counts_as_much_as_the_wrong_action_loses() -> None:
+    # Two members disagree in both states; in the first either action is nearly as good to both.
+    worth = np.array([[[1.0, 0.8], [1.0, 0.0]], [[0.8, 1.0], [0.0, 1.0]]])
+    found = Prediction(worth, np.full(2, 0.5), 2)
+    everywhere = np.ones(2, dtype=np.bool_)
+    little, much = (found.settled(np.array(mass), everywhere)[0] for mass in ([1.0, 0.0], [0.0, 1.0]))
+    assert 0 < little == pytest.approx(0.2 * much)
+    assert (found.accepted == (worth == 1)).all(), "what one would lose a fifth by is not accepted"
+
+
 def test_an_answer_tells_of_a_wish_even_where_the_likelier_one_accepts_everything() -> None:
     accepted = np.array([[[True, True], [True, True]], [[True, False], [True, True]]])
-    found = Prediction(accepted, np.array([0.9, 0.1]), accepted.mean(axis=0), 2)
+    found = Prediction(accepted.astype(float), np.array([0.9, 0.1]), 2)
     assert not found.doubt.any(), "what the other wish wants, both accept"
     assert found.settled(np.array([0.5, 0.5]), np.ones(2, dtype=np.bool_))[0] == pytest.approx(0, abs=1e-9)
     # The mutual information, by its definition: the first wish says each of two, the second nearly always the first.
@@ -74,7 +84,7 @@ def test_an_answer_tells_of_a_wish_even_where_the_likelier_one_accepts_everythin
 def test_all_trees_together_are_one_more_wish() -> None:
     # A wish and two trees that disagree with each other: which of the trees is right tells nothing of the wish.
     accepted = np.array([[[True, True]], [[True, False]], [[False, True]]])
-    found = Prediction(accepted, np.array([0.5, 0.25, 0.25]), accepted.mean(axis=0), 1)
+    found = Prediction(accepted.astype(float), np.array([0.5, 0.25, 0.25]), 1)
     assert found.by_rules == 0.5
     assert found.telling[0] == pytest.approx(0)
 
@@ -91,10 +101,10 @@ def test_trees_decide_what_a_plan_leaves_open() -> None:
 
 
 def test_wishes_that_accept_the_same_are_one_member() -> None:
-    acceptable = np.array([[[1.0, 0.0]], [[0.9, 0.0]], [[0.0, 1.0]]])
+    worth = np.array([[[1.0, 0.0]], [[0.95, 0.0]], [[0.0, 1.0]]])
     wishes = tuple(Hypothesis(((place, 1.0),)) for place in range(3))
     score = np.log([0.2, 0.3, 0.4])
-    kept, found = _told_apart(acceptable, Judged(wishes, score - 1, np.ones(3), np.zeros(3)))
+    kept, found = _told_apart(worth, Judged(wishes, score - 1, np.ones(3), np.zeros(3)))
     assert kept.tolist() == [[[1.0, 0.0]], [[0.0, 1.0]]]
     assert found.hypotheses == (wishes[0], wishes[2])
     assert np.exp(found.score) == pytest.approx([0.5, 0.4])
@@ -102,21 +112,20 @@ def test_wishes_that_accept_the_same_are_one_member() -> None:
 
 def test_plans_are_of_somebody_who_does_not_look_at_the_step() -> None:
     search = StationarySearch(turns(3, 6)[-1].belief.estimate, None)
-    acceptable, found = _plans(search)
+    worth, found = _plans(search)
     (horizon, n_states, n_actions), mdp = search.shape, search.estimate.mdp
     assert mdp.known[0].all()
     to = mdp.transitions.dense().reshape(n_states, n_actions, n_states)
     compared = 0
-    for accepted, hypothesis in zip(acceptable > 0, found.hypotheses, strict=True):
+    for each, hypothesis in zip(worth, found.hypotheses, strict=True):
         if hypothesis.places and hypothesis == Hypothesis(hypothesis.places):
             paid, q = np.zeros(n_states), np.zeros((n_states, n_actions))
-            for place, worth in hypothesis.places:
-                paid[place] += worth
+            for place, pays in hypothesis.places:
+                paid[place] += pays
             for _ in range(2 * horizon):
                 q = paid[:, None] + (1 - 1 / horizon) * to @ q.max(axis=1)
             behind = (q.max(axis=1, keepdims=True) - q) / (max(0, q.max()) - min(0, q.min()))
-            clear = np.abs(behind - TIED) > 1e-6
-            assert (accepted == (behind <= TIED))[clear].all()
+            assert each == pytest.approx(np.maximum(0, 1 - behind / LOST))
             compared += 1
     assert compared > 3
 

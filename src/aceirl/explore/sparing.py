@@ -48,10 +48,10 @@ class Sparing:
     so an expert who does is predicted badly.
     """
 
-    look: int = 25_000
+    look: int = 50_000
     episodes: int = 3_000
     tries: int = 1
-    random_tries: int = 40
+    random_tries: int = 100
     news: float = 0.1
     wander: float = 0.3
     patience: int = 20

@@ -25,6 +25,9 @@ WISHES = 24
 TIED = 0.003
 """A plan accepts actions that are behind the best by at most this share of the range of values."""
 
+LOST = 0.05
+"""An action that is behind by this share is as bad as any."""
+
 ERRORS = 0.02
 """How often an answer is none that a member accepts."""
 
@@ -37,15 +40,11 @@ MOST_CANDIDATES = 150
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What members predict: `accepted [M, S, A]` are the actions that each accepts, `weights [M]` sum to one.
+    """What members predict: `worth [M, S, A]` is 1 for what each holds best and 0 for what is as bad as any; `weights
+    [M]` sum to one. The first `n_wishes` are plans, the others trees of equal weight."""
 
-    `preferred [S, A]` breaks ties among actions that are accepted alike. The first `n_wishes` are plans, the others
-    trees of equal weight.
-    """
-
-    accepted: BoolArray
+    worth: FloatArray
     weights: FloatArray
-    preferred: FloatArray
     n_wishes: int
 
     @property
@@ -54,14 +53,19 @@ class Prediction:
         return float(self.weights[self.n_wishes :].sum())
 
     @cached_property
+    def accepted(self) -> BoolArray:
+        """`[M, S, A]`: the actions that each member accepts."""
+        return _accepted(self.worth)
+
+    @cached_property
     def support(self) -> FloatArray:
         """`[S, A]`: the weight of the members that accept each action."""
         return np.asarray(np.tensordot(self.weights, self.accepted, 1))
 
     @cached_property
     def actions(self) -> IntArray:
-        """`[S]`: the action that most accept."""
-        return np.asarray((self.support + 1e-3 * self.preferred).argmax(axis=1))
+        """`[S]`: the action that most accept; of those accepted alike, the one worth most."""
+        return np.asarray((self.support + 1e-3 * np.tensordot(self.weights, self.worth, 1)).argmax(axis=1))
 
     @property
     def doubt(self) -> FloatArray:
@@ -69,8 +73,8 @@ class Prediction:
         return np.asarray(1 - self.support.max(axis=1))
 
     def settled(self, mass: FloatArray, askable: BoolArray) -> FloatArray:
-        """`[S]`: by how much an answer in each of the states that are `askable` is expected to lower the doubt, summed
-        over all states with the weights `mass [S]`; 0 elsewhere."""
+        """`[S]`: by how much an answer in each of the states that are `askable` is expected to raise what the best
+        action is worth, summed over all states with the weights `mass [S]`; 0 elsewhere."""
         matters = np.flatnonzero(self.doubt * mass > 1e-9)
         value = np.zeros(len(mass))
         candidates = np.flatnonzero(askable & (self._spread > 1e-9))
@@ -78,8 +82,8 @@ class Prediction:
             return value
         order = np.argsort(-self._spread[candidates] * (self.doubt + 0.01)[candidates], kind="stable")
         candidates = candidates[order[:MOST_CANDIDATES]]
-        accepted = self.accepted[:, matters].astype(np.float64)
-        value[candidates] = _settled(self._answers[:, candidates], accepted, self.weights, mass[matters])
+        answers, worth = self._answers[:, candidates], np.ascontiguousarray(self.worth[:, matters])
+        value[candidates] = _settled(answers, worth, self.weights, mass[matters])
         return value
 
     @cached_property
@@ -118,19 +122,21 @@ def predicted(search: StationarySearch, seed: int = 0) -> Prediction:
     wishes, found = _plans(search)
     if fields is None:
         weights = np.exp(found.score - np.logaddexp.reduce(found.score))
-        return Prediction(wishes > 0, weights, np.tensordot(weights, wishes, 1), len(wishes))
+        return Prediction(wishes, weights, len(wishes))
     said = counts.given.pooled
     states = np.flatnonzero(said.any(axis=1))
     trees = committee(fields, states, said[states].argmax(axis=1), n_actions, np.random.default_rng([seed, 0x46]))
     votes = trees.votes[:, :, None] == np.arange(n_actions)
     # A state without fields, and all states before any answer: every action is as good as another.
     votes |= ~votes.any(axis=2, keepdims=True)
-    evidence = np.logaddexp(found.score, found.log_prior + _with_trees(wishes > 0, trees)) - np.log(2)
+    evidence = np.logaddexp(found.score, found.log_prior + _with_trees(_accepted(wishes), trees)) - np.log(2)
     logs = np.concatenate((evidence, np.full(len(votes), _evidence(trees) - np.log(len(votes)))))
     weights = np.exp(logs - np.logaddexp.reduce(logs))
-    accepted = np.concatenate((wishes > 0, votes))
-    preferred = np.tensordot(weights, np.concatenate((wishes, votes)), 1)
-    return Prediction(accepted, weights, preferred, len(wishes))
+    return Prediction(np.concatenate((wishes, votes)), weights, len(wishes))
+
+
+def _accepted(worth: FloatArray) -> BoolArray:
+    return np.asarray(worth >= 1 - TIED / LOST - 1e-9)
 
 
 def _evidence(trees: Committee) -> float:
@@ -148,17 +154,17 @@ def _with_trees(accepted: BoolArray, trees: Committee) -> FloatArray:
 
 
 def _plans(search: StationarySearch) -> tuple[FloatArray, Judged]:
-    """`(acceptable [W, S, A], judged)` of the likeliest wishes.
+    """`(worth [W, S, A], judged)` of the likeliest wishes.
 
-    What is acceptable is 1 for the best action, less for one that is behind, and 0 for one that is not accepted. An
-    expert that does not look at the step is in a hurry at all steps, as if each could be among the last: rewards count
-    the less the later they come, after an episode's length about a third.
+    The best action is worth 1, one that is behind less. An expert that does not look at the step is in a hurry at all
+    steps, as if each could be among the last: rewards count the less the later they come, after an episode's length
+    about a third.
     """
     mdp, found = search.estimate.mdp, search.found
     rows = mdp.transitions
     rewards = search.rewards(found.hypotheses)
     known = mdp.known[0]
-    acceptable = np.zeros((len(found.hypotheses), *known.shape))
+    worth = np.zeros((len(found.hypotheses), *known.shape))
     ends = np.zeros(known.shape[0], dtype=np.bool_)
     ends[search.terminal] = True
     for i in range(len(found.hypotheses)):
@@ -172,14 +178,14 @@ def _plans(search: StationarySearch) -> tuple[FloatArray, Judged]:
         best = np.where(acting, q.max(axis=1, initial=-np.inf), 0.0)
         size = max(1e-12, float(best[acting].max(initial=0.0) - q[acting][known[acting]].min(initial=0.0)))
         behind = np.where(known, best[:, None] - q, np.inf) / size
-        acceptable[i] = np.where(behind <= TIED + 1e-9, 1 - 0.1 * behind, 0.0)
-        acceptable[i][~acting] = 1.0
-    return _told_apart(acceptable, found)
+        worth[i] = 1 - np.minimum(1.0, behind / LOST)
+        worth[i][~acting] = 1.0
+    return _told_apart(worth, found)
 
 
-def _told_apart(acceptable: FloatArray, found: Judged) -> tuple[FloatArray, Judged]:
+def _told_apart(worth: FloatArray, found: Judged) -> tuple[FloatArray, Judged]:
     """The likeliest wishes, each for all that accept the same."""
-    accepted = np.packbits((acceptable > 0).reshape(len(acceptable), -1), axis=1)
+    accepted = np.packbits(_accepted(worth).reshape(len(worth), -1), axis=1)
     _, first, same = np.unique(accepted, axis=0, return_index=True, return_inverse=True)
     together = np.full(len(first), -np.inf)
     np.logaddexp.at(together, same.ravel(), found.score)
@@ -189,18 +195,18 @@ def _told_apart(acceptable: FloatArray, found: Judged) -> tuple[FloatArray, Judg
     kept = Judged(
         tuple(found.hypotheses[i] for i in chosen), together[order] - likelihood, likelihood, found.unexplained[chosen]
     )
-    return acceptable[chosen], kept
+    return worth[chosen], kept
 
 
 @compiled
-def _settled(answers: FloatArray, accepted: FloatArray, weights: FloatArray, mass: FloatArray) -> FloatArray:
-    """For each candidate, by how much its answer is expected to raise what the members accept together.
+def _settled(answers: FloatArray, worth: FloatArray, weights: FloatArray, mass: FloatArray) -> FloatArray:
+    """For each candidate, by how much its answer is expected to raise what the best action is worth to all members.
 
-    `answers [M, C, A]` is how likely each member holds each answer to a candidate, `accepted [M, S, A]` what it accepts
-    in the states that matter, by `mass [S]`.
+    `answers [M, C, A]` is how likely each member holds each answer to a candidate, `worth [M, S, A]` what actions are
+    worth to it in the states that matter, by `mass [S]`.
     """
     members, candidates, n_actions = answers.shape
-    n_states = accepted.shape[1]
+    n_states = worth.shape[1]
     value, after, support = np.zeros(candidates), np.empty(members), np.empty(n_actions)
     for c in range(-1, candidates):
         total = 0.0
@@ -212,7 +218,7 @@ def _settled(answers: FloatArray, accepted: FloatArray, weights: FloatArray, mas
                 for m in range(members):
                     if after[m] > 1e-9:
                         for b in range(n_actions):
-                            support[b] += after[m] * accepted[m, s, b]
+                            support[b] += after[m] * worth[m, s, b]
                 total += mass[s] * support.max()
         if c < 0:
             now = total
