@@ -84,7 +84,7 @@ CASES: dict[str, tuple[int | None, int, Callable[[int], tuple[Task, Callable[[In
     "Chain": (7, 7, lambda seed: built_in("chain", seed)),
     "Gridworld": (10, 9, lambda seed: built_in("gridworld", seed)),
     "FrozenLake": (12, 11, lambda seed: toy_text("FrozenLake-v1", None, seed)),
-    "FrozenLake 8x8": (None, 25, lambda seed: toy_text("FrozenLake-v1", None, seed, map_name="8x8")),
+    "FrozenLake 8x8": (None, 60, lambda seed: toy_text("FrozenLake-v1", None, seed, map_name="8x8")),
     "CliffWalking": (34, 12, lambda seed: toy_text("CliffWalking-v1", 50, seed)),
     "Taxi": (403, 60, lambda seed: toy_text("Taxi-v4", None, seed)),
     "Blackjack": (288, 45, lambda seed: toy_text("Blackjack-v1", 12, seed)),

@@ -51,6 +51,18 @@ def test_it_learns_a_rule_and_is_unsure_where_the_rule_turns_and_far_away(commit
     assert (scores[chosen != (lean > 0)]).mean() < scores.mean()
 
 
+def test_the_least_margin_tells_whether_all_members_agree(committee: NetworkCommittee) -> None:
+    fresh = np.random.default_rng(3).uniform(-1, 1, size=(2_000, 3))
+    chosen, scores = committee.agree(fresh)
+    each = committee.logits(fresh).argmax(axis=2)
+    assert ((scores > 0) == (each == chosen).all(axis=0)).all()
+    assert 0 < (scores < 0).mean() < 0.2
+    assert (chosen == committee.decide(fresh)[0]).all()
+    logits = committee.logits(fresh[:1])[:, 0]
+    other = 1 - chosen[0]
+    assert scores[0] == pytest.approx(float((logits[:, chosen[0]] - logits[:, other]).min()), rel=1e-5)
+
+
 def test_the_same_seed_gives_the_same_committee_and_another_seed_another(committee: NetworkCommittee) -> None:
     again = fitted(SEEN, SAID, 2, Schedule(300, 0.02), seed=(1,))
     other = fitted(SEEN, SAID, 2, Schedule(300, 0.02), seed=(2,))

@@ -171,7 +171,7 @@ def test_a_gated_run_is_the_experts_run_up_to_its_first_miss(result: ContinuousR
     policy, task = result.policy, result.task
     assert task is not None
     shown = demonstrated(task, policy.choices, 0, 500, 520)
-    chosen, scores = policy.committee.decide(shown.observations)
+    chosen, scores = policy.committee.agree(shown.observations)
     agrees = policy.choices.values[chosen, 0] == shown.actions[:, 0]
     expected = Demonstrated(scores, agrees, shown.lengths).first_misses(policy.threshold)
     for number, first in enumerate(expected):

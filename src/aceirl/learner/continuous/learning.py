@@ -238,7 +238,7 @@ def _promised(task: ContinuousTask, settings: Settings, state: LearningState) ->
     policy, shown = state.policy, state.demonstrations
     assert policy is not None
     assert shown is not None
-    chosen, scores = policy.committee.decide(shown.observations)
+    chosen, scores = policy.committee.agree(shown.observations)
     agrees = (policy.choices.values[chosen] == shown.actions).all(axis=1)
     found = Demonstrated(scores, agrees, shown.lengths)
     delta = _delta(settings, state.restarts)

@@ -49,7 +49,7 @@ class GatedPolicy:
 
     def sureness(self, observation: Any) -> Any:
         """How sure the committee is, beside the `threshold`; one number, or one for each observation of a batch."""
-        _, scores = self.committee.decide(self._vectors(observation))
+        _, scores = self.committee.agree(self._vectors(observation))
         return scores if self.encoding.is_batch(observation) else float(scores[0])
 
     def rounded(self, action: Any) -> Any:

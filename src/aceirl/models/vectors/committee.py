@@ -84,19 +84,34 @@ class NetworkCommittee:
         The score is `mean/(spread + 0.5)` of the members' margins: by how much each prefers the committee's choice, in
         logits, to the best other one.
         """
-        parts = [self._decided(observations[i : i + AT_ONCE]) for i in range(0, max(1, len(observations)), AT_ONCE)]
-        return np.concatenate([choice for choice, _ in parts]), np.concatenate([score for _, score in parts])
+        choice, margins = self._margins(observations)
+        mean = margins.mean(axis=0)
+        spread = np.sqrt(((margins - mean) ** 2).mean(axis=0))
+        return choice, np.asarray(mean / (spread + HARDNESS), dtype=np.float64)
 
-    def _decided(self, observations: FloatArray) -> tuple[IntArray, FloatArray]:
+    def agree(self, observations: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The same choices, and how far the members are from disagreeing: the least of their margins, `[n]` and `[n]`.
+
+        It is below zero where a member would choose otherwise. Where a large committee errs it tells more than the
+        score of `decide`, and less of how much there is to learn.
+        """
+        choice, margins = self._margins(observations)
+        return choice, np.asarray(margins.min(axis=0), dtype=np.float64)
+
+    def _margins(self, observations: FloatArray) -> tuple[IntArray, NDArray[np.float32]]:
+        """The choices `[n]` and the members' margins `[M, n]`."""
+        parts = [
+            self._margins_at_once(observations[i : i + AT_ONCE]) for i in range(0, max(1, len(observations)), AT_ONCE)
+        ]
+        return np.concatenate([choice for choice, _ in parts]), np.concatenate([part for _, part in parts], axis=1)
+
+    def _margins_at_once(self, observations: FloatArray) -> tuple[IntArray, NDArray[np.float32]]:
         logits = self.logits(observations)
         choice = logits.mean(axis=0).argmax(axis=1)
         rows = np.arange(logits.shape[1])
         own = logits[:, rows, choice]
         logits[:, rows, choice] = -np.inf
-        margins = own - logits.max(axis=2)
-        mean = margins.mean(axis=0)
-        spread = np.sqrt(((margins - mean) ** 2).mean(axis=0))
-        return choice, np.asarray(mean / (spread + HARDNESS), dtype=np.float64)
+        return choice, own - logits.max(axis=2)
 
     def logits(self, observations: FloatArray) -> NDArray[np.float32]:
         """`[M, n, K]`: what every member makes of the `observations [n, d]`."""
