@@ -87,7 +87,7 @@ CASES: dict[str, tuple[int | None, int, Callable[[int], tuple[Task, Callable[[In
     "FrozenLake 8x8": (None, 60, lambda seed: toy_text("FrozenLake-v1", None, seed, map_name="8x8")),
     "CliffWalking": (34, 12, lambda seed: toy_text("CliffWalking-v1", 50, seed)),
     "Taxi": (403, 60, lambda seed: toy_text("Taxi-v4", None, seed)),
-    "Blackjack": (288, 45, lambda seed: toy_text("Blackjack-v1", 12, seed)),
+    "Blackjack": (288, 60, lambda seed: toy_text("Blackjack-v1", 12, seed)),
     "key and door": (None, 15, key_door),
 }
 """By name: the answers one by one, the most that are asked, and how it is made."""
