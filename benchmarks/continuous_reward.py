@@ -26,9 +26,10 @@ import _frame as frame
 import numpy as np
 
 from aceirl import ActiveIRL, ContinuousResult
-from aceirl.irl.deviations import recover_reward
+from aceirl.irl.deviations import Home, recover_reward
 from aceirl.learner.continuous.transfer import (
     PLANNING,
+    Planned,
     plan_by_sampling,
     search_by_sampling,
     transfer_reward,
@@ -37,7 +38,7 @@ from aceirl.learner.continuous.transfer import (
 from aceirl.models.vectors.episodes import Act, TriedActions, play
 from aceirl.models.vectors.experience import Experience
 from studies.kept import Kept
-from studies.worlds import TASKS
+from studies.worlds import TASKS, Task
 
 CASES = {
     "CartPole": ("CartPole", "rule", "far start, pole ×2", 12_000, 6_000),
@@ -77,6 +78,15 @@ def mean_return(task: str, act: Act) -> float:
     return statistics.fmean(play(env, act, seed).paid for seed in TESTS)
 
 
+def with_true_reward(world: Task, home: Home, rng: np.random.Generator, steps: int) -> Planned:
+    """What the solver makes of the true reward in the changed world."""
+    if world.reward is not None:
+        return plan_by_sampling(world.away(), world.reward, rng, steps)
+    assert home.copy is not None
+    assert home.effects is not None
+    return search_by_sampling(world.away(), lambda episode: episode.paid, rng, steps, (home.copy, home.effects))
+
+
 def one(case: str, seed: int) -> dict[str, Any]:
     """Everything that is measured with one seed."""
     task, kind, _, at_home, away = CASES[case]
@@ -86,13 +96,7 @@ def one(case: str, seed: int) -> dict[str, Any]:
     planned = transfer_reward(world.away, recovered, np.random.default_rng([seed, 1]), away)
     seconds = time.process_time() - began
     away_rng, home = np.random.default_rng([seed, 1]), recovered.home
-    if world.reward is None:
-        assert home.copy is not None
-        assert home.effects is not None
-        start = home.copy, home.effects
-        true = search_by_sampling(world.away(), lambda episode: episode.paid, away_rng, away, start)
-    else:
-        true = plan_by_sampling(world.away(), world.reward, away_rng, away)
+    true = with_true_reward(world, home, away_rng, away)
     rng = np.random.default_rng([seed, 2])
     choices = TriedActions.of(world.away().action_space)
     found, best, chance = (

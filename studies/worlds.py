@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from aceirl.data.arrays import BoolArray, FloatArray
-from studies.controllers import land, swing
+from studies.controllers import balance, land, rock, swing, upright
 
 
 class Swapped(gymnasium.ActionWrapper):
@@ -76,10 +76,9 @@ def acrobot(*, masses: tuple[float, float] = (1.0, 1.0), swapped: bool = False) 
 
 
 def lander(*, wind: float = 0.0, gravity: float = -10.0, swapped: bool = False) -> Any:
-    """LunarLander of 500 steps."""
-    env: Any = gymnasium.make(
-        "LunarLander-v3", enable_wind=wind > 0, wind_power=wind, gravity=gravity, max_episode_steps=500
-    )
+    """LunarLander of 500 steps. Without wind, version 2 of older Gymnasiums is the same."""
+    name = "LunarLander-v3" if "LunarLander-v3" in gymnasium.registry else "LunarLander-v2"
+    env: Any = gymnasium.make(name, enable_wind=wind > 0, wind_power=wind, gravity=gravity, max_episode_steps=500)
     return SwappedEngines(env) if swapped else env
 
 
@@ -121,21 +120,10 @@ class Task:
     names: tuple[str, ...] = field(default=())
 
 
-def balance(observation: Any) -> int:
-    """A linear rule that keeps CartPole's pole up."""
-    position, speed, angle, turning = observation
-    return int(angle + 0.25 * turning + 0.05 * position + 0.1 * speed > 0)
-
-
-def push_along(observation: Any) -> int:
-    """MountainCar: push where it moves."""
-    return 2 if observation[1] >= 0 else 0
-
-
 TASKS: dict[str, Task] = {
     "CartPole": Task(cart_pole, lambda: cart_pole(length=1.0, far=1.5, swapped=True), _each_step(1.0), balance),
-    "MountainCar": Task(mountain_car, lambda: mountain_car(gravity=0.003, swapped=True), _each_step(-1.0), push_along),
-    "Pendulum": Task(pendulum, lambda: pendulum(gravity=15.0, swapped=True), _upright),
+    "MountainCar": Task(mountain_car, lambda: mountain_car(gravity=0.003, swapped=True), _each_step(-1.0), rock),
+    "Pendulum": Task(pendulum, lambda: pendulum(gravity=15.0, swapped=True), _upright, upright),
     "Acrobot": Task(acrobot, lambda: acrobot(masses=(1.5, 0.7), swapped=True), _until_the_end, swing),
     "LunarLander, wind": Task(lander, lambda: lander(wind=15.0), None, land),
     "LunarLander, gravity": Task(lander, lambda: lander(gravity=-6.0), None, land),

@@ -63,6 +63,9 @@ def test_what_was_shown_is_shown_again_until_something_changes(tmp_path: Path) -
     assert "explains" in first or "wants" in first
     assert aceirl("show", "r").stdout == first
     assert picture.stat().st_mtime_ns == drawn
+    picture.write_text("")
+    assert aceirl("show", "r").stdout == first
+    assert picture.stat().st_size
     picture.unlink()
     assert aceirl("show", "r").stdout == first
     drawn = picture.stat().st_mtime_ns
@@ -71,6 +74,19 @@ def test_what_was_shown_is_shown_again_until_something_changes(tmp_path: Path) -
     assert picture.stat().st_mtime_ns > drawn
     (tmp_path / "r" / "shown.json").write_text("[]")
     assert "120 steps" in aceirl("show", "r").stdout
+
+
+def test_what_parts_of_ones_own_may_change_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.py").write_text("from aceirl.irl import FeasiblePoint\n\nclass Mine(FeasiblePoint):\n    pass\n")
+    small = [*SMALL, "--max-samples", "60", "--certify", "none"]
+    for name, part in (("own", "mine.Mine"), ("ours", "feasible-point")):
+        run = aceirl("run", "four-paths", *small, "--irl", part, "--out", name)
+        assert run.exit_code == 0, run.stderr
+        assert aceirl("show", name).exit_code == 0
+    assert not (tmp_path / "own" / "shown.json").exists()
+    readable = (tmp_path / "ours" / "run.json").stat().st_mode
+    assert (tmp_path / "ours" / "shown.json").stat().st_mode == readable
 
 
 def test_what_changes_while_it_is_drawn_is_shown_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:

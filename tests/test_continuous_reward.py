@@ -21,7 +21,8 @@ from aceirl.models.vectors.episodes import Episode, TriedActions, discounted, pl
 from aceirl.models.vectors.experience import Experience, novelty
 from aceirl.models.vectors.features import HATS, Border, Coordinates, Ends, Features, VectorReward, logistic
 from aceirl.models.vectors.planning import NodeGrid, Prepared
-from studies.worlds import TASKS, balance, cart_pole, mountain_car, pendulum, push_along
+from studies.controllers import balance, rock
+from studies.worlds import TASKS, cart_pole, mountain_car, pendulum
 
 RNG = np.random.default_rng(0)
 
@@ -272,8 +273,8 @@ def test_worlds_are_changed() -> None:
     assert play(same, balance, 3).steps == 300
     assert play(other, balance, 3).steps < 30
     assert abs(other.reset(seed=4)[0][0]) > 1.1
-    assert play(mountain_car(), push_along, 3).terminated
-    assert not play(TASKS["MountainCar"].away(), push_along, 3).terminated
+    assert play(mountain_car(), rock, 3).terminated
+    assert not play(TASKS["MountainCar"].away(), rock, 3).terminated
     env = TASKS["Pendulum"].home()
     one = play(env, lambda _: np.array([1.5], dtype=np.float32), 2)
     paid = true_reward("Pendulum")(one.observations[:-1], one.actions, one.arrivals, one.ends)
@@ -287,7 +288,7 @@ def test_worlds_are_changed() -> None:
 def recovered() -> RewardByDeviations:
     """MountainCar's reward from the rule "push where it moves"."""
     env = mountain_car()
-    return recover_reward(mountain_car, push_along, np.random.default_rng(0), 10_000, names=coordinate_names(env))
+    return recover_reward(mountain_car, rock, np.random.default_rng(0), 10_000, names=coordinate_names(env))
 
 
 def test_the_end_is_what_is_wanted(recovered: RewardByDeviations) -> None:
@@ -322,7 +323,7 @@ def planned(recovered: RewardByDeviations) -> Planned:
 def test_the_reward_survives_where_copying_fails(planned: Planned) -> None:
     env = TASKS["MountainCar"].away()
     assert planned.warning is None
-    assert np.mean([play(env, push_along, seed).paid for seed in range(5)]) == -200
+    assert np.mean([play(env, rock, seed).paid for seed in range(5)]) == -200
     assert np.mean([play(env, planned.predict, seed).paid for seed in range(5)]) > -135
 
 
@@ -404,7 +405,7 @@ def test_a_picture_of_two_coordinates(recovered: RewardByDeviations) -> None:
 
 def test_budgets_are_checked() -> None:
     with pytest.raises(InputError, match="steps is 3"):
-        recover_reward(mountain_car, push_along, np.random.default_rng(0), 3)
+        recover_reward(mountain_car, rock, np.random.default_rng(0), 3)
     with pytest.raises(InputError, match="steps is 0"):
         plan_by_sampling(mountain_car(), true_reward("MountainCar"), np.random.default_rng(0), 0)
 

@@ -195,6 +195,12 @@ def test_at_most_one_question_an_episode_and_none_while_looking_around() -> None
     assert max(np.diff(asked)) == 1
 
 
+def test_with_few_steps_at_most_half_are_for_looking_around() -> None:
+    found = ActiveIRL(strategy="sparing", irl=None, certify=None, max_samples=400, seed=0).fit("gridworld")
+    asked = [record.samples for record in found.records if record.answers]
+    assert 200 <= asked[0] <= 240
+
+
 def test_the_policy_does_what_was_answered() -> None:
     last = turns(2, 5)[-1]
     known = last.belief.known_actions

@@ -134,8 +134,6 @@ def show(
     if lines is not None:
         print("\n".join(lines))
         return
-    from aceirl.learner.settings import SPACE_NAMES
-    from aceirl.rewards import FeatureFile
     from aceirl.runs.folder import is_continuous_run
     from aceirl.runs.result import load, opened
 
@@ -150,9 +148,8 @@ def show(
     besides = [NO_MAP] if found.layout is None else []
     for line in [*(f"  {one}" for one in drawn), *besides]:
         print(line)
-    reward = found.turn.settings.reward  # of a run that goes on, or by a file, there is more that may change
-    if found.records[-1].stopped and type(reward) in SPACE_NAMES.values() and not isinstance(reward, FeatureFile):
-        keep_shown(directory, now, list(found.sentences), drawn, besides)
+    if found.records[-1].stopped:
+        keep_shown(begun, found.turn.settings, now, list(found.sentences), drawn, besides)
 
 
 @command

@@ -33,16 +33,16 @@ class Sparing:
 
     First the learner finds out what actions lead to and asks nothing: it heads for rows that were tried less than
     `tries` times or, where they have led to different states, less than `random_tries` times, until an episode is
-    expected to meet less than `news` of them, or `look` steps or so many `episodes` are over. Where the dynamics factor
-    over fields, rows that are predicted need no try of their own, unless they lead to values of fields that were never
-    met together; and it plans over states that it only imagines. From then on it asks one
-    question an episode. It knows the members of a prediction (see `aceirl.irl.prediction`): plans for the likeliest
-    wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer is expected
-    to settle more than any question that can still be reached; a much better one that comes along in one of `patience`
-    episodes is waited for. What is settled in a state is weighed by how often the predicted policy, and those of the
-    likeliest `members`, are there, as a square root: what is rare is many things together. What an answer tells of the
-    wish itself, wherever it is given, counts `telling` times its information. Once nothing is left to settle, what the
-    policy relies on most is asked.
+    expected to meet less than `news` of them, or `look` steps, half of all that it may take, or so many `episodes` are
+    over. Where the dynamics factor over fields, rows that are predicted need no try of their own, unless they lead to
+    values of fields that were never met together; and it plans over states that it only imagines. From then on it asks
+    one question an episode. It knows the members of a prediction (see `aceirl.irl.prediction`): plans for the
+    likeliest wishes, and trees over fields. In which state to ask is a problem of optimal stopping: where the answer
+    is expected to settle more than any question that can still be reached; a much better one that comes along in one
+    of `patience` episodes is waited for. What is settled in a state is weighed by how often the predicted policy, and
+    those of the likeliest `members`, are there, as a square root: what is rare is many things together. What an answer
+    tells of the wish itself, wherever it is given, counts `telling` times its information. Once nothing is left to
+    settle, what the policy relies on most is asked.
 
     The expert must be deterministic, and the dynamics must not depend on the step. Predictions do not look at the step,
     so an expert who does is predicted badly.
@@ -75,7 +75,8 @@ class Sparing:
             )
         policy, news = self._looking(belief)
         rows = None if belief.imagined is None else belief.imagined_state
-        if news > self.news and counts.samples < self.look and counts.episodes < self.episodes:
+        look = min(self.look, belief.max_samples / 2)
+        if news > self.news and counts.samples < look and counts.episodes < self.episodes:
             return Plan(policy=policy, ask=False, rows=rows)
         value, of_answers = self._remembered(belief)
         ask, go = self._question(_estimate(belief).mdp, value)

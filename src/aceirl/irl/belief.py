@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -295,6 +296,8 @@ class Belief:
     memory: Memory = field(default_factory=dict)
     horizon: int = 0
     """The steps of an episode, if the model is not a table."""
+    max_samples: float = math.inf
+    """How many steps the run may take in all."""
 
     @property
     def tables(self) -> TabularModel | None:

@@ -430,6 +430,7 @@ class Engine:
             evidence=evidence,
             memory=memory,
             horizon=self.access.shape[0],
+            max_samples=self.settings.max_samples,
         )
 
 

@@ -35,7 +35,7 @@ from aceirl.runs.files import alone, disk
 from aceirl.runs.files import replace as written
 from aceirl.runs.folder import CONFIGURATION, CONTINUOUS, KEPT, SAVE_EVERY, STATE, check_free, is_continuous_run
 
-FORMAT = 1
+FORMAT = 2
 
 CHANGEABLE = ("epsilon", "max_samples", "max_answers", "calibration_episodes", "certify")
 """What can be asked differently of a run that has begun."""

@@ -207,11 +207,11 @@ class Run:
             state, records = self.state(), self.records()
             if state is not None:
                 state = state_under(state, self.settings, settings)
-                replace(self.path / STATE, packed(state), private=self._private)
+                replace(self.path / STATE, packed(state), private=self.private)
                 note = {"iteration": state.iteration, "samples": records[-1].samples, "stopped": records[-1].stopped}
                 self.changes = [*self.changes, {**note, "changed": differs}]
             self.settings = settings
-            replace(self.path / CONFIGURATION, self._configuration(), private=self._private)
+            replace(self.path / CONFIGURATION, self._configuration(), private=self.private)
 
     def resume(
         self, environment: NumberedEnvironment, expert: Expert, *, task: Task | None = None, **options: Any
@@ -281,13 +281,13 @@ class Run:
         return json.dumps(configuration, indent=2).encode()
 
     @property
-    def _private(self) -> bool:
+    def private(self) -> bool:
         """Whether only the owner can read the folder's files: those of an interview."""
         return not (self.path / CONFIGURATION).stat().st_mode & 0o077
 
     def _write(self, records: list[Record]) -> None:
         with disk(self.path, KEPT):
-            replace(self.path / RECORDS, _lines(records).encode(), wait=False, private=self._private)
+            replace(self.path / RECORDS, _lines(records).encode(), wait=False, private=self.private)
 
     def _keep(self, task: Task, turn: Turn, *, complete: bool = False, private: bool | None = None) -> None:
         """Write down what the environment and the expert are, for whoever opens the folder without them."""
@@ -297,7 +297,7 @@ class Run:
         kind = turn.belief.estimate.kind
         content = write_task(task, turn.names, kind=kind, features=features, complete=complete)
         with disk(self.path, KEPT):
-            replace(self.path / ENVIRONMENT, content, wait=False, private=self._private if private is None else private)
+            replace(self.path / ENVIRONMENT, content, wait=False, private=self.private if private is None else private)
 
     def _append(self, record: Record, file: TextIO | None) -> TextIO:
         """Add a record to the open file, or open it; it is on disk when the state is that stands for it."""
@@ -311,7 +311,7 @@ class Run:
         with disk(self.path, KEPT):
             if records is not None:
                 records.flush()
-            replace(self.path / STATE, packed(turn.state), wait=False, private=self._private)
+            replace(self.path / STATE, packed(turn.state), wait=False, private=self.private)
 
     def _read_records(self) -> list[Record]:
         try:

@@ -69,7 +69,7 @@ class GatedPolicy:
         words = {"spaces": spaces, "fields": self.fields, "names": self.names}
         parts = {"committee": self.committee.arrays(), "choices": self.choices.arrays()}
         named = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
-        return {**named, "threshold": np.asarray(self.threshold), "words": np.asarray(json.dumps(words))}
+        return {**named, "least_margin": np.asarray(self.threshold), "words": np.asarray(json.dumps(words))}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Any]) -> GatedPolicy:
@@ -83,7 +83,7 @@ class GatedPolicy:
             NetworkCommittee.of_arrays(part("committee")),
             ActionChoices.of_arrays(part("choices")),
             Encoding(*map(read_space, words["spaces"])),
-            float(arrays["threshold"]),
+            float(arrays["least_margin"]),
             tuple(words["fields"]),
             tuple(words["names"]),
         )

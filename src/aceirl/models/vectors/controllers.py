@@ -95,7 +95,7 @@ class Controller:
         Each action stands for one at home, no two for the same if there are as many; in a Box, for one or its opposite.
         """
         if choices.discrete != self.choices.discrete:
-            return Controller(choices, self.scale, np.zeros((len(away.mean), self.weights.shape[1])), self.size)
+            return Controller(choices, self.scale, np.zeros((len(away.mean), self.weights.shape[1])), 1.0)
         width = np.abs(home.mean).max(axis=0) ** 2 + (home.error**2).max(axis=0) + (away.error**2).max(axis=0) + 1e-12
         signs = np.array([1.0] if choices.discrete else [1.0, -1.0])
         apart = ((away.mean[:, None, None] - signs[:, None] * home.mean[:, None]) ** 2 / width).sum(
