@@ -2,12 +2,13 @@
 
     python benchmarks/continuous_peers.py --peers PYTHON [--seeds N] [--only CartPole ...] [--keep FILE]
 
-`--peers` is the interpreter of an environment with imitation, econirl, numba and pydantic (`studies/peers.py`). All are
-given 600 answers of the rule that is the expert, but for DAgger, whose rounds are larger. AIRL has the steps that the
-table says in each world, and one seed: a step is about a millisecond of one core. Where a method has no way to take a
-reward elsewhere, its policy goes there as it is. GLADIUS chooses among a few actions, so it has no row for Pendulum. Scores are (return - random) / (our solver with the true reward -
-random), over the same 20 episodes; at home the expert's return takes the solver's place. Seconds are of the processor.
-With `--keep`, runs that the file has are not done again.
+`--peers` is the interpreter of an environment with imitation, econirl, numba, pydantic and a NumPy before 2
+(`studies/peers.py`), for LunarLander with Box2D too. All are given 600 answers of the rule that is the expert, but for
+DAgger, whose rounds are larger. AIRL has the steps that the table says in each world, and one seed: a step is about a
+millisecond of one core. Where a method has no way to take a reward elsewhere, its policy goes there as it is. GLADIUS
+chooses among a few actions, so it has no row for Pendulum. Scores are (return - random) / (our solver with the true
+reward - random), over the same 20 episodes; at home the expert's return takes the solver's place. Seconds are of the
+processor. With `--keep`, runs that the file has are not done again.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.models.tabular.metrics import Truth
-from studies.fields import PLANS, KeyDoor, fetched, key_expert, stocked
+from studies.fields import PLANS, KeyDoor, fetched, key_expert, share_of_all_answers, stocked
 from studies.kept import Kept
 
 REGRET = 0.01
@@ -181,6 +181,12 @@ def inventories(options: argparse.Namespace, report: frame.Report) -> None:
             sum(run["elsewhere"] >= 0.98 for run in runs),
             *(statistics.median(run[key] for run in runs) for key in ("answers", "samples")),
         )
+    for by_step in (True, False):
+        seeds = range(options.first, options.first + options.seeds)
+        shares = [share_of_all_answers(seed, by_step) for seed in seeds]
+        within = sum(share >= 0.98 for share in shares)
+        known = "stock and day" if by_step else "the stock", "all answers and the dynamics known", len(shares)
+        table.add(*known, *[None] * 4, statistics.median(shares), min(shares), within, None, None)
 
 
 def main(options: argparse.Namespace, report: frame.Report) -> None:

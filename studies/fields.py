@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from math import exp, factorial
 from typing import Any, ClassVar
 
@@ -328,15 +329,52 @@ class Stocked:
     samples: int
 
 
-def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int = 20) -> Stocked:
-    """A default run, or one of so many samples; range, demand and the other demand are drawn. The expert takes the
-    first of the best orders, of the step or, if it does not look at the step, of the first day."""
+def drawn_inventory(seed: int) -> tuple[tuple[int, int], float, float]:
+    """`(wanted, demand, other)`: range, demand and another demand, drawn at random."""
     rng = np.random.default_rng([7, seed])
     low = int(rng.integers(3, 13))
     wanted = low, low + int(rng.integers(2, 7))
     demand, other = rng.uniform(2.5, 5.0, 2).tolist()
-    mdp, reward = inventory(wanted, demand, horizon)
-    policy = best_actions(mdp, reward)
+    return wanted, demand, other
+
+
+def ordered(wanted: tuple[int, int], demand: float, by_step: bool, horizon: int = 20) -> IntArray:
+    """`[H, S]`: the expert takes the first of the best orders, of the step or, if it does not look at it, of the first
+    day."""
+    policy = best_actions(*inventory(wanted, demand, horizon))
+    return policy if by_step else np.broadcast_to(policy[0], policy.shape)
+
+
+def share_elsewhere(wanted: tuple[int, int], demand: float, recovered: FloatArray, horizon: int = 20) -> float:
+    """What a plan with a `recovered` reward, `[S, A]` or `[S, 1]`, earns at a demand, as a share of the best."""
+    mdp, worth = inventory(wanted, demand, horizon)
+    plan = best_actions(mdp, np.broadcast_to(recovered, mdp.shape).copy())
+    return value_of(mdp, worth, plan) / value_of(mdp, worth, best_actions(mdp, worth))
+
+
+def share_of_all_answers(seed: int, by_step: bool) -> float:
+    """The share of the best elsewhere for who knows the dynamics and all answers, and takes any of several best orders
+    to be as likely: for a plan with the expected reward of all ranges."""
+    wanted, demand, other = drawn_inventory(seed)
+    mdp, _ = inventory(wanted, demand)
+    answered = ordered(wanted, demand, by_step)[: mdp.horizon if by_step else 1]
+    stocks, logs = np.arange(STOCKS), []
+    ends = np.array(list(combinations_with_replacement(stocks, 2)))
+    ranges = ((ends[:, :1] <= stocks) & (stocks <= ends[:, 1:])).astype(np.float64)
+    for paid in ranges:
+        q = optimal_values(mdp, np.broadcast_to(paid[:, None], mdp.shape).copy())[0][: len(answered)]
+        best = q >= q.max(axis=2, keepdims=True) - 1e-9
+        said = np.take_along_axis(best, answered[:, :, None], axis=2)
+        logs.append(-np.log(best.sum(axis=2)).sum() if said.all() else -np.inf)
+    weights = np.exp(logs - np.logaddexp.reduce(logs))
+    return share_elsewhere(wanted, other, (weights @ ranges)[:, None])
+
+
+def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int = 20) -> Stocked:
+    """A default run, or one of so many samples."""
+    wanted, demand, other = drawn_inventory(seed)
+    mdp, _ = inventory(wanted, demand, horizon)
+    policy = ordered(wanted, demand, by_step, horizon)
     expert = (lambda seen, step: int(policy[step, seen])) if by_step else (lambda seen: int(policy[0, seen]))
     learner = ActiveIRL(seed=seed) if samples is None else ActiveIRL(seed=seed, max_samples=samples, certify=None)
     result = learner.fit(Inventory(mdp), expert, horizon=horizon)
@@ -351,9 +389,7 @@ def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int =
             state = result.task.environment.states.find(stock)  # type: ignore[union-attr]
             if state is not None:
                 recovered[stock] = result.reward_table[0, state]
-    elsewhere, worth = inventory(wanted, other, horizon)
-    plan = best_actions(elsewhere, np.broadcast_to(recovered, elsewhere.shape).copy())
-    share = value_of(elsewhere, worth, plan) / value_of(elsewhere, worth, best_actions(elsewhere, worth))
+    share = share_elsewhere(wanted, other, recovered, horizon)
     counts = result.turn.counts
     holds = all(held) if wish.kind == "bold" else any(held)
     return Stocked(
