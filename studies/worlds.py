@@ -76,7 +76,7 @@ def acrobot(*, masses: tuple[float, float] = (1.0, 1.0), swapped: bool = False) 
 
 
 def lander(*, wind: float = 0.0, gravity: float = -10.0, swapped: bool = False) -> Any:
-    """LunarLander of 500 steps. Without wind, version 2 of older Gymnasiums is the same."""
+    """LunarLander of 500 steps. Without wind, version 2 of older Gymnasiums does the same."""
     name = "LunarLander-v3" if "LunarLander-v3" in gymnasium.registry else "LunarLander-v2"
     env: Any = gymnasium.make(name, enable_wind=wind > 0, wind_power=wind, gravity=gravity, max_episode_steps=500)
     return SwappedEngines(env) if swapped else env
