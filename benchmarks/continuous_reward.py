@@ -3,12 +3,13 @@
     python benchmarks/continuous_reward.py [--only CartPole ...] [--end-to-end] [--seeds N] [--first-seed N]
         [--keep FILE]
 
-The score is (return - random) / (the same solver with the true reward - random), in the changed world, over the same 20
-episodes; steps are counted in both worlds, answers are what the expert was asked. Seconds are of the processor, on one
-core. Thresholds were chosen on seeds 0 to 26, those for LunarLander on 0 to 4; the docs have seeds from 720 on. Optimal experts are plans of the same solver with the true reward and 15,000 steps at home.
-LunarLander needs Box2D (`pip install box2d`); controllers are searched for there, for the true reward by what episodes
-are paid; *translated* is the copy of the expert with which the search begins. End to end, the true reward has 6,000
-steps. With `--keep`, runs that the file has are not done again.
+The score is (return - random) / (the same solver with the true reward - random), in the changed world, over the same
+20 episodes; steps are counted in both worlds, answers are what the expert was asked. Seconds are of the processor, on
+one core. Thresholds were chosen on seeds 0 to 26, those for LunarLander on 0 to 4; the docs have seeds from 720 on.
+Optimal experts are plans of the same solver with the true reward and 15,000 steps at home. LunarLander needs Box2D
+(`pip install box2d`); controllers are searched for there, for the true reward by what episodes are paid; *translated*
+is the copy of the expert with which the search begins. End to end, the true reward has 6,000 steps. With `--keep`,
+runs that the file has are not done again.
 """
 
 from __future__ import annotations

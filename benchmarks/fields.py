@@ -4,12 +4,11 @@
     python benchmarks/fields.py --warehouses [--seeds N] [--first SEED] [--keep FILE]
     python benchmarks/fields.py --inventory [--seeds N] [--first SEED] [--keep FILE]
 
-The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy `sparing`:
-first the learner looks around without asking, then it asks the question whose answer is expected to prevent the
-greatest loss. `answers` is how
-many were given when the policy first lost at most 0.01 against the expert, as a share of what the best and the worst
-policy differ by; it is measured after every answer. `one by one` is what an interview took that asks about every
-situation it meets (docs/interview.md).
+The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy
+`sparing`: first the learner looks around without asking, then it asks the question whose answer is expected to prevent
+the greatest loss. `answers` is how many were given when the policy first lost at most 0.01 against the expert, as a
+share of what the best and the worst policy differ by; it is measured after every answer. `one by one` is what an
+interview took that asks about every situation it meets (docs/interview.md).
 """
 
 from __future__ import annotations
