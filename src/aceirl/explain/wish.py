@@ -109,12 +109,13 @@ def told_of(found: Explanation | None) -> str:
 def _is_paid(wish: Wish, turn: Turn) -> bool:
     """Whether the recovered reward, or that of fields, pays what is said for sure: what is wanted most, what is avoided
     least."""
-    if turn.field_reward is not None and wish.best.claims.issuperset(one.claim for one in wish.named):
+    paid = turn.field_reward
+    claims = {one.claim for one in wish.named}
+    if paid is not None and (paid.table.alone or wish.best.claims >= claims):
         return True
     found = turn.explanation
     if found is None:
         return False
-    claims = {one.claim for one in wish.named}
     wanted = {one.where for one in claims if one.what == "wants"}
     avoided = {one.where for one in claims if one.what == "avoids"}
     for one in wish.named:

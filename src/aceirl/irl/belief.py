@@ -13,6 +13,7 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.irl.prediction import Prediction, predicted
+from aceirl.models.fields.chance import imagined_by_chance
 from aceirl.models.fields.dynamics import Imagined, imagined
 from aceirl.models.fields.reduction import Reduced
 from aceirl.models.fields.table import FieldTable
@@ -433,12 +434,14 @@ class Belief:
         """The same with what the expert denied of the wish itself.
 
         It rests on rows that were tried. If these do not name one wish, one may rest on what the dynamics of fields
-        predict of others, for an expert that does not look at the step. Where there are many states it is sought in the
-        fewest that fields make, if there are such.
+        predict of others: for an expert that does not look at the step, or where they change by chance. Where there are
+        many states it is sought in the fewest that fields make, if there are such.
         """
         if self.table.fewer is not None:
             return _wish_of_fields(self.table.fewer, denied)
-        wish = wish_of(self.estimate, fields=self.telling_fields, denied=denied)
+        fields = self.telling_fields
+        guessed = None if fields is None or self.imagined else imagined_by_chance(self.estimate, fields)
+        wish = wish_of((guessed or self).estimate, fields=fields, denied=denied)
         if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search

@@ -12,7 +12,7 @@ import numpy as np
 from aceirl.errors import InputError
 from aceirl.models.fields.table import Fields, FieldTable
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Predicate
-from aceirl.rewards.hypotheses.search import claimed
+from aceirl.rewards.hypotheses.search import Hypothesis, claimed
 from aceirl.rewards.hypotheses.wish import Wish
 
 
@@ -33,12 +33,14 @@ class FieldReward:
     def of(cls, wish: Wish, table: FieldTable, fields: Fields) -> FieldReward | None:
         """What the likeliest hypothesis pays, if all that it wants are fields.
 
-        A range is as probable as the hypotheses that say the same of the same fields make it, and each pays its share.
+        A range is as probable as the hypotheses that say the same of the same fields make it, and each pays its share;
+        of a field that is alone, all hypotheses that want nothing else do.
         """
         best = wish.best
-        others = best.later or best.other_ends or any(worth > 0 for _, worth in best.places)
-        if others or best.decay < 1 or not best.features:
+        if not _is_of_fields(best):
             return None
+        if table.alone:
+            return cls._expected([one for one in wish.likeliest if _is_of_fields(one[0])], table, fields)
         features: list[tuple[Predicate, float]] = []
         for said, worth in ((claimed(*one), one[1]) for one in best.features):
             shares: dict[Predicate, float] = defaultdict(float)
@@ -50,6 +52,16 @@ class FieldReward:
             total = sum(shares.values())
             features += [(predicate, worth * share / total) for predicate, share in shares.items()]
         return cls(tuple(features), best.step_cost, table, fields)
+
+    @classmethod
+    def _expected(cls, likely: list[tuple[Hypothesis, float]], table: FieldTable, fields: Fields) -> FieldReward:
+        """What hypotheses, each with its weight, pay together."""
+        total = sum(weight for _, weight in likely)
+        paid: dict[Predicate, float] = defaultdict(float)
+        for hypothesis, weight in likely:
+            for predicate, worth in hypothesis.features:
+                paid[predicate] += worth * weight / total
+        return cls(tuple(paid.items()), sum(one.step_cost * weight for one, weight in likely) / total, table, fields)
 
     def __call__(
         self, observation: Any, action: Any, next_observation: Any, terminal: bool = False, step: int = 0
@@ -96,3 +108,9 @@ class FieldReward:
             if (over or not predicate.ends)
             and all(one.low <= numbers[one.field] <= one.high for one in predicate.conditions)
         )
+
+
+def _is_of_fields(hypothesis: Hypothesis) -> bool:
+    """Whether all that it wants, at any step, are fields."""
+    others = hypothesis.later or hypothesis.other_ends or any(worth > 0 for _, worth in hypothesis.places)
+    return bool(hypothesis.features) and not others and hypothesis.decay == 1

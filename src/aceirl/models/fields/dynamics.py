@@ -200,8 +200,7 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
     if not counts.stationary or not counts.samples or not table.fields:
         return None
     dynamics = FieldDynamics.fitted(table, counts)
-    n_states, n_actions = counts.shape[1:]
-    records = _Records(table)
+    n_actions, records = counts.shape[2], Records(table)
     if not dynamics.complete or not records.unique:
         return None
     starts = _starts(table, counts)
@@ -221,24 +220,31 @@ def imagined(estimate: Estimate, table: FieldTable) -> Imagined | None:
     state, action, after, support = (np.concatenate(column) for column in zip(*moves, strict=True))
     contradicted = _contradicted(counts, state, action, after)
     state, action, after, support = (column[~contradicted] for column in (state, action, after, support))
-    shape = (counts.shape[0], records.n_states, n_actions)
-    none = np.zeros(records.n_states, dtype=np.int64)
-    steps, times = np.zeros(len(state), dtype=np.int64), np.minimum(support, MOST_SUPPORT)
+    fuller = with_moves(estimate, records, state, action, after, np.minimum(support, MOST_SUPPORT))
+    return Imagined(fuller, FieldTable(table.fields, records.values, records.ends, table.speaks))
+
+
+def with_moves(
+    estimate: Estimate, records: Records, state: IntArray, action: IntArray, after: IntArray, times: IntArray
+) -> Estimate:
+    """The estimate of the states that are recorded, with moves that are only imagined, each so many times."""
+    before, counts, n_states = len(records.table.values), estimate.counts, records.n_states
+    none, steps = np.zeros(n_states, dtype=np.int64), np.zeros(len(state), dtype=np.int64)
+    shape = (counts.shape[0], n_states, counts.shape[2])
     more = Counts.of_moves(Moves(steps, state, action, after, times, none), shape)
     initial = estimate.initial
     if initial is not None:
-        initial = np.concatenate((initial, np.zeros(records.n_states - n_states)))
-    fuller = Estimate.of(
-        counts.grown(records.n_states) + more,
+        initial = np.concatenate((initial, np.zeros(n_states - before)))
+    return Estimate.of(
+        counts.grown(n_states) + more,
         kind=estimate.kind,
         delta=estimate.delta,
         initial=initial,
         terminal=estimate.terminal | set(np.flatnonzero(records.ends).tolist()),
-        possible_states=max(estimate.possible_states, records.n_states),
+        possible_states=max(estimate.possible_states, n_states),
         preferences=estimate.preferences,
         discount=estimate.discount,
     )
-    return Imagined(fuller, FieldTable(table.fields, records.values, records.ends, table.speaks))
 
 
 def _starts(table: FieldTable, counts: Counts) -> FloatArray:
@@ -267,7 +273,7 @@ def _contradicted(counts: Counts, state: IntArray, action: IntArray, after: IntA
     return np.asarray(met & tried[np.where(met, state, 0), action] & ~same)
 
 
-class _Records:
+class Records:
     """States by the values of their fields; more are numbered as they are imagined."""
 
     def __init__(self, table: FieldTable) -> None:

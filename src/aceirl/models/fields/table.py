@@ -110,6 +110,11 @@ class FieldTable:
         """`[S]`: the states that have all fields."""
         return np.asarray(~np.isnan(self.values).any(axis=1))
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is one field, with an order, and no state that has it is an end: then a state is a value."""
+        return [one.kind for one in self.fields] == ["ordered"] and not (self.ends & self.known).any()
+
     def distinct(self, field: int) -> FloatArray:
         """The values of a field that were met, in order."""
         return self._distinct[field]

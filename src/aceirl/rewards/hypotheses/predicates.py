@@ -170,6 +170,17 @@ class Grammar:
         values = self.table.values[state].tolist()
         return self._made([FieldCondition(k, one, one) for k, one in enumerate(values)], bool(self.table.ends[state]))
 
+    def others(self, predicate: Predicate) -> list[Predicate]:
+        """The range of all other values of a predicate's field, if it holds up to the least or the most of them."""
+        (one,) = predicate.conditions
+        met = self.table.distinct(one.field)
+        below, above = met[met < one.low], met[met > one.high]
+        return [
+            self._made((FieldCondition(one.field, float(rest[0]), float(rest[-1])),), False)
+            for rest, none in ((below, above), (above, below))
+            if len(rest) and not len(none)
+        ]
+
     def narrower(self, predicate: Predicate) -> list[Predicate]:
         """The same with one more condition, a single value of another field; even if it holds in one of the states, or
         in all of them, because only one value was met there."""

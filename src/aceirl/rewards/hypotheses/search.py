@@ -139,12 +139,13 @@ class Hypothesis:
             said.add(Claim("hurry"))
         return frozenset(said)
 
-    def said_by(self, likeliest: Hypothesis) -> Hypothesis:
-        """The same in the words of the likeliest: of a range about what that wants it is left open how far it goes."""
+    def said_by(self, likeliest: Hypothesis, alone: bool = False) -> Hypothesis:
+        """The same in the words of the likeliest: of a range about what that wants it is left open how far it goes. Of
+        a field that is `alone` it is left open of any range."""
         wanted = [one for one, worth in likeliest.features if worth > 0]
 
         def said(predicate: Predicate, worth: float) -> Predicate:
-            return next((one for one in wanted if worth > 0 and one.within(predicate)), predicate)
+            return next((one for one in wanted if worth > 0 and (alone or one.within(predicate))), predicate)
 
         return replace(self, features=tuple((said(*one), one[1]) for one in self.features))
 
@@ -262,6 +263,22 @@ class Search:
         """The power of the likelihood: 1, and less in a large world."""
         return 1 / (1 + self.answers.number / FULL_WEIGHT) if self.is_large else 1.0
 
+    @property
+    def alone(self) -> bool:
+        """Whether observations have one field that speaks, with an order: then a place is a range of it."""
+        return self.fields is not None and self.fields.speaks and self.fields.alone
+
+    def _in_fields(self, hypothesis: Hypothesis) -> Hypothesis:
+        """A wish of places as one of the field that is alone, and what is wanted instead of one end that is avoided."""
+        assert self.grammar is not None
+        if hypothesis.later:
+            return hypothesis
+        features = [*hypothesis.features, *((self.grammar.at(place), worth) for place, worth in hypothesis.places)]
+        if len(features) == 1 and features[0][1] < 0:
+            predicate, worth = features[0]
+            features = [(one, -worth) for one in self.grammar.others(predicate)] or features
+        return replace(hypothesis, places=(), features=tuple(features))
+
     def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
         """What a hypothesis claims.
 
@@ -295,7 +312,8 @@ class Search:
                 break
         kept = self._front(self._some(KEPT, 30 if self.is_large else self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
-        return self.judged(kept).best(len(kept))
+        found = self.judged(kept).best(len(kept))
+        return replace(found, hypotheses=tuple(map(self._in_fields, found.hypotheses))) if self.alone else found
 
     def judged(self, hypotheses: Sequence[Hypothesis]) -> Judged:
         """Hypotheses by all draws of the dynamics, or by fewer in a large world."""

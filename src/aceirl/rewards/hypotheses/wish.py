@@ -155,16 +155,16 @@ def wish_found(search: Search) -> Wish:
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
-    claims = [search.said_of(one.said_by(found.hypotheses[best])) for one in found.hypotheses]
+    claims = [search.said_of(one.said_by(found.hypotheses[best], search.alone)) for one in found.hypotheses]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said(claims, weights)
         # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
         if kind == "set" and (named[0].claim.what == "avoids" or found.unexplained[best] > WELL_EXPLAINED * answers):
             kind, named, probability = "open", (), 0.0
     if fields is not None:
-        named = tuple(_of_fields(one, found.hypotheses, weights, fields) for one in named)
+        named = tuple(_of_fields(one, found.hypotheses, weights, search) for one in named)
         given = GivenAnswers.of(search.counts, search.terminal)
-        if not all(_is_seen(one, given, fields) for one in named):
+        if not all(_is_seen(one, given, fields, search.alone) for one in named):
             kind, named, probability = "open", (), 0.0
         likeliest = [found.hypotheses[i] for i in order]
         less = {more.claim: more for one in named for more in narrower(search, one, likeliest, fields)}
@@ -195,20 +195,33 @@ def guessed(preferences: Sequence[Preference]) -> float:
     return sum(log(1 / 3 if one.equal else 1 / 2) for one in preferences)
 
 
-def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, fields: FieldTable) -> Named:
-    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
+def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, search: Search) -> Named:
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight.
+
+    Of a field that is alone it is, instead of the likeliest, the range of the values that are rather wanted than not.
+    """
     if named.claim.what != "features":
         return named
+    assert search.fields is not None
     mass: dict[Predicate, float] = defaultdict(float)
     best = hypotheses[int(np.argmax(weights))]
     for one, weight in zip(hypotheses, weights, strict=True):
-        for (predicate, worth), (said, _) in zip(one.features, one.said_by(best).features, strict=True):
+        in_words = one.said_by(best, search.alone).features
+        for (predicate, worth), (said, _) in zip(one.features, in_words, strict=True):
             if claimed(said, worth) == named.claim.fields:
                 mass[predicate] += float(weight)
     order = sorted(mass, key=lambda one: -mass[one])
     enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
-    credible = order[: int(enough)]
-    return _in_words(named, order[0], Predicate(_hull(credible), order[0].ends), fields)
+    widest = Predicate(_hull(order[: int(enough)]), order[0].ends)
+    likeliest = order[0]
+    if search.alone:
+        wanted = sum(weight * one.holds(search.fields) for one, weight in mass.items()) >= sum(mass.values()) / 2
+        values = search.fields.values[search.fields.known & wanted, 0]
+        if len(values):
+            likeliest = Predicate((FieldCondition(0, float(values.min()), float(values.max())),))
+            worth = 1.0 if named.claim.fields.startswith("wants") else -1.0
+            named = replace(named, claim=Claim("features", fields=claimed(likeliest, worth)))
+    return _in_words(named, likeliest, widest, search.fields)
 
 
 def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fields: FieldTable) -> list[Named]:
@@ -269,12 +282,14 @@ def _in_words(named: Named, likeliest: Predicate, widest: Predicate, fields: Fie
     return replace(named, predicate=likeliest, widest=widest, words=likeliest.words(fields) + perhaps)
 
 
-def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable) -> bool:
+def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable, alone: bool = False) -> bool:
     """Whether somebody who wants to be where a predicate over fields holds has said what to do there: it may be only on
-    the way to something else."""
-    if named.predicate is None or named.predicate.ends or not named.claim.fields.startswith("wants"):
+    the way to something else. Of a field that is alone its range may be as wide as it is left open, but not all."""
+    where = named.widest if alone else named.predicate
+    if where is None or where.ends or not named.claim.fields.startswith("wants"):
         return True
-    return int(answers.times[named.predicate.holds(fields)[answers.state]].sum()) >= LEAST_SEEN
+    holds = where.holds(fields)
+    return int(answers.times[holds[answers.state]].sum()) >= LEAST_SEEN and not (alone and holds[fields.known].all())
 
 
 def _posterior(found: Judged, evidence: float, of_habit: float, power: float) -> FloatArray:

@@ -1,0 +1,153 @@
+"""Dynamics of fields by chance: by how much the fields change together after an action, wherever it is taken.
+
+A stock falls by a random demand, whatever it was before. So what an action did where it was tried tells what it does
+elsewhere: the fields change by as much, and stay between the least and the most that they were met with. How far the
+rows that were tried agree says how many tries that is worth; where they do not, nothing is predicted. It is a guess,
+and part of no promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from aceirl.models.fields.dynamics import FieldDynamics, Imagined, Records, with_moves
+from aceirl.models.fields.table import FieldTable
+from aceirl.models.tabular.estimate import Estimate
+from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
+
+WORTH = np.array([1, 3, 10, 30, 100, 300, 1000])
+"""What is predicted of a row counts as so many tries: as many as make the rows that were tried likeliest, each by what
+the others say."""
+
+LEAST_WORTH = 10
+"""Rows that agree less predict nothing."""
+
+ROUNDS = 100
+"""So often the chances are fitted: a move to the least or the most of a field may be one of several changes."""
+
+LEAST_KNOWN = 0.9
+"""A row is predicted if states that were met hold at least so much of its chance."""
+
+MOST_ENTRIES = 1_000_000
+"""Of more changes in more states nothing is predicted."""
+
+
+def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None:
+    """The estimate with what is predicted of all rows but those that speak against it; None if nothing is.
+
+    All fields are numbers that have an order, and tell states, and ends, apart. States that were not met are not
+    imagined.
+    """
+    counts, records = estimate.counts, Records(table)
+    n_states, n_actions = counts.shape[1:]
+    ordered = bool(table.fields) and all(one.kind == "ordered" for one in table.fields)
+    if not ordered or not records.unique or not counts.stationary or not counts.samples:
+        return None
+    if (_ends(table, table.values) != table.ends)[table.known].any():
+        return None
+    row, after = np.divmod(counts.move_keys, n_states)
+    before, action = np.divmod(row, n_actions)
+    inside = table.known[before] & table.known[after]
+    before, action, after, times = before[inside], action[inside], after[inside], counts.move_counts[inside]
+    going_on = np.flatnonzero(table.known & ~table.ends)
+    effects: list[_Effect] = []
+    for a in np.unique(action):
+        mine = action == a
+        changes = np.unique(table.values[after[mine]] - table.values[before[mine]], axis=0)
+        if len(going_on) * len(changes) > MOST_ENTRIES:
+            return None
+        effects.append(_Effect.fitted(records, int(a), changes, before[mine], after[mine], times[mine]))
+    compared = [one.shared.sum(axis=1) for one in effects if len(one.tried) > 1]
+    best = int(np.sum(compared, axis=0).argmax()) if compared else 0
+    if WORTH[best] < LEAST_WORTH:
+        return None
+    moves = [one.moves(records, np.setdiff1d(going_on, one.against(best)), int(WORTH[best])) for one in effects]
+    state, act, there, number = (np.concatenate(column) for column in zip(*moves, strict=True))
+    return Imagined(with_moves(estimate, records, state, act, there, number), table) if len(state) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Effect:
+    """What an action does: the fields change by `changes [n, F]`, with the `chances [n]`.
+
+    The rows of the states `tried [m]`, in `support` moves, are so likely: by the chances that the others say, if those
+    count as so many tries as `WORTH`, `shared [WORTH, m]`, and each by itself, `apart [m]`; the logs.
+    """
+
+    action: int
+    changes: FloatArray
+    chances: FloatArray
+    tried: IntArray
+    support: int
+    shared: FloatArray
+    apart: FloatArray
+
+    @classmethod
+    def fitted(
+        cls, records: Records, action: int, changes: FloatArray, before: IntArray, after: IntArray, times: IntArray
+    ) -> _Effect:
+        """From moves between states, each of which happened so many times."""
+        tried, row = np.unique(before, return_inverse=True)
+        cells, cell, width = _cells(records, tried, changes)
+        row_of, seen = cells // width, np.zeros(len(cells))
+        seen[np.searchsorted(cells, row * width + after)] = times
+
+        own, chances = np.zeros(cell.shape), np.full(len(changes), 1 / len(changes))
+        for _ in range(ROUNDS):
+            own = chances * (seen / np.maximum(_summed(cell, chances, cells), np.finfo(float).tiny))[cell]
+            chances = own.sum(axis=0) / times.sum()
+        others = own.sum(axis=0) - own + 0.5 / len(changes)
+        expected = _summed(cell, others / others.sum(axis=1, keepdims=True), cells)
+        shared = np.array([_log_likelihood(worth * expected, seen, row_of) for worth in WORTH])
+        apart = _log_likelihood(1 / np.bincount(row_of)[row_of], seen, row_of)
+        return cls(action, changes, chances, tried, int(times.sum()), shared, apart)
+
+    def against(self, worth: int) -> IntArray:
+        """The states in which what was seen is likelier by itself."""
+        return self.tried[self.shared[worth] < self.apart]
+
+    def moves(self, records: Records, states: IntArray, worth: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """`(states, actions, successors, times)`: what it does in states, as if it had been tried so often there."""
+        cells, cell, width = _cells(records, states, self.changes)
+        chance = _summed(cell, self.chances, cells)
+        row, there = np.divmod(cells, width)
+        met = there < width - 1
+        known = np.bincount(row[met], chance[met], len(states)) >= LEAST_KNOWN
+        times = np.rint(chance * min(worth, self.support)).astype(np.int64)
+        kept = met & known[row] & (times > 0)
+        return states[row[kept]], np.full(int(kept.sum()), self.action), there[kept], times[kept]
+
+
+def _cells(records: Records, states: IntArray, changes: FloatArray) -> tuple[IntArray, IntArray, int]:
+    """`(cells, cell [n, changes], width)`: where changes lead from states `[n]`, as pairs of which state it is from and
+    where to, written as one number each, and which of them each change is. The last of `width` places to go to is any
+    that was not met."""
+    table, n_states = records.table, len(records.table.values)
+    met = table.values[table.known]
+    values = np.clip(table.values[states][:, None] + changes, met.min(axis=0), met.max(axis=0))
+    values = values.reshape(-1, values.shape[2])
+    found = records.numbered(values, _ends(table, values), most=n_states)
+    leads = np.where(found < 0, n_states, found).reshape(len(states), len(changes))
+    cells, cell = np.unique(np.arange(len(states))[:, None] * (n_states + 1) + leads, return_inverse=True)
+    return cells, np.asarray(cell.reshape(leads.shape)), n_states + 1
+
+
+def _summed(cell: IntArray, weights: FloatArray, cells: IntArray) -> FloatArray:
+    """`[cells]`: the weights of changes `[n, changes]`, or the same in all rows, by where they lead."""
+    return np.asarray(np.bincount(cell.ravel(), np.broadcast_to(weights, cell.shape).ravel(), len(cells)), np.float64)
+
+
+def _ends(table: FieldTable, values: FloatArray) -> BoolArray:
+    """`[n]`: whether episodes end where the fields have these values `[n, F]`."""
+    return FieldDynamics(table, 0, ()).ends(values)
+
+
+def _log_likelihood(weights: FloatArray, seen: FloatArray, row: IntArray) -> FloatArray:
+    """`[rows]`: how likely is what was `seen` where the chances of each row have such Dirichlet weights."""
+    whole, tries = np.bincount(row, weights), np.bincount(row, seen)
+    of_cells = gammaln(weights + seen) - gammaln(weights)
+    found: FloatArray = gammaln(whole) - gammaln(whole + tries) + np.bincount(row, of_cells)
+    return found
