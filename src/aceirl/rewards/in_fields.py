@@ -55,13 +55,13 @@ class FieldReward:
 
     @classmethod
     def _expected(cls, likely: list[tuple[Hypothesis, float]], table: FieldTable, fields: Fields) -> FieldReward:
-        """What hypotheses, each with its weight, pay together."""
+        """What hypotheses, each with its weight, pay together; a step costs nothing where no episode can end early."""
         total = sum(weight for _, weight in likely)
         paid: dict[Predicate, float] = defaultdict(float)
         for hypothesis, weight in likely:
             for predicate, worth in hypothesis.features:
                 paid[predicate] += worth * weight / total
-        return cls(tuple(paid.items()), sum(one.step_cost * weight for one, weight in likely) / total, table, fields)
+        return cls(tuple(paid.items()), 0.0, table, fields)
 
     def __call__(
         self, observation: Any, action: Any, next_observation: Any, terminal: bool = False, step: int = 0

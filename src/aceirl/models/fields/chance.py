@@ -9,6 +9,7 @@ and part of no promise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from scipy.special import gammaln
@@ -24,6 +25,12 @@ the others say."""
 
 LEAST_WORTH = 10
 """Rows that agree less predict nothing."""
+
+APART = 0.05
+"""How probably a row does something of its own, before anything is seen."""
+
+LEAST_AGREEING = 0.8
+"""So many of the rows that were tried, as a share, have to agree; the others are left alone."""
 
 ROUNDS = 100
 """So often the chances are fitted: a move to the least or the most of a field may be one of several changes."""
@@ -60,9 +67,10 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
         if len(going_on) * len(changes) > MOST_ENTRIES:
             return None
         effects.append(_Effect.fitted(records, int(a), changes, before[mine], after[mine], times[mine]))
-    compared = [one.shared.sum(axis=1) for one in effects if len(one.tried) > 1]
-    best = int(np.sum(compared, axis=0).argmax()) if compared else 0
-    if WORTH[best] < LEAST_WORTH:
+    compared = [one for one in effects if len(one.tried) > 1]
+    best = int(np.sum([one.log_likelihood for one in compared], axis=0).argmax())
+    agree = sum(len(one.tried) - len(one.against(best)) for one in compared)
+    if agree < LEAST_AGREEING * sum(len(one.tried) for one in compared) or WORTH[best] < LEAST_WORTH:
         return None
     moves = [one.moves(records, np.setdiff1d(going_on, one.against(best)), int(WORTH[best])) for one in effects]
     state, act, there, number = (np.concatenate(column) for column in zip(*moves, strict=True))
@@ -105,9 +113,14 @@ class _Effect:
         apart = _log_likelihood(1 / np.bincount(row_of)[row_of], seen, row_of)
         return cls(action, changes, chances, tried, int(times.sum()), shared, apart)
 
+    @property
+    def log_likelihood(self) -> FloatArray:
+        """`[WORTH]`: how likely all rows are, each with `APART` by itself."""
+        return np.asarray(np.logaddexp(log(1 - APART) + self.shared, log(APART) + self.apart).sum(axis=1))
+
     def against(self, worth: int) -> IntArray:
         """The states in which what was seen is likelier by itself."""
-        return self.tried[self.shared[worth] < self.apart]
+        return np.asarray(self.tried[log(1 - APART) + self.shared[worth] < log(APART) + self.apart])
 
     def moves(self, records: Records, states: IntArray, worth: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """`(states, actions, successors, times)`: what it does in states, as if it had been tried so often there."""

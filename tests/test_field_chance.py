@@ -1,0 +1,221 @@
+"""What rows tell of others where the fields change by chance, held against what the world does and other routes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy
+
+from aceirl import ActiveIRL
+from aceirl.models.fields import Fields, FieldTable
+from aceirl.models.fields.chance import WORTH, _Effect, _log_likelihood, imagined_by_chance
+from aceirl.models.fields.dynamics import Records
+from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.estimate import Estimate, ExpertKind
+from aceirl.models.tabular.mdp import FloatArray
+from aceirl.protocols import Moves
+from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, Wish
+from aceirl.rewards.hypotheses.predicates import Grammar
+from aceirl.rewards.hypotheses.search import Search
+from aceirl.rewards.in_fields import FieldReward
+from studies.fields import Inventory, drawn_inventory, inventory, ordered
+
+MOST, DEMAND = 12, (0.5, 0.3, 0.2)
+TIMES = 100
+
+
+def stocks(kind: str = "ordered", ends: tuple[int, ...] = ()) -> FieldTable:
+    return Fields.given({"stock": kind}).table(list(range(MOST + 1)), ends)  # type: ignore[dict-item]
+
+
+def row(stock: int, order: int) -> FloatArray:
+    """Where a day leads: first the order comes, then the demand."""
+    chances = np.zeros(MOST + 1)
+    for demand, chance in enumerate(DEMAND):
+        chances[max(0, stock + order - demand)] += chance
+    return chances
+
+
+def tried(rows: dict[tuple[int, int], FloatArray], times: int = TIMES) -> Estimate:
+    """What is known if each row was tried so many times, and led as often anywhere as its chances say."""
+    moves = [
+        (stock, order, there, int(n))
+        for (stock, order), chances in rows.items()
+        for there, n in enumerate(np.rint(times * chances))
+        if n
+    ]
+    state, action, after, number = np.array(moves).T
+    starts = np.zeros(MOST + 1, dtype=np.int64)
+    counts = Counts.of_moves(Moves(np.zeros_like(state), state, action, after, number, starts), (20, MOST + 1, 3))
+    return Estimate.of(counts, kind=ExpertKind(), delta=0.1)
+
+
+def known(estimate: Estimate) -> FloatArray:
+    """`[S, A, S]`: the tries of rows, by where they led."""
+    counts = estimate.counts
+    table = np.zeros((MOST + 1) * 3 * (MOST + 1))
+    table[counts.move_keys] = counts.move_counts
+    return table.reshape(MOST + 1, 3, MOST + 1)
+
+
+LOW = {(stock, order): row(stock, order) for stock in range(6) for order in range(3)}
+"""Rows that were tried: those of low stocks."""
+
+
+def test_rows_that_were_never_tried_are_predicted_as_the_world_has_them() -> None:
+    estimate = tried(LOW)
+    found = imagined_by_chance(estimate, stocks())
+    assert found is not None
+    more = known(found.estimate) - known(estimate)
+    for stock in range(6, MOST - 1):
+        for order in range(3):
+            assert more[stock, order] / more[stock, order].sum() == pytest.approx(row(stock, order), abs=0.01)
+            assert more[stock, order].sum() >= 300
+    assert (known(found.estimate) >= known(estimate)).all()
+    assert found.estimate.counts.questions == estimate.counts.questions
+
+
+def test_what_is_predicted_stays_between_the_least_and_the_most_that_was_met() -> None:
+    """A stock of 0 falls no further, though the demand was never seen there; orders beyond the most are lost."""
+    estimate = tried({(stock, order): row(stock, order) for stock in range(4, 8) for order in range(3)})
+    found = imagined_by_chance(estimate, stocks())
+    assert found is not None
+    for stock in (0, 1, 2, 3):
+        assert known(found.estimate)[stock, 0] / known(found.estimate)[stock, 0].sum() == pytest.approx(row(stock, 0))
+    assert known(found.estimate)[MOST, 2].argmax() == MOST
+
+
+def test_where_rows_disagree_nothing_is_predicted() -> None:
+    """In the one half of stocks nothing is sold, in the other all is."""
+    apart = {(stock, order): np.eye(MOST + 1)[stock if stock % 2 else 0] for stock in range(10) for order in range(3)}
+    assert imagined_by_chance(tried(apart), stocks()) is None
+
+
+def test_a_row_that_does_something_else_is_left_alone() -> None:
+    usual = {(stock, order): row(stock, order) for stock in range(11) for order in range(3)}
+    estimate = tried({**usual, (3, 1): np.eye(MOST + 1)[9]}, times=20)
+    found = imagined_by_chance(estimate, stocks())
+    assert found is not None
+    assert (known(found.estimate)[3, 1] == known(estimate)[3, 1]).all()
+    assert (known(found.estimate)[2, 1] != known(estimate)[2, 1]).any()
+
+
+def test_a_single_row_tells_of_no_other() -> None:
+    assert imagined_by_chance(tried({(4, order): row(4, order) for order in range(3)}), stocks()) is None
+
+
+def test_words_and_ends_that_are_not_told_by_fields_are_left_alone() -> None:
+    estimate = tried(LOW)
+    assert imagined_by_chance(estimate, stocks("categorical")) is None
+    one_end = stocks(ends=(MOST,))
+    assert not one_end.kinds_of_ends
+    assert imagined_by_chance(estimate, one_end) is None
+
+
+def test_dynamics_of_every_step_by_itself_are_left_alone() -> None:
+    estimate = tried(LOW)
+    state, action, after = np.nonzero(known(estimate))
+    starts = np.zeros(MOST + 1, dtype=np.int64)
+    moves = Moves(np.zeros_like(state), state, action, after, np.ones_like(state), starts)
+    counts = Counts.of_moves(moves, (20, MOST + 1, 3), stationary=False)
+    assert imagined_by_chance(Estimate.of(counts, kind=ExpertKind(), delta=0.1), stocks()) is None
+
+
+def test_the_chances_are_the_likeliest_also_where_only_the_least_is_seen() -> None:
+    """The same by a general optimiser. Of stocks 0, 1 and 3, most falls are only known to be at least so deep."""
+    rng = np.random.default_rng(5)
+    before = np.array([0, 1, 3])
+    seen = np.array([rng.multinomial(50, row(stock, 0)) for stock in before])
+    at, after = np.nonzero(seen)
+    changes = np.array([[-2.0], [-1.0], [0.0]])
+    effect = _Effect.fitted(Records(stocks()), 0, changes, before[at], after, seen[at, after])
+
+    def negative(free: FloatArray) -> float:
+        chances = scipy.special.softmax(np.append(free, 0.0))
+        told = 0.0
+        for stock, times in zip(before, seen, strict=True):
+            by = np.bincount(np.maximum(0, stock + changes[:, 0]).astype(int), chances, MOST + 1)
+            told -= float(times[times > 0] @ np.log(by[times > 0]))
+        return told
+
+    best = scipy.optimize.minimize(negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
+    assert effect.chances == pytest.approx(scipy.special.softmax(np.append(best.x, 0.0)), abs=1e-4)
+
+
+def test_what_rows_are_worth_is_the_likelihood_of_dirichlet_multinomials() -> None:
+    """Without the number of orders in which the same could be seen, which no comparison needs."""
+    weights, seen = np.array([0.5, 2.0, 1.5, 3.0, 0.2]), np.array([3.0, 0.0, 4.0, 2.0, 1.0])
+    found = _log_likelihood(weights, seen, np.array([0, 0, 0, 1, 1]))
+    for k, part in enumerate((slice(0, 3), slice(3, 5))):
+        n = int(seen[part].sum())
+        orders = scipy.special.gammaln(n + 1) - scipy.special.gammaln(seen[part] + 1).sum()
+        whole = scipy.stats.dirichlet_multinomial.logpmf(seen[part].astype(int), weights[part], n)
+        assert found[k] == pytest.approx(whole - orders)
+    agreeing = np.array([50.0, 30.0, 20.0])
+    told = [_log_likelihood(worth * np.array(DEMAND), agreeing, np.zeros(3, np.int64))[0] for worth in WORTH]
+    assert np.diff(told).min() > 0  # the better they agree, the more it is worth
+
+
+def test_of_a_field_that_is_alone_a_place_is_a_range() -> None:
+    table = stocks()
+    search = Search(tried(LOW), np.random.default_rng(0), table)
+    place, range_of_it = Hypothesis(places=((4, 1.0),)), Predicate((FieldCondition(0, 4, 4),))
+    assert search.alone
+    assert search._in_fields(place) == Hypothesis(features=((range_of_it, 1.0),))
+    below = Hypothesis(features=((Predicate((FieldCondition(0, 0, 4),)), -1.0),))
+    assert search._in_fields(below) == Hypothesis(features=((Predicate((FieldCondition(0, 5, MOST),)), 1.0),))
+    between = Hypothesis(features=((Predicate((FieldCondition(0, 3, 4),)), -1.0),))
+    assert search._in_fields(between) == between
+    first = replace(place, later=((7, 1.0),), change=5)
+    assert search._in_fields(first) == first
+    wide = Hypothesis(features=((Predicate((FieldCondition(0, 6, 8),)), 1.0),))
+    best = search._in_fields(place)
+    assert wide.said_by(best) == wide
+    assert wide.said_by(best, alone=True) == best
+
+
+def test_a_table_with_ends_or_several_fields_has_none_that_is_alone() -> None:
+    assert stocks().alone
+    assert not stocks("categorical").alone
+    assert not stocks(ends=(3,)).alone
+    assert not Fields.given(("a", "b")).table([(1, 2), (3, 4)]).alone
+
+
+def test_what_is_left_over_of_an_end_is_a_range() -> None:
+    table = stocks()
+    grammar = Grammar(table, np.ones(MOST + 1, dtype=np.bool_))
+    above = grammar.others(Predicate((FieldCondition(0, 0, 4),)))
+    assert [one.conditions for one in above] == [(FieldCondition(0, 5, MOST),)]
+    assert [one.conditions for one in grammar.others(Predicate((FieldCondition(0, 9, MOST),)))] == [
+        (FieldCondition(0, 0, 8),)
+    ]
+    assert grammar.others(Predicate((FieldCondition(0, 0, MOST),))) == []
+
+
+def test_the_reward_of_a_field_that_is_alone_is_what_is_expected_of_it() -> None:
+    def wanting(low: float, high: float) -> Hypothesis:
+        return Hypothesis(features=((Predicate((FieldCondition(0, low, high),)), 1.0),))
+
+    likely = ((wanting(3, 5), 0.5), (wanting(6, 8), 0.3), (Hypothesis(actions=((1, 0.1),)), 0.2))
+    wish = Wish("bold", (), 9.0, "anything", 10, 0.0, 1.0, likely)
+    paid = FieldReward.of(wish, stocks(), Fields.given(("stock",)))
+    assert paid is not None
+    assert [paid(stock, 0, stock) for stock in (2, 4, 7, 9)] == pytest.approx([0.0, 5 / 8, 3 / 8, 0.0])
+
+
+@pytest.mark.parametrize(("seed", "by_step"), [(300, False), (301, True)])
+def test_a_default_run_says_between_which_stocks_an_expert_keeps_its_own(seed: int, by_step: bool) -> None:
+    wanted, demand, _ = drawn_inventory(seed)
+    mdp, _ = inventory(wanted, demand)
+    orders = ordered(wanted, demand, by_step)
+    expert = (lambda seen, step: int(orders[step, seen])) if by_step else (lambda seen: int(orders[0, seen]))
+    result = ActiveIRL(seed=seed).fit(Inventory(mdp), expert, horizon=20)
+    (said,) = result.turn.wish.named
+    assert said.widest is not None
+    (held,) = said.widest.conditions
+    assert held.low <= wanted[0]
+    assert wanted[1] <= held.high
+    assert held.high - held.low < 15
+    assert "stock" in result.wish.sentence
