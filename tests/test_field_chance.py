@@ -163,6 +163,7 @@ def test_of_a_field_that_is_alone_a_place_is_a_range() -> None:
     search = Search(tried(LOW), np.random.default_rng(0), table)
     place, range_of_it = Hypothesis(places=((4, 1.0),)), Predicate((FieldCondition(0, 4, 4),))
     assert search.alone
+    assert search.grammar is not None
     assert search._in_fields(place) == Hypothesis(features=((range_of_it, 1.0),))
     below = Hypothesis(features=((Predicate((FieldCondition(0, 0, 4),)), -1.0),))
     assert search._in_fields(below) == Hypothesis(features=((Predicate((FieldCondition(0, 5, MOST),)), 1.0),))
@@ -170,7 +171,8 @@ def test_of_a_field_that_is_alone_a_place_is_a_range() -> None:
     assert search._in_fields(between) == between
     first = replace(place, later=((7, 1.0),), change=5)
     assert search._in_fields(first) == first
-    wide = Hypothesis(features=((Predicate((FieldCondition(0, 6, 8),)), 1.0),))
+    wide = Hypothesis(features=((search.grammar._made([FieldCondition(0, 6, 8)], False), 1.0),))
+    assert search._prior(place) == search._prior(wide)
     best = search._in_fields(place)
     assert wide.said_by(best) == wide
     assert wide.said_by(best, alone=True) == best

@@ -273,7 +273,8 @@ class Grammar:
         return np.unique(self.table.values[where & self.table.known, k])
 
     def _made(self, conditions: Sequence[FieldCondition], ends: bool) -> Predicate:
-        """A predicate with its weight beforehand; the entries of one array are chosen together."""
+        """A predicate with its weight beforehand; the entries of one array are chosen together. Of a field that is
+        alone any range is as likely as any other, also one of a single value."""
         prior = log(0.5) if ends else 0.0
         table, left = self.table, list(conditions)
         for group in {table.fields[one.field].group for one in conditions}:
@@ -285,5 +286,7 @@ class Grammar:
         for one in left:
             values = len(self.table.distinct(one.field))
             choices = values if one.low == one.high else values * (values - 1) / 2
+            if table.alone:
+                choices = values * (values + 1) / 2
             prior -= log(len(self.table.fields) * max(2.0, choices))
         return Predicate(tuple(sorted(conditions)), ends, prior)

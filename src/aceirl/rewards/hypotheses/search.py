@@ -385,7 +385,9 @@ class Search:
     def _prior(self, hypothesis: Hypothesis) -> float:
         """With what was said of the wish, which is known beforehand: no doubt about the dynamics touches it."""
         denials = sum(said.log_likelihood(hypothesis) for said in self.denied)
-        return hypothesis.log_prior(self.n_places, self.shape[2]) + denials
+        return (self._in_fields(hypothesis) if self.alone else hypothesis).log_prior(
+            self.n_places, self.shape[2]
+        ) + denials
 
     def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
         """What hypotheses pay."""
