@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import Literal
@@ -57,8 +57,8 @@ than it for as long as the dynamics are hardly known, but it leaves more unexpla
 LEAST_SEEN = 3
 """So many answers are needed where something holds that is said to be wanted."""
 
-LIKELIEST = 12
-"""So many hypotheses are kept with a wish."""
+LIKELIEST, LIKELIEST_ALONE = 12, 200
+"""So many hypotheses are kept with a wish: more of a field that is alone, where each range is one."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,9 @@ def wish_found(search: Search) -> Wish:
         answers,
         float(found.unexplained[best]),
         probability,
-        tuple((found.hypotheses[i], float(weights[i])) for i in order[:LIKELIEST]),
+        tuple(
+            (found.hypotheses[i], float(weights[i])) for i in order[: LIKELIEST_ALONE if search.alone else LIKELIEST]
+        ),
         tuple(Named(one, likely[one]) for one in rivals[:MOST_RIVALS]),
     )
 
@@ -196,10 +198,7 @@ def guessed(preferences: Sequence[Preference]) -> float:
 
 
 def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, search: Search) -> Named:
-    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight.
-
-    Of a field that is alone it is, instead of the likeliest, the range of the values that are rather wanted than not.
-    """
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
     if named.claim.what != "features":
         return named
     assert search.fields is not None
@@ -210,18 +209,29 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
         for (predicate, worth), (said, _) in zip(one.features, in_words, strict=True):
             if claimed(said, worth) == named.claim.fields:
                 mass[predicate] += float(weight)
+    if search.alone:
+        return _range_of(named, mass, search.fields)
     order = sorted(mass, key=lambda one: -mass[one])
     enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
-    widest = Predicate(_hull(order[: int(enough)]), order[0].ends)
-    likeliest = order[0]
-    if search.alone:
-        wanted = sum(weight * one.holds(search.fields) for one, weight in mass.items()) >= sum(mass.values()) / 2
-        values = search.fields.values[search.fields.known & wanted, 0]
-        if len(values):
-            likeliest = Predicate((FieldCondition(0, float(values.min()), float(values.max())),))
-            worth = 1.0 if named.claim.fields.startswith("wants") else -1.0
-            named = replace(named, claim=Claim("features", fields=claimed(likeliest, worth)))
-    return _in_words(named, likeliest, widest, search.fields)
+    credible = order[: int(enough)]
+    return _in_words(named, order[0], Predicate(_hull(credible), order[0].ends), search.fields)
+
+
+def _range_of(named: Named, mass: Mapping[Predicate, float], fields: FieldTable) -> Named:
+    """A claim about a field that is alone: the range of the values that are rather wanted than not, and how far it may
+    go. Either end lies further out with half the doubt that `SURE` leaves."""
+    low, high = np.array([(one.conditions[0].low, one.conditions[0].high) for one in mass]).T
+    weights, values = np.array(list(mass.values())) / sum(mass.values()), fields.distinct(0)
+    starts_lower, ends_higher = (low < values[:, None]) @ weights, (high > values[:, None]) @ weights
+    doubt = (1 - SURE) / 2
+    widest = FieldCondition(0, float(values[starts_lower <= doubt].max()), float(values[ends_higher <= doubt].min()))
+    wanted = values[((low <= values[:, None]) & (values[:, None] <= high)) @ weights >= 0.5]
+    likeliest = max(mass, key=mass.__getitem__)
+    if len(wanted):
+        likeliest = Predicate((FieldCondition(0, float(wanted.min()), float(wanted.max())),))
+    worth = 1.0 if named.claim.fields.startswith("wants") else -1.0
+    named = replace(named, claim=Claim("features", fields=claimed(likeliest, worth)))
+    return _in_words(named, likeliest, Predicate((widest,)), fields)
 
 
 def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fields: FieldTable) -> list[Named]:
@@ -347,9 +357,10 @@ def contested(estimate: Estimate, wish: Wish, fields: FieldTable | None = None) 
     from their mean, averaged over hypotheses and steps.
     """
     grammar = None if fields is None else Grammar(fields, met_states(estimate.counts))
-    mdp, weights = estimate.mdp, np.array([weight for _, weight in wish.likeliest])
+    likeliest = wish.likeliest[:LIKELIEST]
+    mdp, weights = estimate.mdp, np.array([weight for _, weight in likeliest])
     would = np.empty((len(weights), *mdp.shape))
-    for i, (hypothesis, _) in enumerate(wish.likeliest):
+    for i, (hypothesis, _) in enumerate(likeliest):
         q = optimal_values(mdp, paid(hypothesis, mdp, estimate.terminal_states, grammar))[0]
         best = q >= q.max(axis=2, keepdims=True) - 1e-9
         would[i] = best / best.sum(axis=2, keepdims=True)
