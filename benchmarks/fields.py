@@ -2,7 +2,7 @@
 
     python benchmarks/fields.py [--only Taxi ...] [--seeds N] [--first SEED]
     python benchmarks/fields.py --warehouses [--seeds N] [--first SEED] [--keep FILE]
-    python benchmarks/fields.py --inventory [--seeds N] [--first SEED] [--keep FILE]
+    python benchmarks/fields.py --inventory|--tanks [--seeds N] [--first SEED] [--keep FILE]
 
 The expert does what is best by the environment's own reward, whatever the step, and is asked by the strategy
 `sparing`: first the learner looks around without asking, then it asks the question whose answer is expected to prevent
@@ -32,7 +32,7 @@ from aceirl.learner.loop import learn
 from aceirl.learner.settings import Settings
 from aceirl.models.tabular.mdp import IntArray
 from aceirl.models.tabular.metrics import Truth
-from studies.fields import PLANS, KeyDoor, fetched, key_expert, share_of_all_answers, stocked
+from studies.fields import PLANS, TANKS, KeyDoor, fetched, key_expert, levelled, share_of_all_answers, stocked
 from studies.kept import Kept
 
 REGRET = 0.01
@@ -189,6 +189,32 @@ def inventories(options: argparse.Namespace, report: frame.Report) -> None:
         table.add(*known, *[None] * 4, statistics.median(shares), min(shares), within, None, None)
 
 
+def tanks(options: argparse.Namespace, report: frame.Report) -> None:
+    """Default runs with tanks, whose dynamics are and are not the same everywhere; finished runs are kept."""
+    table = report.table(
+        "tanks",
+        frame.Column("tank"),
+        frame.Column("the expert looks at"),
+        frame.number("runs", "{}"),
+        frame.number("a range is named", "{}"),
+        frame.number("it holds what is wanted", "{}"),
+        frame.number("answers, median", "{:.0f}"),
+        frame.number("samples, median", "{:,.0f}"),
+        page="fields.md",
+    )
+    kept = Kept(options.keep)
+    for by_step, kind in product((True, False), TANKS):
+        looks = "level and step" if by_step else "the level"
+        name = f"{kind}, {looks}"
+        for seed in range(options.first, options.first + options.seeds):
+            if (name, seed) not in kept.runs:
+                kept.add({"family": name, "seed": seed} | levelled(kind, seed, by_step))
+        runs = [run for (family, _), run in kept.runs.items() if family == name]
+        said = [sum(run[key] for run in runs) for key in ("spoken", "held")]
+        used = [statistics.median(run[key] for run in runs) for key in ("answers", "samples")]
+        table.add(kind, looks, len(runs), *said, *used)
+
+
 def main(options: argparse.Namespace, report: frame.Report) -> None:
     """Every case from several seeds."""
     if options.warehouses:
@@ -196,6 +222,9 @@ def main(options: argparse.Namespace, report: frame.Report) -> None:
         return
     if options.inventory:
         inventories(options, report)
+        return
+    if options.tanks:
+        tanks(options, report)
         return
     table = report.table(
         "answers-of-fields",
@@ -228,6 +257,7 @@ if __name__ == "__main__":
         frame.argument("--first", type=int, default=0, help="the first seed"),
         frame.argument("--warehouses", action="store_true"),
         frame.argument("--inventory", action="store_true"),
+        frame.argument("--tanks", action="store_true"),
         frame.argument("--keep", type=Path, help="finished runs of those, to go on from"),
         frame.argument("--only", nargs="+", part=True, default=list(CASES), choices=list(CASES)),
     )

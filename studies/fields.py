@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from math import exp, factorial
 from typing import Any, ClassVar
 
@@ -295,22 +295,58 @@ def inventory(wanted: tuple[int, int], demand: float, horizon: int = 20) -> tupl
 class Inventory(gymnasium.Env[Any, Any]):
     """The stock of one article, as a number; how it is paid, only the expert knows."""
 
-    observation_space, action_space = spaces.Discrete(STOCKS), spaces.Discrete(ORDERS)
-    fields = ("stock",)
+    fields: tuple[str, ...] = ("stock",)
 
     def __init__(self, mdp: MDP) -> None:
         self.rows = mdp.transitions.dense()
+        self.observation_space, self.action_space = spaces.Discrete(mdp.n_states), spaces.Discrete(mdp.n_actions)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
         """Begin with any stock."""
         super().reset(seed=seed)
-        self.stock = int(self.np_random.integers(STOCKS))
+        self.stock = int(self.np_random.integers(len(self.rows)))
         return self.stock, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """A day."""
-        self.stock = int(self.np_random.choice(STOCKS, p=self.rows[self.stock, action]))
+        self.stock = int(self.np_random.choice(len(self.rows), p=self.rows[self.stock, action]))
         return self.stock, 0.0, False, False, {}
+
+
+class Tank(Inventory):
+    """The level of a tank."""
+
+    fields = ("level",)
+
+
+TANKS = ("plain", "leak", "barrier")
+
+
+def drawn_tank(kind: str, seed: int, horizon: int = 20) -> tuple[MDP, FloatArray, tuple[int, int]]:
+    """`(process, reward [H, S, A], wanted)`: 14 to 27 levels, pumped by -2 to 2, and by chance one up or down; a step
+    pays that begins with a wanted level, a single one in one of four. A "leak" loses more the higher the level is; a
+    "barrier" lets the pump do half as much above two thirds."""
+    rng = np.random.default_rng([11, seed])
+    n, noise, leak = int(rng.integers(14, 28)), rng.dirichlet([2, 4, 2]), rng.uniform(0.05, 0.15)
+    if rng.random() < 0.25:
+        wanted = (int(rng.integers(1, n - 1)),) * 2
+    else:
+        low = int(rng.integers(0, n - 3))
+        wanted = low, min(n - 1, low + int(rng.integers(1, 7)))
+    rows = np.zeros((n, 5, n))
+    for level, action, (drift, chance) in product(range(n), range(5), enumerate(noise, start=-1)):
+        push = action - 2
+        if kind == "barrier" and level >= 2 * n // 3:
+            push = int(np.sign(push))
+        lost, more = divmod(leak * level if kind == "leak" else 0.0, 1.0)
+        for further, share in ((0, 1 - more), (1, more)):
+            there = min(n - 1, max(0, level + push + drift - int(lost) - further))
+            rows[level, action, there] += chance * share
+    moves = [(*at, float(rows[at])) for at in zip(*(axis.tolist() for axis in np.nonzero(rows)), strict=True)]
+    mdp = from_moves(moves, n_states=n, n_actions=5, horizon=horizon, initial=np.full(n, 1 / n))
+    reward = np.zeros(mdp.shape)
+    reward[:, wanted[0] : wanted[1] + 1] = 1.0
+    return mdp, reward, wanted
 
 
 @dataclass(frozen=True)
@@ -379,8 +415,7 @@ def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int =
     learner = ActiveIRL(seed=seed) if samples is None else ActiveIRL(seed=seed, max_samples=samples, certify=None)
     result = learner.fit(Inventory(mdp), expert, horizon=horizon)
     wish, pays = result.turn.wish, result.field_reward
-    ranges = [one.widest for one in wish.named if one.widest is not None]
-    held = [all(c.low <= wanted[0] and wanted[1] <= c.high for c in widest.conditions) for widest in ranges]
+    spoken, holds = of_range(wish, wanted)
     if pays is not None:
         recovered = np.array([pays(stock, 0, stock, False) for stock in range(STOCKS)])[:, None]
     else:
@@ -391,17 +426,37 @@ def stocked(seed: int, by_step: bool, samples: int | None = None, horizon: int =
                 recovered[stock] = result.reward_table[0, state]
     share = share_elsewhere(wanted, other, recovered, horizon)
     counts = result.turn.counts
-    holds = all(held) if wish.kind == "bold" else any(held)
     return Stocked(
         wanted,
         wish.kind,
         result.wish.sentence,
-        bool(ranges),
-        bool(ranges) and holds,
+        spoken,
+        holds,
         share,
         counts.questions,
         result.turn.samples,
     )
+
+
+def of_range(wish: Wish, wanted: tuple[int, int]) -> tuple[bool, bool]:
+    """Whether a wish speaks of ranges, and whether all that it wants, or one of a set, hold the wanted one."""
+    ranges = [(one.claim.fields, one.widest.conditions) for one in wish.named if one.widest is not None]
+    held = [
+        said.startswith("wants") and all(c.low <= wanted[0] and wanted[1] <= c.high for c in conditions)
+        for said, conditions in ranges
+    ]
+    return bool(held), bool(held) and (all(held) if wish.kind == "bold" else any(held))
+
+
+def levelled(kind: str, seed: int, by_step: bool) -> dict[str, Any]:
+    """A default run with a tank, as `Stocked` says it."""
+    mdp, reward, wanted = drawn_tank(kind, seed)
+    policy = best_actions(mdp, reward)
+    expert = (lambda seen, step: int(policy[step, seen])) if by_step else (lambda seen: int(policy[0, seen]))
+    result = ActiveIRL(seed=seed, max_samples=20_000).fit(Tank(mdp), expert, horizon=mdp.horizon)
+    spoken, holds = of_range(result.turn.wish, wanted)
+    said = {"wanted": wanted, "kind": result.turn.wish.kind, "sentence": result.wish.sentence}
+    return said | {"spoken": spoken, "held": holds, "answers": result.answers, "samples": result.samples}
 
 
 def value_of(mdp: MDP, reward: FloatArray, policy: IntArray) -> float:
