@@ -9,6 +9,7 @@ import pytest
 import scipy
 
 from aceirl import ActiveIRL
+from aceirl.errors import InputError
 from aceirl.models.fields import Fields, FieldTable
 from aceirl.models.fields.chance import WORTH, _Effect, _log_likelihood, imagined_by_chance
 from aceirl.models.fields.dynamics import Records
@@ -16,11 +17,11 @@ from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
-from aceirl.rewards.hypotheses import FieldCondition, Hypothesis, Predicate, Wish
+from aceirl.rewards.hypotheses import Claim, Denied, FieldCondition, Hypothesis, Named, Predicate, Wish
 from aceirl.rewards.hypotheses.predicates import Grammar
-from aceirl.rewards.hypotheses.search import Search
+from aceirl.rewards.hypotheses.search import A_RANGE, Search
 from aceirl.rewards.in_fields import FieldReward
-from studies.fields import Inventory, drawn_inventory, inventory, ordered
+from studies.fields import Inventory, Tank, best_actions, drawn_inventory, drawn_tank, inventory, ordered
 
 MOST, DEMAND = 12, (0.5, 0.3, 0.2)
 TIMES = 100
@@ -98,12 +99,40 @@ def test_a_row_that_does_something_else_is_left_alone() -> None:
     estimate = tried({**usual, (3, 1): np.eye(MOST + 1)[9]}, times=20)
     found = imagined_by_chance(estimate, stocks())
     assert found is not None
-    assert (known(found.estimate)[3, 1] == known(estimate)[3, 1]).all()
-    assert (known(found.estimate)[2, 1] != known(estimate)[2, 1]).any()
+    more = known(found.estimate) - known(estimate)
+    assert not more[3, 1].any()
+    assert more[2, 1].sum() >= 10
+    assert not more[2, 1, 4:].any()  # and nothing was learned from it
+
+
+def test_values_that_were_not_met_are_no_other_states() -> None:
+    """Of two fields the one never changes; where the other would have a value that was never met nothing is said."""
+    pairs = [(a, b) for a in range(6) for b in (0, 1, 2, 3, 5, 6, 7)]
+    number = {pair: k for k, pair in enumerate(pairs)}
+    moves = [
+        (number[a, b], 0, number[a, b + more], times)
+        for a, b in pairs
+        if b in (0, 1, 5, 6)
+        for more, times in ((0, 60), (1, 40))
+    ]
+    state, action, after, times = np.array(moves).T
+    none = np.zeros(len(pairs), dtype=np.int64)
+    counts = Counts.of_moves(Moves(np.zeros_like(state), state, action, after, times, none), (20, len(pairs), 1))
+    table = Fields.given(("a", "b")).table(pairs)
+    found = imagined_by_chance(Estimate.of(counts, kind=ExpertKind(), delta=0.1), table)
+    assert found is not None
+    before, after = np.divmod(found.estimate.counts.move_keys, len(pairs))
+    assert (table.values[before, 0] == table.values[after, 0]).all()
+    assert number[1, 2] in before
+    assert number[1, 3] not in before
 
 
 def test_a_single_row_tells_of_no_other() -> None:
     assert imagined_by_chance(tried({(4, order): row(4, order) for order in range(3)}), stocks()) is None
+    estimate = tried({**{at: chances for at, chances in LOW.items() if at[1] < 2}, (4, 2): np.eye(MOST + 1)[11]})
+    found = imagined_by_chance(estimate, stocks())
+    assert found is not None
+    assert not (known(found.estimate) - known(estimate))[:, 2].any()
 
 
 def test_words_and_ends_that_are_not_told_by_fields_are_left_alone() -> None:
@@ -171,17 +200,68 @@ def test_of_a_field_that_is_alone_a_place_is_a_range() -> None:
     assert search._in_fields(between) == between
     first = replace(place, later=((7, 1.0),), change=5)
     assert search._in_fields(first) == first
+    assert search.range_of(first) is None
     wide = Hypothesis(features=((search.grammar._made([FieldCondition(0, 6, 8)], False), 1.0),))
     assert search._prior(place) == search._prior(wide)
-    best = search._in_fields(place)
-    assert wide.said_by(best) == wide
-    assert wide.said_by(best, alone=True) == best
+    assert search.said_of(search._in_fields(place)) == search.said_of(wide) == {Claim("features", fields=A_RANGE)}
+    assert search.found.hypotheses == tuple(dict.fromkeys(search.found.hypotheses))
+
+
+def keeping(*features: tuple[float, float, float]) -> Hypothesis:
+    return Hypothesis(
+        features=tuple((Predicate((FieldCondition(0, low, high),)), worth) for low, high, worth in features)
+    )
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "range_of_it"),
+    [
+        (keeping((3, 5, 1.0), (4, 4, 0.3)), (3, 5)),
+        (keeping((3, 5, 0.3), (4, 4, 1.0)), (4, 4)),
+        (keeping((2, 2, 1.0), (10, 10, 1.0)), None),
+        (keeping((2, 10, 1.0), (3, 9, -1.0)), None),
+        (keeping((2, 10, 1.0), (3, 3, -0.3)), (2, 10)),
+        (keeping((4, 5, -1.0)), None),
+    ],
+)
+def test_a_range_is_wanted_if_what_is_worth_most_lies_together(
+    hypothesis: Hypothesis, range_of_it: tuple[float, float] | None
+) -> None:
+    search = Search(tried(LOW), np.random.default_rng(0), stocks())
+    found = search.range_of(hypothesis)
+    assert (found and (found.conditions[0].low, found.conditions[0].high)) == range_of_it
+    (*said,) = sorted(one.fields for one in search.said_of(hypothesis))
+    assert (said == [A_RANGE]) == (range_of_it is not None)
+
+
+def test_of_two_stocks_that_are_wanted_none_between_is_named() -> None:
+    mdp, _, _ = drawn_tank("plain", 3)
+    reward = np.zeros(mdp.shape)
+    reward[:, [2, 10]] = 1.0
+    does = best_actions(mdp, reward)
+    result = ActiveIRL(seed=1, max_samples=6_000, certify=None).fit(
+        Tank(mdp), lambda seen, step: int(does[step, seen]), horizon=mdp.horizon
+    )
+    for one in result.turn.wish.named:
+        assert one.predicate is not None
+        assert one.predicate.conditions[0].high - one.predicate.conditions[0].low < 5
+
+
+def test_a_range_that_is_denied_is_hardly_likely_any_more() -> None:
+    denied = Denied(frozenset({Claim("features", fields=A_RANGE)}))
+    search = Search(tried(LOW), np.random.default_rng(0), stocks(), denied=(denied,))
+    plain = Search(tried(LOW), np.random.default_rng(0), stocks())
+    place, avoided = Hypothesis(places=((4, 1.0),)), keeping((4, 5, -1.0))
+    assert search._prior(place) - plain._prior(place) < search._prior(avoided) - plain._prior(avoided) - 2
 
 
 def test_a_table_with_ends_or_several_fields_has_none_that_is_alone() -> None:
     assert stocks().alone
     assert not stocks("categorical").alone
     assert not stocks(ends=(3,)).alone
+    padded = Fields.given(("stock",)).table([None, 3, 4, 5], ends=(0,))
+    assert padded.alone
+    assert not replace(padded, ends=np.zeros(4, dtype=np.bool_)).alone
     assert not Fields.given(("a", "b")).table([(1, 2), (3, 4)]).alone
 
 
@@ -205,6 +285,18 @@ def test_the_reward_of_a_field_that_is_alone_is_what_is_expected_of_it() -> None
     paid = FieldReward.of(wish, stocks(), Fields.given(("stock",)))
     assert paid is not None
     assert [paid(stock, 0, stock) for stock in (2, 4, 7, 9)] == pytest.approx([0.0, 5 / 8, 3 / 8, 0.0])
+    with pytest.raises(InputError, match="what is wanted of stock is a range"):
+        paid.elsewhere({"stock": 9})
+
+    def named(low: float, high: float, what: str = "wants") -> Named:
+        claim = Claim("features", fields=f"{what} all 0")
+        return Named(claim, 1.0, Predicate((FieldCondition(0, low, high),)))
+
+    assert paid.pays(named(4, 6))
+    assert not paid.pays(named(6, 8))
+    assert paid.pays(named(9, 12, "avoids"))
+    assert not paid.pays(named(4, 5, "avoids"))
+    assert not paid.pays(Named(Claim("hurry"), 1.0))
 
 
 @pytest.mark.parametrize(("seed", "by_step"), [(300, False), (301, True)])

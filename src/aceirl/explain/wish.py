@@ -109,9 +109,8 @@ def told_of(found: Explanation | None) -> str:
 def _is_paid(wish: Wish, turn: Turn) -> bool:
     """Whether the recovered reward, or that of fields, pays what is said for sure: what is wanted most, what is avoided
     least."""
-    paid = turn.field_reward
-    claims = {one.claim for one in wish.named}
-    if paid is not None and (paid.table.alone or wish.best.claims >= claims):
+    paid, claims = turn.field_reward, {one.claim for one in wish.named}
+    if paid is not None and (all(map(paid.pays, wish.named)) if paid.table.alone else wish.best.claims >= claims):
         return True
     found = turn.explanation
     if found is None:

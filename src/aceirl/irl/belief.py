@@ -433,9 +433,9 @@ class Belief:
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
         """The same with what the expert denied of the wish itself.
 
-        It rests on rows that were tried. If these do not name one wish, one may rest on what the dynamics of fields
-        predict of others: for an expert that does not look at the step, or where they change by chance. Where there are
-        many states it is sought in the fewest that fields make, if there are such.
+        It rests on rows that were tried and, where fields change by chance, on what those tell of others. If these do
+        not name one wish, one may rest on what the dynamics of fields predict, for an expert that does not look at the
+        step. Where there are many states it is sought in the fewest that fields make, if there are such.
         """
         if self.table.fewer is not None:
             return _wish_of_fields(self.table.fewer, denied)

@@ -11,9 +11,10 @@ import numpy as np
 
 from aceirl.errors import InputError
 from aceirl.models.fields.table import Fields, FieldTable
+from aceirl.models.tabular.mdp import FloatArray
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Predicate
 from aceirl.rewards.hypotheses.search import Hypothesis, claimed
-from aceirl.rewards.hypotheses.wish import Wish
+from aceirl.rewards.hypotheses.wish import Named, Wish
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class FieldReward:
     @classmethod
     def _expected(cls, likely: list[tuple[Hypothesis, float]], table: FieldTable, fields: Fields) -> FieldReward:
         """What hypotheses, each with its weight, pay together; a step costs nothing where no episode can end early."""
-        total = sum(weight for _, weight in likely)
+        total = max(sum(weight for _, weight in likely), np.finfo(float).tiny)
         paid: dict[Predicate, float] = defaultdict(float)
         for hypothesis, weight in likely:
             for predicate, worth in hypothesis.features:
@@ -70,6 +71,17 @@ class FieldReward:
         paid = self._worth(observation, over=False) - self.step_cost
         return paid + self._worth(next_observation, over=True) if terminal else paid
 
+    def pays(self, named: Named) -> bool:
+        """Whether what is said to be wanted of a field that is alone is paid most, and what is avoided least."""
+        if named.predicate is None:
+            return False
+        values = self.table.distinct(0)
+        (one,) = named.predicate.conditions
+        worth = np.array([self._paid(np.array([value]), over=False) for value in values])
+        inside = worth[(one.low <= values) & (values <= one.high)]
+        wants = named.claim.fields.startswith("wants")
+        return bool(inside.max() >= worth.max() - 1e-9 if wants else inside.min() <= worth.min() + 1e-9)
+
     def elsewhere(self, values: Mapping[str, float]) -> FieldReward:
         """The same wish of other values: what was said of one value of these fields is said of another.
 
@@ -78,6 +90,11 @@ class FieldReward:
         unknown = set(values) - set(self.table.names)
         if unknown:
             raise InputError(f"there is no field {sorted(unknown)[0]!r}; the fields are {', '.join(self.table.names)}")
+        if values and self.table.alone:
+            raise InputError(
+                f"what is wanted of {self.table.names[0]} is a range of it, {self.words()}, and cannot be said of one "
+                "other value; write a reward of your own"
+            )
         numbers = {self.table.names.index(name): float(value) for name, value in values.items()}
 
         def moved(one: FieldCondition) -> FieldCondition:
@@ -101,12 +118,14 @@ class FieldReward:
         values = self.table.numbers(self.fields.read(observation))
         if values is None:
             return 0.0
-        numbers = np.array(values)
+        return self._paid(np.array(values), over)
+
+    def _paid(self, values: FloatArray, over: bool) -> float:
         return sum(
             worth
             for predicate, worth in self.features
             if (over or not predicate.ends)
-            and all(one.low <= numbers[one.field] <= one.high for one in predicate.conditions)
+            and all(one.low <= values[one.field] <= one.high for one in predicate.conditions)
         )
 
 

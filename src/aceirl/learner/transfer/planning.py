@@ -29,6 +29,7 @@ from aceirl.models.tabular.metrics import regret
 from aceirl.rewards import SPACES, Explanation, FeatureReward, Recovered, RewardSpace
 from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import met_states, paid
+from aceirl.rewards.hypotheses.wish import LIKELIEST
 from aceirl.rewards.spaces import AnyReward, DesignMatrix, described_by
 
 LOSSES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -274,7 +275,7 @@ def _wishes(turn: Turn, target: KnownProcess, numbers: IntArray, alike: IntArray
         known, ends = alike >= 0, np.isin(np.arange(len(alike)), target.terminal_states)
         values = np.where(known[:, None], fields.values[alike], np.nan)
         grammar = Grammar(replace(fields, values=values, ends=ends), known)
-    for one, weight in wish.likeliest:
+    for one, weight in wish.likeliest[:LIKELIEST]:
         if left < HARDLY:  # of the probability of all
             return
         left -= weight

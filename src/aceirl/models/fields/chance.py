@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 from scipy.special import gammaln
 
-from aceirl.models.fields.dynamics import FieldDynamics, Imagined, Records, with_moves
+from aceirl.models.fields.dynamics import FieldDynamics, Imagined, Records, codes_of, with_moves
 from aceirl.models.fields.table import FieldTable
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import BoolArray, FloatArray, IntArray
@@ -38,8 +38,8 @@ ROUNDS = 100
 LEAST_KNOWN = 0.9
 """A row is predicted if states that were met hold at least so much of its chance."""
 
-MOST_ENTRIES = 1_000_000
-"""Of more changes in more states nothing is predicted."""
+MOST_ENTRIES = 200_000
+"""Of more changes of all actions in more states nothing is predicted."""
 
 
 def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None:
@@ -60,19 +60,27 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
     inside = table.known[before] & table.known[after]
     before, action, after, times = before[inside], action[inside], after[inside], counts.move_counts[inside]
     going_on = np.flatnonzero(table.known & ~table.ends)
-    effects: list[_Effect] = []
-    for a in np.unique(action):
-        mine = action == a
-        changes = np.unique(table.values[after[mine]] - table.values[before[mine]], axis=0)
-        if len(going_on) * len(changes) > MOST_ENTRIES:
-            return None
-        effects.append(_Effect.fitted(records, int(a), changes, before[mine], after[mine], times[mine]))
+    change = table.values[after] - table.values[before]
+    changes = {int(a): np.unique(change[action == a], axis=0) for a in np.unique(action)}
+    if len(going_on) * sum(map(len, changes.values())) > MOST_ENTRIES:
+        return None
+
+    def fitted(a: int, kept: BoolArray) -> _Effect:
+        mine = (action == a) & kept
+        return _Effect.fitted(records, a, changes[a], before[mine], after[mine], times[mine])
+
+    effects = [fitted(a, np.ones(len(before), dtype=np.bool_)) for a in changes]
     compared = [one for one in effects if len(one.tried) > 1]
     best = int(np.sum([one.log_likelihood for one in compared], axis=0).argmax())
-    agree = sum(len(one.tried) - len(one.against(best)) for one in compared)
-    if agree < LEAST_AGREEING * sum(len(one.tried) for one in compared) or WORTH[best] < LEAST_WORTH:
+    against = {one.action: one.against(best) for one in compared}
+    agree = {one.action: len(one.tried) - len(against[one.action]) for one in compared}
+    if sum(agree.values()) < LEAST_AGREEING * sum(len(one.tried) for one in compared) or WORTH[best] < LEAST_WORTH:
         return None
-    moves = [one.moves(records, np.setdiff1d(going_on, one.against(best)), int(WORTH[best])) for one in effects]
+    moves = [
+        fitted(a, ~np.isin(before, own)).moves(records, np.setdiff1d(going_on, own), int(WORTH[best]))
+        for a, own in against.items()
+        if agree[a] > 1
+    ]
     state, act, there, number = (np.concatenate(column) for column in zip(*moves, strict=True))
     return Imagined(with_moves(estimate, records, state, act, there, number), table) if len(state) else None
 
@@ -101,12 +109,14 @@ class _Effect:
         tried, row = np.unique(before, return_inverse=True)
         cells, cell, width = _cells(records, tried, changes)
         row_of, seen = cells // width, np.zeros(len(cells))
-        seen[np.searchsorted(cells, row * width + after)] = times
+        at = np.minimum(np.searchsorted(cells, row * width + after), len(cells) - 1)
+        found = cells[at] == row * width + after  # values that are no whole numbers may differ in the last digit
+        seen[at[found]] = times[found]
 
         own, chances = np.zeros(cell.shape), np.full(len(changes), 1 / len(changes))
         for _ in range(ROUNDS):
             own = chances * (seen / np.maximum(_summed(cell, chances, cells), np.finfo(float).tiny))[cell]
-            chances = own.sum(axis=0) / times.sum()
+            chances = own.sum(axis=0) / max(1.0, seen.sum())
         others = own.sum(axis=0) - own + 0.5 / len(changes)
         expected = _summed(cell, others / others.sum(axis=1, keepdims=True), cells)
         shared = np.array([_log_likelihood(worth * expected, seen, row_of) for worth in WORTH])
@@ -143,7 +153,8 @@ def _cells(records: Records, states: IntArray, changes: FloatArray) -> tuple[Int
     values = np.clip(table.values[states][:, None] + changes, met.min(axis=0), met.max(axis=0))
     values = values.reshape(-1, values.shape[2])
     found = records.numbered(values, _ends(table, values), most=n_states)
-    leads = np.where(found < 0, n_states, found).reshape(len(states), len(changes))
+    unmet = (found < 0) | (codes_of(table, values) < 0).any(axis=1)
+    leads = np.where(unmet, n_states, found).reshape(len(states), len(changes))
     cells, cell = np.unique(np.arange(len(states))[:, None] * (n_states + 1) + leads, return_inverse=True)
     return cells, np.asarray(cell.reshape(leads.shape)), n_states + 1
 

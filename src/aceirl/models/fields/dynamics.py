@@ -63,7 +63,7 @@ class FieldDynamics:
         before, action = np.divmod(row % (n_states * n_actions), n_actions)
         inside = table.known[before] & table.known[after]
         before, action, after = before[inside], action[inside], after[inside]
-        codes = _codes(table, table.values[before])
+        codes = codes_of(table, table.values[before])
         effects = tuple(
             _effects(table, k, codes, action, n_actions, table.values[before, k], table.values[after, k])
             for k in range(len(table.fields))
@@ -78,7 +78,7 @@ class FieldDynamics:
     def after(self, values: FloatArray, actions: IntArray) -> tuple[FloatArray, IntArray]:
         """`(values [n, F], support [n])` after `actions [n]` where the fields have `values [n, F]`; how many moves
         speak for it, 0 where nothing is predicted."""
-        codes, found = _codes(self.table, values), np.full(values.shape, np.nan)
+        codes, found = codes_of(self.table, values), np.full(values.shape, np.nan)
         support = np.where((codes >= 0).all(axis=1), np.iinfo(np.int64).max, 0)
         for k, one in enumerate(self.effects):
             if one is None:
@@ -87,7 +87,7 @@ class FieldDynamics:
             at = np.minimum(np.searchsorted(one.context, context), len(one.context) - 1)
             support = np.minimum(support, np.where(one.context[at] == context, one.support[at], 0))
             found[:, k] = np.where(one.sets[at], one.amount[at], self._moved(k, values[:, k], one.amount[at]))
-        support[(_codes(self.table, found) < 0).any(axis=1)] = 0  # a value that was never met
+        support[(codes_of(self.table, found) < 0).any(axis=1)] = 0  # a value that was never met
         return found, support
 
     def ends(self, values: FloatArray) -> BoolArray:
@@ -104,7 +104,7 @@ class FieldDynamics:
         return np.asarray(met[0] + (values - met[0] + amount) % (met[-1] - met[0] + 1))
 
 
-def _codes(table: FieldTable, values: FloatArray) -> IntArray:
+def codes_of(table: FieldTable, values: FloatArray) -> IntArray:
     """`[n, F]`: the number of each value among those met, -1 if it was never met."""
     codes = np.empty(values.shape, dtype=np.int64)
     for k in range(values.shape[1]):
@@ -290,7 +290,7 @@ class Records:
         return len(self.values)
 
     def _keys(self, values: FloatArray, ends: BoolArray) -> IntArray:
-        codes, key = _codes(self.table, values), ends.astype(np.int64)
+        codes, key = codes_of(self.table, values), ends.astype(np.int64)
         for k in range(values.shape[1]):
             key = key * len(self.table.distinct(k)) + codes[:, k]
         return key

@@ -112,8 +112,9 @@ class FieldTable:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one field, with an order, and no state that has it is an end: then a state is a value."""
-        return [one.kind for one in self.fields] == ["ordered"] and not (self.ends & self.known).any()
+        """Whether there is one field, with an order, that all states have but the padding: then a state is a value."""
+        ordered = [one.kind for one in self.fields] == ["ordered"]
+        return ordered and bool((self.known != self.ends).all()) and self.ends.sum() <= 1
 
     def distinct(self, field: int) -> FloatArray:
         """The values of a field that were met, in order."""

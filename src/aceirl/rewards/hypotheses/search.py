@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -15,7 +15,7 @@ from aceirl.models.tabular.dynamic_programming import occupancy
 from aceirl.models.tabular.estimate import Estimate
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.evidence import ERRORS, DrawnDynamics, GivenAnswers, Rewards, judged, preferred
-from aceirl.rewards.hypotheses.predicates import MOST_CONDITIONS, Grammar, Predicate
+from aceirl.rewards.hypotheses.predicates import MOST_CONDITIONS, FieldCondition, Grammar, Predicate
 
 DRAWS = 24
 """Draws of the dynamics by which a hypothesis is judged in the end."""
@@ -96,9 +96,9 @@ class Denied:
 
     claims: frozenset[Claim]
 
-    def log_likelihood(self, hypothesis: Hypothesis) -> float:
+    def log_likelihood(self, claims: frozenset[Claim]) -> float:
         """How likely that is to be said by somebody with such a wish; of somebody without one as of any other."""
-        return log(1 - HONEST) if self.claims <= hypothesis.claims else log(HONEST)
+        return log(1 - HONEST) if self.claims <= claims else log(HONEST)
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,12 @@ class Hypothesis:
             said.add(Claim("hurry"))
         return frozenset(said)
 
-    def said_by(self, likeliest: Hypothesis, alone: bool = False) -> Hypothesis:
-        """The same in the words of the likeliest: of a range about what that wants it is left open how far it goes. Of
-        a field that is `alone` it is left open of any range."""
+    def said_by(self, likeliest: Hypothesis) -> Hypothesis:
+        """The same in the words of the likeliest: of a range about what that wants it is left open how far it goes."""
         wanted = [one for one, worth in likeliest.features if worth > 0]
 
         def said(predicate: Predicate, worth: float) -> Predicate:
-            return next((one for one in wanted if worth > 0 and (alone or one.within(predicate))), predicate)
+            return next((one for one in wanted if worth > 0 and one.within(predicate)), predicate)
 
         return replace(self, features=tuple((said(*one), one[1]) for one in self.features))
 
@@ -173,6 +172,12 @@ def claimed(predicate: Predicate, worth: float) -> str:
     return " ".join(("wants" if worth > 0 else "avoids", "ends" if predicate.ends else "all", *said))
 
 
+def ends_of(claim: Claim) -> Predicate:
+    """The range of a field that is alone which a claim names by its ends."""
+    low, high = claim.fields.partition("=")[2].split(":")
+    return Predicate((FieldCondition(0, float(low), float(high)),))
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Hypotheses with their `log_prior [n]`, the `log_likelihood [n]` of the answers, and how many
@@ -191,7 +196,16 @@ class Judged:
 
     def best(self, n: int) -> Judged:
         """The `n` of the highest score, the best first."""
-        order = np.argsort(-self.score, kind="stable")[:n]
+        return self._of(np.argsort(-self.score, kind="stable")[:n])
+
+    def distinct(self, said: Callable[[Hypothesis], Hypothesis]) -> Judged:
+        """Each hypothesis in other words, those that come out the same once."""
+        first: dict[Hypothesis, int] = {}
+        for i, one in enumerate(self.hypotheses):
+            first.setdefault(said(one), i)
+        return replace(self._of(np.array(list(first.values()))), hypotheses=tuple(first))
+
+    def _of(self, order: IntArray) -> Judged:
         return Judged(
             tuple(self.hypotheses[i] for i in order),
             self.log_prior[order],
@@ -199,6 +213,10 @@ class Judged:
             self.unexplained[order],
             self.weight,
         )
+
+
+A_RANGE = "wants all 0"
+"""What is said of a field that is alone if a range of it is wanted."""
 
 
 class Search:
@@ -279,6 +297,21 @@ class Search:
             features = [(one, -worth) for one in self.grammar.others(predicate)] or features
         return replace(hypothesis, places=(), features=tuple(features))
 
+    def range_of(self, hypothesis: Hypothesis) -> Predicate | None:
+        """The values of the field that is alone which are worth at least half of the most, if they follow each other;
+        None if there are others between, if nothing is wanted, or if that changes."""
+        assert self.fields is not None
+        if hypothesis.later or not hypothesis.features:
+            return None
+        values, worth = self.fields.distinct(0), np.zeros(len(self.fields.distinct(0)))
+        for predicate, paid_there in hypothesis.features:
+            (one,) = predicate.conditions
+            worth += paid_there * ((one.low <= values) & (values <= one.high))
+        wanted = np.flatnonzero(worth >= worth.max() / 2)
+        if worth.max() <= 0 or wanted[-1] - wanted[0] >= len(wanted):
+            return None
+        return Predicate((FieldCondition(0, float(values[wanted[0]]), float(values[wanted[-1]])),))
+
     def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
         """What a hypothesis claims.
 
@@ -287,6 +320,9 @@ class Search:
         wanted beside all places of a kind, of which it is one, says how much each is worth. Nothing is said of those.
         """
         claims = hypothesis.claims
+        if self.alone:
+            others = {one for one in claims if one.what not in ("features", "action", "hurry")}
+            return frozenset(others | {Claim("features", fields=one) for one in self._said_alone(hypothesis)})
         if not (self.is_large or self.by_order) or not any(one.what in ("wants", "features") for one in claims):
             return claims
         within = np.zeros(self.shape[1], dtype=np.bool_)
@@ -296,6 +332,17 @@ class Search:
         return frozenset(
             one for one in claims if one.what != "action" and not (one.what == "wants" and within[one.where])
         )
+
+    def _said_alone(self, hypothesis: Hypothesis) -> Iterator[str]:
+        """What is said of the field that is alone: that a range is wanted, or which ones are wanted, or avoided."""
+        if self.range_of(hypothesis) is not None:
+            yield A_RANGE
+            return
+        anything = any(worth > 0 for _, worth in hypothesis.features)
+        for predicate, worth in hypothesis.features:
+            (one,) = predicate.conditions
+            if worth > 0 or not anything:
+                yield f"{'wants' if worth > 0 else 'avoids'} all 0={one.low:.17g}:{one.high:.17g}"
 
     @cached_property
     def found(self) -> Judged:
@@ -313,7 +360,7 @@ class Search:
         kept = self._front(self._some(KEPT, 30 if self.is_large else self.least_kept))
         kept = [one for one in kept if self._screened[one] >= self._screened[kept[0]] - BEHIND]
         found = self.judged(kept).best(len(kept))
-        return replace(found, hypotheses=tuple(map(self._in_fields, found.hypotheses))) if self.alone else found
+        return found.distinct(self._in_fields) if self.alone else found
 
     def judged(self, hypotheses: Sequence[Hypothesis]) -> Judged:
         """Hypotheses by all draws of the dynamics, or by fewer in a large world."""
@@ -384,10 +431,12 @@ class Search:
 
     def _prior(self, hypothesis: Hypothesis) -> float:
         """With what was said of the wish, which is known beforehand: no doubt about the dynamics touches it."""
-        denials = sum(said.log_likelihood(hypothesis) for said in self.denied)
-        return (self._in_fields(hypothesis) if self.alone else hypothesis).log_prior(
-            self.n_places, self.shape[2]
-        ) + denials
+        claims = hypothesis.claims
+        if self.alone:
+            hypothesis = self._in_fields(hypothesis)
+            claims |= self.said_of(hypothesis)
+        denials = sum(said.log_likelihood(claims) for said in self.denied)
+        return hypothesis.log_prior(self.n_places, self.shape[2]) + denials
 
     def rewards(self, hypotheses: Sequence[Hypothesis]) -> Rewards:
         """What hypotheses pay."""

@@ -28,6 +28,7 @@ from aceirl.rewards.hypotheses.search import (
     Judged,
     Search,
     claimed,
+    ends_of,
     met_states,
     paid,
 )
@@ -155,7 +156,7 @@ def wish_found(search: Search) -> Wish:
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
-    claims = [search.said_of(one.said_by(found.hypotheses[best], search.alone)) for one in found.hypotheses]
+    claims = [search.said_of(one.said_by(found.hypotheses[best])) for one in found.hypotheses]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said(claims, weights)
         # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
@@ -203,14 +204,16 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
         return named
     assert search.fields is not None
     mass: dict[Predicate, float] = defaultdict(float)
+    if search.alone:
+        for one, weight in zip(hypotheses, weights, strict=True):
+            if named.claim in search.said_of(one):
+                mass[search.range_of(one) or ends_of(named.claim)] += float(weight)
+        return _range_of(named, mass, search.fields)
     best = hypotheses[int(np.argmax(weights))]
     for one, weight in zip(hypotheses, weights, strict=True):
-        in_words = one.said_by(best, search.alone).features
-        for (predicate, worth), (said, _) in zip(one.features, in_words, strict=True):
+        for (predicate, worth), (said, _) in zip(one.features, one.said_by(best).features, strict=True):
             if claimed(said, worth) == named.claim.fields:
                 mass[predicate] += float(weight)
-    if search.alone:
-        return _range_of(named, mass, search.fields)
     order = sorted(mass, key=lambda one: -mass[one])
     enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
     credible = order[: int(enough)]
@@ -218,19 +221,17 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
 
 
 def _range_of(named: Named, mass: Mapping[Predicate, float], fields: FieldTable) -> Named:
-    """A claim about a field that is alone: the range of the values that are rather wanted than not, and how far it may
-    go. Either end lies further out with half the doubt that `SURE` leaves."""
+    """A claim about a field that is alone: the range of the values that are rather wanted than not, else the likeliest,
+    and how far it may go. Either end lies further out with half the doubt that `SURE` leaves."""
     low, high = np.array([(one.conditions[0].low, one.conditions[0].high) for one in mass]).T
     weights, values = np.array(list(mass.values())) / sum(mass.values()), fields.distinct(0)
     starts_lower, ends_higher = (low < values[:, None]) @ weights, (high > values[:, None]) @ weights
     doubt = (1 - SURE) / 2
     widest = FieldCondition(0, float(values[starts_lower <= doubt].max()), float(values[ends_higher <= doubt].min()))
-    wanted = values[((low <= values[:, None]) & (values[:, None] <= high)) @ weights >= 0.5]
+    wanted = np.flatnonzero(((low <= values[:, None]) & (values[:, None] <= high)) @ weights >= 0.5)
     likeliest = max(mass, key=mass.__getitem__)
-    if len(wanted):
-        likeliest = Predicate((FieldCondition(0, float(wanted.min()), float(wanted.max())),))
-    worth = 1.0 if named.claim.fields.startswith("wants") else -1.0
-    named = replace(named, claim=Claim("features", fields=claimed(likeliest, worth)))
+    if len(wanted) and wanted[-1] - wanted[0] < len(wanted):
+        likeliest = Predicate((FieldCondition(0, float(values[wanted[0]]), float(values[wanted[-1]])),))
     return _in_words(named, likeliest, Predicate((widest,)), fields)
 
 
@@ -294,12 +295,15 @@ def _in_words(named: Named, likeliest: Predicate, widest: Predicate, fields: Fie
 
 def _is_seen(named: Named, answers: GivenAnswers, fields: FieldTable, alone: bool = False) -> bool:
     """Whether somebody who wants to be where a predicate over fields holds has said what to do there: it may be only on
-    the way to something else. Of a field that is alone its range may be as wide as it is left open, but not all."""
+    the way to something else. Of a field that is alone one answer there is enough, with others as far as it is left
+    open; and that may not be everywhere."""
     where = named.widest if alone else named.predicate
-    if where is None or where.ends or not named.claim.fields.startswith("wants"):
+    if where is None or named.predicate is None or where.ends or not named.claim.fields.startswith("wants"):
         return True
     holds = where.holds(fields)
-    return int(answers.times[holds[answers.state]].sum()) >= LEAST_SEEN and not (alone and holds[fields.known].all())
+    if alone and (holds[fields.known].all() or not named.predicate.holds(fields)[answers.state].any()):
+        return False
+    return int(answers.times[holds[answers.state]].sum()) >= LEAST_SEEN
 
 
 def _posterior(found: Judged, evidence: float, of_habit: float, power: float) -> FloatArray:
