@@ -156,7 +156,8 @@ def wish_found(search: Search) -> Wish:
     order = np.argsort(-weights, kind="stable")
     best = order[0]
     kind, named, probability = "open", (), 0.0  # type: tuple[Kind, tuple[Named, ...], float]
-    claims = [search.said_of(one.said_by(found.hypotheses[best])) for one in found.hypotheses]
+    in_words = [one if search.alone else one.said_by(found.hypotheses[best]) for one in found.hypotheses]
+    claims = [search.said_of(one) for one in in_words]
     if evidence >= ENOUGH and found.unexplained[best] <= UNEXPLAINED * answers:
         kind, named, probability = _said(claims, weights)
         # What is avoided is felt in small differences far away; places beside it, or opposite, fit nearly as well.
