@@ -200,7 +200,7 @@ def test_of_a_field_that_is_alone_a_place_is_a_range() -> None:
     assert search._in_fields(between) == between
     first = replace(place, later=((7, 1.0),), change=5)
     assert search._in_fields(first) == first
-    assert search.range_of(first) is None
+    assert search.ranges_of(first) == []
     wide = Hypothesis(features=((search.grammar._made([FieldCondition(0, 6, 8)], False), 1.0),))
     assert search._prior(place) == search._prior(wide)
     assert search.said_of(search._in_fields(place)) == search.said_of(wide) == {Claim("features", fields=A_RANGE)}
@@ -214,24 +214,25 @@ def keeping(*features: tuple[float, float, float]) -> Hypothesis:
 
 
 @pytest.mark.parametrize(
-    ("hypothesis", "range_of_it"),
+    ("hypothesis", "ranges"),
     [
-        (keeping((3, 5, 1.0), (4, 4, 0.3)), (3, 5)),
-        (keeping((3, 5, 0.3), (4, 4, 1.0)), (4, 4)),
-        (keeping((2, 2, 1.0), (10, 10, 1.0)), None),
-        (keeping((2, 10, 1.0), (3, 9, -1.0)), None),
-        (keeping((2, 10, 1.0), (3, 3, -0.3)), (2, 10)),
-        (keeping((4, 5, -1.0)), None),
+        (keeping((3, 5, 1.0), (4, 4, 0.3)), [(3, 5)]),
+        (keeping((3, 5, 0.3), (4, 4, 1.0)), [(4, 4)]),
+        (keeping((2, 2, 1.0), (10, 10, 1.0)), [(2, 2), (10, 10)]),
+        (keeping((2, 10, 1.0), (3, 9, -1.0)), [(2, 2), (10, 10)]),
+        (keeping((2, 10, 1.0), (3, 3, -0.3)), [(2, 10)]),
+        (keeping((4, 5, -1.0)), []),
     ],
 )
 def test_a_range_is_wanted_if_what_is_worth_most_lies_together(
-    hypothesis: Hypothesis, range_of_it: tuple[float, float] | None
+    hypothesis: Hypothesis, ranges: list[tuple[float, float]]
 ) -> None:
     search = Search(tried(LOW), np.random.default_rng(0), stocks())
-    found = search.range_of(hypothesis)
-    assert (found and (found.conditions[0].low, found.conditions[0].high)) == range_of_it
-    (*said,) = sorted(one.fields for one in search.said_of(hypothesis))
-    assert (said == [A_RANGE]) == (range_of_it is not None)
+    found = [(one.conditions[0].low, one.conditions[0].high) for one in search.ranges_of(hypothesis)]
+    assert found == ranges
+    said = {one.fields for one in search.said_of(hypothesis)}
+    expected = {f"wants all 0={low:g}:{high:g}" for low, high in ranges} or {"avoids all 0=4:5"}
+    assert said == ({A_RANGE} if len(ranges) == 1 else expected)
 
 
 def test_of_two_stocks_that_are_wanted_none_between_is_named() -> None:
@@ -242,9 +243,8 @@ def test_of_two_stocks_that_are_wanted_none_between_is_named() -> None:
     result = ActiveIRL(seed=1, max_samples=6_000, certify=None).fit(
         Tank(mdp), lambda seen, step: int(does[step, seen]), horizon=mdp.horizon
     )
-    for one in result.turn.wish.named:
-        assert one.predicate is not None
-        assert one.predicate.conditions[0].high - one.predicate.conditions[0].low < 5
+    assert {one.words for one in result.turn.wish.named} == {"level = 2", "level = 10"}
+    assert result.wish.kind == "bold"
 
 
 def test_a_range_that_is_denied_is_hardly_likely_any_more() -> None:

@@ -297,20 +297,20 @@ class Search:
             features = [(one, -worth) for one in self.grammar.others(predicate)] or features
         return replace(hypothesis, places=(), features=tuple(features))
 
-    def range_of(self, hypothesis: Hypothesis) -> Predicate | None:
-        """The values of the field that is alone which are worth at least half of the most, if they follow each other;
-        None if there are others between, if nothing is wanted, or if that changes."""
+    def ranges_of(self, hypothesis: Hypothesis) -> list[Predicate]:
+        """The values of the field that is alone that are worth at least half of the most, as ranges with others between
+        them; none if nothing is wanted, or if that changes."""
         assert self.fields is not None
-        if hypothesis.later or not hypothesis.features:
-            return None
-        values, worth = self.fields.distinct(0), np.zeros(len(self.fields.distinct(0)))
+        values = self.fields.distinct(0)
+        worth = np.zeros(len(values))
         for predicate, paid_there in hypothesis.features:
             (one,) = predicate.conditions
             worth += paid_there * ((one.low <= values) & (values <= one.high))
+        if hypothesis.later or worth.max() <= 0:
+            return []
         wanted = np.flatnonzero(worth >= worth.max() / 2)
-        if worth.max() <= 0 or wanted[-1] - wanted[0] >= len(wanted):
-            return None
-        return Predicate((FieldCondition(0, float(values[wanted[0]]), float(values[wanted[-1]])),))
+        parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1)
+        return [Predicate((FieldCondition(0, float(values[one[0]]), float(values[one[-1]])),)) for one in parts]
 
     def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
         """What a hypothesis claims.
@@ -333,16 +333,14 @@ class Search:
             one for one in claims if one.what != "action" and not (one.what == "wants" and within[one.where])
         )
 
-    def _said_alone(self, hypothesis: Hypothesis) -> Iterator[str]:
+    def _said_alone(self, hypothesis: Hypothesis) -> list[str]:
         """What is said of the field that is alone: that a range is wanted, or which ones are wanted, or avoided."""
-        if self.range_of(hypothesis) is not None:
-            yield A_RANGE
-            return
-        anything = any(worth > 0 for _, worth in hypothesis.features)
-        for predicate, worth in hypothesis.features:
-            (one,) = predicate.conditions
-            if worth > 0 or not anything:
-                yield f"{'wants' if worth > 0 else 'avoids'} all 0={one.low:.17g}:{one.high:.17g}"
+        wanted = self.ranges_of(hypothesis)
+        if len(wanted) == 1:
+            return [A_RANGE]
+        said, which = ("wants", wanted) if wanted else ("avoids", [one for one, _ in hypothesis.features])
+        ends = [(one.conditions[0].low, one.conditions[0].high) for one in which]
+        return [f"{said} all 0={low:.17g}:{high:.17g}" for low, high in ends]
 
     @cached_property
     def found(self) -> Judged:

@@ -20,6 +20,7 @@ from aceirl.rewards.hypotheses.evidence import GivenAnswers
 from aceirl.rewards.hypotheses.habits import habits
 from aceirl.rewards.hypotheses.predicates import FieldCondition, Grammar, Predicate
 from aceirl.rewards.hypotheses.search import (
+    A_RANGE,
     HONEST,
     TEMPER,
     Claim,
@@ -208,7 +209,8 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
     if search.alone:
         for one, weight in zip(hypotheses, weights, strict=True):
             if named.claim in search.said_of(one):
-                mass[search.range_of(one) or ends_of(named.claim)] += float(weight)
+                where = search.ranges_of(one)[0] if named.claim.fields == A_RANGE else ends_of(named.claim)
+                mass[where] += float(weight)
         return _range_of(named, mass, search.fields)
     best = hypotheses[int(np.argmax(weights))]
     for one, weight in zip(hypotheses, weights, strict=True):
