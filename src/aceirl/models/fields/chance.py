@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from aceirl.models.fields.dynamics import FieldDynamics, Imagined, Records, codes_of, with_moves
 from aceirl.models.fields.table import FieldTable
@@ -172,6 +172,6 @@ def _ends(table: FieldTable, values: FloatArray) -> BoolArray:
 def _log_likelihood(weights: FloatArray, seen: FloatArray, row: IntArray) -> FloatArray:
     """`[rows]`: how likely is what was `seen` where the chances of each row have such Dirichlet weights."""
     whole, tries = np.bincount(row, weights), np.bincount(row, seen)
-    of_cells = gammaln(weights + seen) - gammaln(weights)
-    found: FloatArray = gammaln(whole) - gammaln(whole + tries) + np.bincount(row, of_cells)
+    of_cells = scipy.special.gammaln(weights + seen) - scipy.special.gammaln(weights)
+    found: FloatArray = scipy.special.gammaln(whole) - scipy.special.gammaln(whole + tries) + np.bincount(row, of_cells)
     return found
