@@ -1,13 +1,15 @@
 """Families of tasks whose observations have fields: maps drawn at random, and wishes in two fields drawn at random.
 
-Families, sizes and the rule by which a sentence counts as true were fixed before anything was measured on them. Seeds
-below `FRESH` of `studies.families` were looked at while the software was built; those from there on were not.
+In some of them the expert has an order of its own among what is equally good, or errs, or has a habit where actions
+have no effect. Families, sizes and the rule by which a sentence counts as true were fixed before anything was measured
+on them. Seeds below `FRESH` of `studies.families` were looked at while the software was built; those from there on were
+not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -21,6 +23,7 @@ from aceirl.rewards.hypotheses import Named, Predicate, Wish
 
 Record = tuple[int, ...]
 Move = Callable[[Record, int], tuple[Record, bool]]
+Habit = Callable[[Record], int | None]
 Draw = np.random.Generator
 
 STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
@@ -33,7 +36,9 @@ class FieldCase:
     """A world of records, and a wish: `paid` are the fields with the first and the last value that are paid for.
 
     `sizes` are the names of the fields, each with how many values it has; `move` is where an action leads and whether
-    the episode is over. Of `ends` arriving is paid for, else every step that begins there; a step costs `step_cost`.
+    the episode is over. Of `ends` arriving is paid for, else every step that begins there; a step costs `step_cost`. Of
+    equally good actions the expert takes the first, in its `order` if it has one; what it does `instead`, wherever that
+    is not None, nobody wants. Without anything `paid` no claim is true.
     """
 
     sizes: Mapping[str, int]
@@ -44,6 +49,8 @@ class FieldCase:
     ends: bool
     horizon: int
     step_cost: float = 0.0
+    order: Sequence[int] = ()
+    instead: Habit = lambda record: None
 
     @cached_property
     def records(self) -> list[tuple[Record, bool]]:
@@ -85,9 +92,12 @@ class FieldCase:
         return here + (float(self.pays(after, True)) if over else PATIENCE * self._worth[after])
 
     def expert(self, seen: Any) -> int:
-        """What is best, the first of what is equally good."""
+        """What is best, or what it does instead."""
         record = tuple(int(seen[name]) for name in self.sizes)
-        return int(np.argmax([round(self.quality(record, action), 9) for action in range(self.n_actions)]))
+        instead = self.instead(record)
+        if instead is not None:
+            return instead
+        return max(self.order or range(self.n_actions), key=lambda action: round(self.quality(record, action), 9))
 
     def fulfilled_from(self, start: Record) -> bool:
         """Whether the expert gets what it wants from there."""
@@ -100,7 +110,10 @@ class FieldCase:
 
     @property
     def can_be_had(self) -> bool:
-        """Whether the wish is fulfilled from four starts of five, and at the start in fewer than three of ten."""
+        """Whether the wish is fulfilled from four starts of five, and at the start in fewer than three of ten; or there
+        is none."""
+        if not self.paid:
+            return True
         begun = float(np.mean([self.pays(start, False) for start in self.starts]))
         return begun < 0.3 and float(np.mean([self.fulfilled_from(start) for start in self.starts])) >= 0.8
 
@@ -112,6 +125,8 @@ class FieldCase:
         that is said to be in a range, not only perhaps, must be wanted in one. What is avoided are ends at which the
         wish is not fulfilled, or all places where it is not.
         """
+        if not self.paid:
+            return False
         if one.claim.what == "hurry":
             return self.step_cost > 0
         fulfilled = np.array([self.pays(record, over) for record, over in self.records])
@@ -265,16 +280,72 @@ def dials(rng: Draw) -> FieldCase:
     return FieldCase({"level": first, "heat": second}, starts, 5, move, paid, False, 25)
 
 
+WORLDS: tuple[Callable[[Draw], FieldCase], ...] = (errand, switch_room, exits, dials)
+
+
+def _drawn_for(rng: Draw) -> Callable[[Record], Draw]:
+    """A generator for each record, always the same one."""
+    seed = int(rng.integers(2**32))
+    return lambda record: np.random.default_rng([seed, *record])
+
+
+def any_order(rng: Draw) -> FieldCase:
+    """One of these, of an expert who has an order of its own among what is equally good."""
+    found = WORLDS[int(rng.integers(len(WORLDS)))](rng)
+    return replace(found, order=rng.permutation(found.n_actions).tolist())
+
+
+def erring(rate: float) -> Callable[[Draw], FieldCase]:
+    """One of these, of an expert who in that share of situations does anything, always the same there."""
+
+    def drawn(rng: Draw) -> FieldCase:
+        found, own = WORLDS[int(rng.integers(len(WORLDS)))](rng), _drawn_for(rng)
+
+        def instead(record: Record) -> int | None:
+            here = own(record)
+            return int(here.integers(found.n_actions)) if here.random() < rate else None
+
+        return replace(found, instead=instead)
+
+    return drawn
+
+
+def without_effect(rng: Draw) -> FieldCase:
+    """One of these worlds, in which what happens in each situation was drawn once, whatever anybody does; and an expert
+    who always does the same."""
+    found, own = WORLDS[int(rng.integers(len(WORLDS)))](rng), _drawn_for(rng)
+    action = int(rng.integers(found.n_actions))
+    move = found.move
+
+    def goes_on(record: Record, _: int) -> tuple[Record, bool]:
+        return move(record, int(own(record).integers(found.n_actions)))
+
+    return replace(found, move=goes_on, paid={}, instead=lambda record: action)
+
+
+def without_effect_by_value(rng: Draw) -> FieldCase:
+    """The same of an expert who goes by the value of one field."""
+    found = without_effect(rng)
+    field, size = list(enumerate(found.sizes.values()))[int(rng.integers(len(found.sizes)))]
+    habit = rng.integers(found.n_actions, size=size).tolist()
+    return replace(found, instead=lambda record: habit[record[field]])
+
+
 FIELD_FAMILIES: dict[str, Callable[[Draw], FieldCase]] = {
     "errand": errand,
     "switch and place": switch_room,
     "exit and key": exits,
     "two dials": dials,
+    "any of them, an order of its own": any_order,
+    "any of them, errs 5 %": erring(0.05),
+    "any of them, errs 15 %": erring(0.15),
+    "no effect, one action": without_effect,
+    "no effect, an action a value": without_effect_by_value,
 }
 
 
 def field_case(family: str, seed: int) -> FieldCase:
-    """A case of a family: the first that is drawn whose wish can be fulfilled."""
+    """A case of a family: the first that is drawn whose wish, if there is one, can be fulfilled."""
     return next(one for one in _drawn(family, seed) if one.can_be_had)
 
 

@@ -88,6 +88,23 @@ def test_what_is_predicted_stays_between_the_least_and_the_most_that_was_met() -
     assert known(found.estimate)[MOST, 2].argmax() == MOST
 
 
+def test_where_what_happens_depends_on_the_value_rows_tell_of_those_nearby() -> None:
+    """From seven on three more are lost a day, up to where no more is left; those between were not tried."""
+    spoiling = {
+        (stock, order): row(stock - (3 if stock > 6 else 0), order)
+        for stock in (1, 2, 3, 4, 8, 9, 10, 11)
+        for order in range(3)
+    }
+    found = imagined_by_chance(tried(spoiling), stocks())
+    assert found is not None
+    predicted = known(found.estimate)
+    for stock, lost in ((5, 0), (MOST, 3)):
+        for order in range(3):
+            assert predicted[stock, order] / predicted[stock, order].sum() == pytest.approx(
+                row(stock - lost, order), abs=0.02
+            )
+
+
 def test_where_rows_disagree_nothing_is_predicted() -> None:
     """In the one half of stocks nothing is sold, in the other all is."""
     apart = {(stock, order): np.eye(MOST + 1)[stock if stock % 2 else 0] for stock in range(10) for order in range(3)}
@@ -170,7 +187,9 @@ def test_the_chances_are_the_likeliest_also_where_only_the_least_is_seen() -> No
         return told
 
     best = scipy.optimize.minimize(negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
-    assert effect.chances == pytest.approx(scipy.special.softmax(np.append(best.x, 0.0)), abs=1e-4)
+    found = effect.times.sum(axis=0) / effect.times.sum()
+    assert found == pytest.approx(scipy.special.softmax(np.append(best.x, 0.0)), abs=1e-4)
+    np.testing.assert_allclose(effect.times.sum(axis=1), 50)
 
 
 def test_what_rows_are_worth_is_the_likelihood_of_dirichlet_multinomials() -> None:

@@ -21,6 +21,7 @@ from aceirl.rewards.hypotheses.evidence import (
     EQUAL,
     ERRORS,
     PSEUDO_COUNT,
+    SMALL_TIES,
     TIES,
     DrawnDynamics,
     GivenAnswers,
@@ -29,7 +30,7 @@ from aceirl.rewards.hypotheses.evidence import (
     preferred,
 )
 from aceirl.rewards.hypotheses.habits import CREDITS
-from aceirl.rewards.hypotheses.likelihood import AT_FIRST, CUSTOM
+from aceirl.rewards.hypotheses.likelihood import AT_FIRST, CUSTOM, MISJUDGED
 from aceirl.rewards.hypotheses.search import Search, paid
 from aceirl.rewards.hypotheses.wish import Kind
 from studies.families import case
@@ -143,6 +144,22 @@ def estimated(counts: Counts, preferences: tuple[Preference, ...] = (), ends: tu
     return Estimate.of(counts, kind=kind, delta=0.1, terminal=ends, preferences=preferences)
 
 
+def habitually(
+    counts: Counts, state: int, tried: list[bool], error: float, common: dict[tuple[int, int], list[float]]
+) -> float:
+    """How likely the answers of a state are of somebody who rather does what they did there before."""
+    options, chance = np.flatnonzero(tried), 1.0
+    before = np.zeros(len(tried))
+    for h in range(counts.shape[0]):
+        usual = np.array(common[h, state])[options]
+        usual = 0.5 / len(options) + 0.5 * usual / usual.sum()
+        share = (before[options] + CUSTOM * usual) / (before[options].sum() + CUSTOM)
+        given = counts.answers[h, state]
+        chance *= float(np.prod((error / len(options) + (1 - error) * share) ** given[options]))
+        before = before + given
+    return chance
+
+
 def plainly_judged(
     wishes: Rewards,
     dynamics: DrawnDynamics,
@@ -169,11 +186,11 @@ def plainly_judged(
         told_here = [n * tried[s][a] for a, n in enumerate(counts.answers[h, s])]
         often = [n + int(m) for n, m in zip(often, told_here, strict=True)]
     logs, missed = [], []
-    ways = ["any", "as later", "as before", "by order"][: 4 if by_order else 3]
+    ways = ["any", "as later", "as before", "the first", "by order"][: 5 if by_order else 3]
     for i in range(len(wishes.early)):
         # By way to choose between the best, error rate and state: the probability of its answers, and how many are
         # errors, for each draw and tolerance of ties; the first way comes in two.
-        # A tolerance of 0 means that each state has its own.
+        # A tolerance of 0 means that each state has its own, one of -1 that all of these are small.
         told: dict[tuple[int, float, float, int], list[tuple[float, int]]] = {}
         for probabilities in dynamics.probabilities:
             value, here = [0.0] * n_states, {}
@@ -218,26 +235,33 @@ def plainly_judged(
                             usual = common[h, s][a] / sum(common[h, s][b] for b in best)
                             liked, any_of = (preferred[tie, h, s][a], error) if by else (usual, 0.5)
                             chance = any_of * chance + (1 - any_of) * liked
-                        if way != "any" and a in best and not (way == "by order" and best == options):
+                        if way == "the first":
+                            chance = float(a == best[0])
+                        elif way != "any" and a in best and not (way == "by order" and best == options):
                             chance = (taken[a] + CUSTOM * chance) / (sum(taken[b] for b in best) + CUSTOM)
                         times = int(counts.answers[h, s, a])
                         share *= (error / len(options) + (1 - error) * chance) ** times
                         errors += times * (a not in best)
                     taken = [n + int(m) for n, m in zip(taken, counts.answers[h, s], strict=True)]
-                for whose in (0.0, tie):
+                for whose in (0.0, tie, *([-1.0] if tie in TIES[:SMALL_TIES] else [])):
                     told.setdefault((max(0, ways.index(way) - 1), error, whose, s), []).append((share, errors))
-        experts = list(itertools.product(range(len(ways) - 1), ERRORS, [0.0, *TIES] if large else [0.0]))
-        likelihood = [
-            (BY_HABIT if one[0] == 1 else (1 - BY_HABIT) / (len(ways) - 2))
-            * (1.0 if not large else 0.5 / len(TIES) if one[2] else 0.5)
-            * prod(float(np.mean([p for p, _ in told[*one, s]])) for s in asked)
-            / len(ERRORS)
-            for one in experts
-        ]
-        expected = [
-            sum(np.average([n for _, n in told[*one, s]], weights=[p for p, _ in told[*one, s]]) for s in asked)
-            for one in experts
-        ]
+        own = {0.0: 0.5, -1.0: 0.5} if by_order else {0.0: 1.0}
+        shared = dict.fromkeys(TIES.tolist(), 0.5 / len(TIES))
+        tolerances = {whose: share / 2 for whose, share in own.items()} | shared if large else own
+        experts = list(itertools.product(range(len(ways) - 1), ERRORS, tolerances))
+        likelihood, expected = [], []
+        for one in experts:
+            chance, astray = tolerances[one[2]] / len(ERRORS), 0.0
+            chance *= BY_HABIT if one[0] == 1 else (1 - BY_HABIT) / (len(ways) - 2)
+            for s in asked:
+                by_wish = (1 - MISJUDGED * by_order) * float(np.mean([p for p, _ in told[*one, s]]))
+                by_habit = MISJUDGED * by_order * habitually(counts, s, tried[s], one[1], common)
+                lost = float(np.average([n for _, n in told[*one, s]], weights=[p for p, _ in told[*one, s]]))
+                given = int(counts.answers[:, s, tried[s]].sum())
+                chance *= by_wish + by_habit
+                astray += (by_wish * lost + by_habit * given) / (by_wish + by_habit)
+            likelihood.append(chance)
+            expected.append(astray)
         logs.append(log(sum(likelihood)))
         missed.append(float(np.average(expected, weights=likelihood)))
     return logs, missed
@@ -420,7 +444,7 @@ def test_several_preferences_share_one_error_rate() -> None:
     assert contradicted.tolist() == [1]
 
 
-@pytest.mark.parametrize(("n_states", "n_actions"), [(2, 2), (4, 5), (5, 2)])
+@pytest.mark.parametrize(("n_states", "n_actions"), [(2, 2), (3, 5), (4, 2)])
 def test_the_weights_of_all_hypotheses_sum_to_less_than_one(n_states: int, n_actions: int) -> None:
     """So what an expert with a habit gains by luck is bounded by the evidence that is asked for."""
     rng = np.random.default_rng(0)

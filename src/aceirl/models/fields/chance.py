@@ -1,9 +1,9 @@
 """Dynamics of fields by chance: by how much the fields change together after an action, wherever it is taken.
 
 A stock falls by a random demand, whatever it was before. So what an action did where it was tried tells what it does
-elsewhere: the fields change by as much, and stay between the least and the most that they were met with. How far the
-rows that were tried agree says how many tries that is worth; where they do not, nothing is predicted. It is a guess,
-and part of no promise.
+elsewhere, or nearby: the fields change by as much, and stay between the least and the most that they were met with. How
+far the rows that were tried agree says how near that has to be, and how many tries it is worth; where they do not,
+nothing is predicted. It is a guess, and part of no promise.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ WORTH = np.array([1, 3, 10, 30, 100, 300, 1000])
 """What is predicted of a row counts as so many tries: as many as make the rows that were tried likeliest, each by what
 the others say."""
 
+REACH = np.array([np.inf, 1 / 2, 1 / 4, 1 / 8])
+"""Those that are so near, as a share of the range of every field; also what makes the rows likeliest, but each is
+`NARROWER` times as likely beforehand as the one before."""
+
+NARROWER = 0.05
+
 LEAST_WORTH = 10
 """Rows that agree less predict nothing."""
 
@@ -38,8 +44,8 @@ ROUNDS = 100
 LEAST_KNOWN = 0.9
 """A row is predicted if states that were met hold at least so much of its chance."""
 
-MOST_ENTRIES = 200_000
-"""Of more changes of all actions in more states nothing is predicted."""
+MOST_STATES, MOST_ENTRIES = 1_000, 200_000
+"""Of more states, or more changes of all actions in all of them, nothing is predicted."""
 
 
 def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None:
@@ -62,7 +68,8 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
     going_on = np.flatnonzero(table.known & ~table.ends)
     change = table.values[after] - table.values[before]
     changes = {int(a): np.unique(change[action == a], axis=0) for a in np.unique(action)}
-    if len(going_on) * sum(map(len, changes.values())) > MOST_ENTRIES:
+    entries = len(going_on) * sum(map(len, changes.values()))
+    if len(going_on) > MOST_STATES or entries > MOST_ENTRIES:
         return None
 
     def fitted(a: int, kept: BoolArray) -> _Effect:
@@ -71,13 +78,15 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
 
     effects = [fitted(a, np.ones(len(before), dtype=np.bool_)) for a in changes]
     compared = [one for one in effects if len(one.tried) > 1]
-    best = int(np.sum([one.log_likelihood for one in compared], axis=0).argmax())
+    likely = np.sum([one.log_likelihood for one in compared], axis=0) + log(NARROWER) * np.arange(len(REACH))[:, None]
+    best = np.unravel_index(likely.argmax(), likely.shape)
+    reach, worth = float(REACH[best[0]]), int(WORTH[best[1]])
     against = {one.action: one.against(best) for one in compared}
     agree = {one.action: len(one.tried) - len(against[one.action]) for one in compared}
-    if sum(agree.values()) < LEAST_AGREEING * sum(len(one.tried) for one in compared) or WORTH[best] < LEAST_WORTH:
+    if sum(agree.values()) < LEAST_AGREEING * sum(len(one.tried) for one in compared) or worth < LEAST_WORTH:
         return None
     moves = [
-        fitted(a, ~np.isin(before, own)).moves(records, np.setdiff1d(going_on, own), int(WORTH[best]))
+        fitted(a, ~np.isin(before, own)).moves(records, np.setdiff1d(going_on, own), reach, worth)
         for a, own in against.items()
         if agree[a] > 1
     ]
@@ -87,17 +96,17 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
 
 @dataclass(frozen=True, eq=False)
 class _Effect:
-    """What an action does: the fields change by `changes [n, F]`, with the `chances [n]`.
+    """What an action does: in the states `tried [m]` the fields changed by `changes [n, F]`, each so often as `times
+    [m, n]` says, as far as that can be told.
 
-    The rows of the states `tried [m]`, in `support` moves, are so likely: by the chances that the others say, if those
-    count as so many tries as `WORTH`, `shared [WORTH, m]`, and each by itself, `apart [m]`; the logs.
+    The rows of these states are so likely: by what the others that are near say, `shared [REACH, WORTH, m]`, and each
+    by itself, `apart [m]`; the logs.
     """
 
     action: int
     changes: FloatArray
-    chances: FloatArray
     tried: IntArray
-    support: int
+    times: FloatArray
     shared: FloatArray
     apart: FloatArray
 
@@ -117,31 +126,45 @@ class _Effect:
         for _ in range(ROUNDS):
             own = chances * (seen / np.maximum(_summed(cell, chances, cells), np.finfo(float).tiny))[cell]
             chances = own.sum(axis=0) / max(1.0, seen.sum())
-        others = own.sum(axis=0) - own + 0.5 / len(changes)
-        expected = _summed(cell, others / others.sum(axis=1, keepdims=True), cells)
-        shared = np.array([_log_likelihood(worth * expected, seen, row_of) for worth in WORTH])
+        shared, apart_from = np.empty((len(REACH), len(WORTH), len(tried))), _distances(records, tried, tried)
+        for k, reach in enumerate(REACH):
+            others = (apart_from <= reach) @ own - own + 0.5 / len(changes)
+            expected = _summed(cell, others / others.sum(axis=1, keepdims=True), cells)
+            shared[k] = [_log_likelihood(worth * expected, seen, row_of) for worth in WORTH]
         apart = _log_likelihood(1 / np.bincount(row_of)[row_of], seen, row_of)
-        return cls(action, changes, chances, tried, int(times.sum()), shared, apart)
+        return cls(action, changes, tried, own, shared, apart)
 
     @property
     def log_likelihood(self) -> FloatArray:
-        """`[WORTH]`: how likely all rows are, each with `APART` by itself."""
-        return np.asarray(np.logaddexp(log(1 - APART) + self.shared, log(APART) + self.apart).sum(axis=1))
+        """`[REACH, WORTH]`: how likely all rows are, each with `APART` by itself."""
+        return np.asarray(np.logaddexp(log(1 - APART) + self.shared, log(APART) + self.apart).sum(axis=2))
 
-    def against(self, worth: int) -> IntArray:
+    def against(self, best: tuple[np.intp, ...]) -> IntArray:
         """The states in which what was seen is likelier by itself."""
-        return np.asarray(self.tried[log(1 - APART) + self.shared[worth] < log(APART) + self.apart])
+        return np.asarray(self.tried[log(1 - APART) + self.shared[best] < log(APART) + self.apart])
 
-    def moves(self, records: Records, states: IntArray, worth: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    def moves(
+        self, records: Records, states: IntArray, reach: float, worth: int
+    ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """`(states, actions, successors, times)`: what it does in states, as if it had been tried so often there."""
+        near = (_distances(records, states, self.tried) <= reach) @ self.times
+        support = near.sum(axis=1)
         cells, cell, width = _cells(records, states, self.changes)
-        chance = _summed(cell, self.chances, cells)
+        chance = _summed(cell, near / np.maximum(support, np.finfo(float).tiny)[:, None], cells)
         row, there = np.divmod(cells, width)
         met = there < width - 1
         known = np.bincount(row[met], chance[met], len(states)) >= LEAST_KNOWN
-        times = np.rint(chance * min(worth, self.support)).astype(np.int64)
+        times = np.rint(chance * np.minimum(worth, support)[row]).astype(np.int64)
         kept = met & known[row] & (times > 0)
         return states[row[kept]], np.full(int(kept.sum()), self.action), there[kept], times[kept]
+
+
+def _distances(records: Records, states: IntArray, others: IntArray) -> FloatArray:
+    """`[n, m]`: how far states are from others, as a share of the range of the field in which they differ most."""
+    table = records.table
+    met = table.values[table.known]
+    values = table.values / np.maximum(np.ptp(met, axis=0), np.finfo(float).tiny)
+    return np.asarray(np.abs(values[states][:, None] - values[others]).max(axis=2))
 
 
 def _cells(records: Records, states: IntArray, changes: FloatArray) -> tuple[IntArray, IntArray, int]:

@@ -25,10 +25,13 @@ from aceirl.models.tabular.kernels import compiled
 from aceirl.models.tabular.mdp import MDP, BoolArray, FloatArray, IntArray
 from aceirl.rewards.hypotheses.likelihood import judge
 
-TIES = np.array([1e-6, 0.003, 0.03, 0.12, 0.35])
+TIES = np.array([1e-9, 0.003, 0.03, 0.12, 0.35])
 """Actions tie if they differ by at most this share of the range of values at that step. Each is as likely, in each
 state by itself: what differs clearly near to a wish may be lost in the noise of what is known far from it. If most have
 one answer, which tells no tolerance, all states may share one."""
+
+SMALL_TIES = 3
+"""An expert who takes the first of the best, or has an order among them, may have small tolerances alone."""
 
 ERRORS = np.array([0.002, 0.03, 0.12])
 """How often the expert errs; each is as likely."""
@@ -211,7 +214,8 @@ def judged(
 ) -> tuple[FloatArray, FloatArray]:
     """`(log_likelihood [n], unexplained [n])` of the answers; with the first `draws` of the dynamics, or all.
 
-    With `by_order` the expert may have an order of its own among what is equally good, as likely as it has not.
+    With `by_order` the expert may take the first of what is equally good, as programs do, or have an order of its own;
+    each is as likely as neither.
 
     Unexplained is how many answers are expected to be errors: the draws, tolerances of ties and error rates have the
     weights that the answers of each state give them. In a `large` world one tolerance may also hold in all states: that
@@ -227,8 +231,14 @@ def judged(
     block[asked] = np.arange(len(asked))
     if large and dynamics.stride == 0:
         acting = acting[_reached(dynamics.indptr, dynamics.successors, asked, n_states)[acting]]
-    prior = np.log([0.5, *(0.5 / len(TIES) for _ in TIES)]) if large else np.zeros(1)
-    ways = np.log([(1 - BY_HABIT) / 2, BY_HABIT, (1 - BY_HABIT) / 2] if by_order else [1 - BY_HABIT, BY_HABIT])
+    whose, prior = [(0, len(TIES))], [1.0]
+    if by_order:
+        whose, prior = [*whose, (0, SMALL_TIES)], [0.5, 0.5]
+    if large:
+        whose += [(k, k + 1) for k in range(len(TIES))]
+        prior = [*(one / 2 for one in prior), *(0.5 / len(TIES) for _ in TIES)]
+    others = (1 - BY_HABIT) / 3
+    ways = np.log([others, BY_HABIT, others, others] if by_order else [1 - BY_HABIT, BY_HABIT])
     logs, unexplained = np.empty((2, n, len(errors), len(ways), len(prior)))
     judge(
         dynamics.indptr,
@@ -244,11 +254,12 @@ def judged(
         block,
         TIES,
         errors,
+        np.array(whose),
         np.random.default_rng(0).integers(1, 2**62, size=(answers.tried.shape[1],)),
         logs,
         unexplained,
     )
-    logs += ways[:, None] + prior
+    logs += ways[:, None] + np.log(prior)
     mean = np.logaddexp.reduce(logs, axis=(1, 2, 3)) - np.log(len(errors))
     return mean, (np.exp(logs - mean[:, None, None, None]) * unexplained).sum(axis=(1, 2, 3)) / len(errors)
 

@@ -23,6 +23,10 @@ one was chosen where the other was as good. The order is broken as often as the 
 CUSTOM = 0.2
 """What the best actions are credited with, all together, where the expert rather takes what it took before."""
 
+MISJUDGED = 0.02
+"""Where an expert may have an order: how probably what is believed of a state is wrong. Then its answers tell nothing
+of the wish, and are as likely as by habit."""
+
 ABREAST, LEAST_ABREAST = 32, 8
 """So many rewards are judged side by side; fewer if otherwise more than `MOST_NUMBERS` would be kept of them."""
 
@@ -47,12 +51,14 @@ def judge(
     block: IntArray,
     ties: FloatArray,
     errors: FloatArray,
+    whose: IntArray,
     codes: IntArray,
     logs: FloatArray,
     unexplained: FloatArray,
 ) -> None:
     """The log-likelihood of all answers for each reward, error rate, and way to choose between the best; and what is
-    unexplained. The last axis of both is whose the tolerance of ties is: of each state, or one of all.
+    unexplained. The last axis of both is which tolerances of ties states may have, each its own: from the first to
+    before the last of `whose [n, 2]`.
 
     Answers come also by state: the `block` of each, in which order those of each block follow each other, where each
     block begins in it, the place of each answer in its block, and how often each action was taken there later, and
@@ -61,16 +67,26 @@ def judge(
     early, late, change, paid, step_cost, decay = rewards
     states, actions, times, first, options, tried, common = answers
     horizon, n_states, n_actions = first.size - 1, early.shape[1], paid.shape[1]
-    # For each way to choose between the best: any, what is chosen later, what was chosen before, an order.
+    # For each way to choose between the best: any, what is chosen later, what was chosen before, the first, an order.
     n_ways = logs.shape[2] + 1
-    ordered = n_ways == 4
+    ordered = n_ways == 5
+    n_summed = n_ways - 1 if ordered else n_ways
     blocks, own, own_first, place, later, earlier = by_state
     n_blocks = own_first.size - 1
     # Sums over the answers of a state for each set of best actions, from a row on: which set that is, and the row of
     # the set that was met before in this state. The first rows are zeros, for no set at all.
     used = states.size + 1
     newest, set_of, before = np.full(n_blocks, -1), np.empty(used, np.int64), np.empty(used, np.int64)
-    sums, missed = np.zeros((used, errors.size, 3)), np.zeros(used)
+    sums, missed = np.zeros((used, errors.size, n_summed)), np.zeros(used)
+    apart, answered = np.zeros((n_blocks, errors.size)), np.zeros(n_blocks)
+    for k in range(states.size):
+        answered[blocks[k]] += times[k]
+    for b in range(n_blocks if ordered else 0):
+        mine = own[own_first[b] : own_first[b + 1]]
+        s = states[mine[0]]
+        alone, none = np.empty((mine.size + 1, errors.size, 3)), np.empty(mine.size + 1)
+        _sum(mine, tried[s], options[s], actions, times, common, later, earlier, errors, alone, none)
+        apart[b] = alone[mine.size, :, 2]
     numbers = n_blocks * ties.size * draws.shape[0] * errors.size * n_ways + ordered * states.size * n_actions
     abreast = min(ABREAST, max(LEAST_ABREAST, MOST_NUMBERS // max(1, numbers)))
     for start in range(0, early.shape[0], abreast):
@@ -146,7 +162,7 @@ def judge(
                             now, then = at + place[k] + 1, row[b, t, j] + place[k] + 1
                             wrong[d, b, t, j] += missed[now] - missed[then]
                             for e in range(errors.size):
-                                for way in range(3):
+                                for way in range(n_summed):
                                     told[d, b, t, j, e, way] += sums[now, e, way] - sums[then, e, way]
                             held[b, t, j], row[b, t, j] = best[t, j], at
                 v, v_next = v_next, v
@@ -155,7 +171,7 @@ def judge(
                         v_next[s] *= discount
             if ordered:
                 _ordered(values, spread, answers, blocks, earlier, ties, errors, told[d])
-        _mix(told, wrong, logs[some], unexplained[some])
+        _mix(told, wrong, whose, apart, MISJUDGED if ordered else 0.0, answered, logs[some], unexplained[some])
 
 
 @compiled
@@ -254,10 +270,11 @@ def _sum(
     sums: FloatArray,
     missed: FloatArray,
 ) -> None:
-    """If these actions are the best of a state: the log-likelihood `sums [answers + 1, errors, 3]` of its first
-    answers, which are `mine`, for three ways to choose between the best, and how many are `missed [answers + 1]`."""
-    sums[0], missed[0], share = 0.0, 0.0, np.zeros(3)
-    best = is_best.sum()
+    """If these actions are the best of a state: the log-likelihood `sums [answers + 1, errors, ways]` of its first
+    answers, which are `mine`, for three or four ways to choose between the best, and how many are `missed
+    [answers + 1]`."""
+    sums[0], missed[0], share = 0.0, 0.0, np.zeros(4)
+    best, the_first = is_best.sum(), is_best.argmax()
     for i in range(mine.size):
         k = mine[i]
         taken, share[:] = actions[k], 0.0
@@ -269,9 +286,10 @@ def _sum(
             share[0] = 1 / best
             share[1] = (later[k, taken] + CUSTOM / best) / after
             share[2] = (earlier[k, taken] + CUSTOM * usual) / before
+            share[3] = 1.0 if taken == the_first else 0.0
         missed[i + 1] = missed[i] + (0 if is_best[taken] else times[k])
         for e in range(errors.size):
-            for way in range(3):
+            for way in range(sums.shape[2]):
                 told = np.log(errors[e] / options + (1 - errors[e]) * share[way])
                 sums[i + 1, e, way] = sums[i, e, way] + times[k] * told
 
@@ -331,12 +349,23 @@ def _ordered(
                             if not no_matter:
                                 chance = (earlier[k, mine] + CUSTOM * chance) / before
                         missed = errors[e] / options[s]
-                        told[b, t, j, e, 3] += times[k] * np.log(missed + (1 - errors[e]) * chance)
+                        told[b, t, j, e, 4] += times[k] * np.log(missed + (1 - errors[e]) * chance)
 
 
 @compiled
-def _mix(told: FloatArray, wrong: FloatArray, logs: FloatArray, unexplained: FloatArray) -> None:
-    """Average over draws, tolerances of ties and, where the expert has no habit, two ways to choose."""
+def _mix(
+    told: FloatArray,
+    wrong: FloatArray,
+    whose: IntArray,
+    apart: FloatArray,
+    misjudged: float,
+    answered: FloatArray,
+    logs: FloatArray,
+    unexplained: FloatArray,
+) -> None:
+    """Average over draws, tolerances of ties and, where the expert has no habit, two ways to choose; and over whether
+    the state is `misjudged`: then its answers, as many as `answered [blocks]`, are as likely as `apart [blocks,
+    errors]` says."""
     n_draws, n_blocks, n_ties, n, n_errors, n_ways = told.shape
     total, astray = np.empty((2, n_ties))
     logs[:], unexplained[:] = 0.0, 0.0
@@ -354,9 +383,16 @@ def _mix(told: FloatArray, wrong: FloatArray, logs: FloatArray, unexplained: Flo
                                 total[t] += weight
                                 astray[t] += weight * wrong[d, b, t, j]
                     for alike in range(logs.shape[3]):
-                        some = slice(alike - 1, alike) if alike else slice(0, n_ties)
+                        some = slice(whose[alike, 0], whose[alike, 1])
                         mass, share = total[some].sum(), n_draws * total[some].size * (high - low)
-                        if mass > 0:
+                        if misjudged > 0:
+                            by_habit = misjudged * np.exp(apart[b, e] - max(most, apart[b, e]))
+                            by_wish = (1 - misjudged) * mass / share * np.exp(most - max(most, apart[b, e]))
+                            both = by_wish + by_habit
+                            lost = by_wish * astray[some].sum() / max(mass, np.finfo(np.float64).tiny)
+                            logs[j, e, way, alike] += max(most, apart[b, e]) + np.log(both)
+                            unexplained[j, e, way, alike] += (lost + by_habit * answered[b]) / both
+                        elif mass > 0:
                             logs[j, e, way, alike] += most + np.log(mass / share)
                             unexplained[j, e, way, alike] += astray[some].sum() / mass
                         else:  # too unlikely for a number
