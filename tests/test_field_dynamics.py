@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -183,6 +184,29 @@ def test_an_end_that_was_met_once_is_looked_for_again(monkeypatch: pytest.Monkey
     assert not together[len(met)], "the end with the key was met once"
     assert together[len(met) + 1]
     assert not together[len(met) + 2], "there it ended for want of energy"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kinds_of_ends_are_what_no_other_state_has_and_two_ends_do(seed: int) -> None:
+    """In plain loops: of one field first, and of those that are left of more."""
+    rng = np.random.default_rng(seed)
+    n, n_fields = int(rng.integers(1, 60)), int(rng.integers(1, 5))
+    values = rng.integers(0, int(rng.integers(2, 7)), size=(n, n_fields)) / 2
+    values[rng.random(n) < 0.1] = np.nan
+    ends = (rng.random(n) < 0.3) | (values[:, 0] == (0 if seed % 2 else -1))
+    table = FieldTable(tuple(Field(f"{k}", "ordered") for k in range(n_fields)), values, ends)
+    met = [tuple(one) for one in values[table.known].tolist()]
+    others = [one for one, over in zip(met, ends[table.known], strict=True) if not over]
+    left = [one for one, over in zip(met, ends[table.known], strict=True) if over]
+    expected = []
+    for size in range(1, min(3, n_fields) + 1):
+        for told_by in itertools.combinations(range(n_fields), size):
+            seen = [tuple(one[k] for k in told_by) for one in left]
+            taken = {tuple(one[k] for k in told_by) for one in others}
+            new = sorted(one for one in set(seen) - taken if seen.count(one) > 1)
+            expected += [(told_by, list(one)) for one in new]
+            left = [one for one, said in zip(left, seen, strict=True) if said not in new]
+    assert [(told_by, said.tolist()) for told_by, said in table.kinds_of_ends] == expected
 
 
 def test_ends_are_wanted_by_kind_and_each_kind_is_as_likely_as_another() -> None:

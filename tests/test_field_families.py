@@ -145,7 +145,7 @@ def test_who_turns_one_dial_first_may_want_both(seed: int) -> None:
 def test_few_answers_tell_a_wish_in_two_fields() -> None:
     """In a world in which what was never tried is predicted. What is said must be true."""
     case = field_case("errand", 2)
-    learner = ActiveIRL(strategy="sparing", irl=None, certify=None, max_answers=30, max_samples=5_000)
+    learner = ActiveIRL(strategy="sparing", irl=None, certify=None, max_answers=12, max_samples=5_000)
     result = learner.fit(FieldEnv(case), case.expert, horizon=case.horizon)
     wish, table = result.turn.wish, result.turn.belief.telling_fields
     assert table is not None

@@ -30,7 +30,7 @@ from aceirl.rewards.hypotheses.evidence import (
     preferred,
 )
 from aceirl.rewards.hypotheses.habits import CREDITS
-from aceirl.rewards.hypotheses.likelihood import AT_FIRST, CUSTOM, MISJUDGED
+from aceirl.rewards.hypotheses.likelihood import AT_FIRST, CUSTOM, MISJUDGED, judge
 from aceirl.rewards.hypotheses.search import Search, paid
 from aceirl.rewards.hypotheses.wish import Kind
 from studies.families import case
@@ -306,6 +306,15 @@ def test_many_rewards_are_judged_as_each_alone(by_order: bool) -> None:
     together = np.array(judged(wishes, dynamics, told, NO_END, by_order=by_order))
     each = [judged(one, dynamics, told, NO_END, by_order=by_order) for one in alone]
     np.testing.assert_allclose(together, np.transpose(each, (1, 2, 0)).reshape(2, 70), rtol=1e-9, atol=1e-12)
+
+
+def test_the_likelihood_is_compiled_once_for_drawn_and_estimated_dynamics() -> None:
+    rng, shape = np.random.default_rng(4), (3, 3, 2)
+    counts = answered(walked(rng, shape, 20), {(0, 0): [1], (1, 1): [0]})
+    told, wishes = GivenAnswers.of(counts, NO_END), rewards(rng, 3, shape)
+    for dynamics in (DrawnDynamics.drawn(counts, 3, rng), DrawnDynamics.estimated(estimated(counts).mdp)):
+        judged(wishes, dynamics, told, NO_END)
+    assert len(judge.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_only_the_first_draws_are_judged_by_if_so_asked() -> None:

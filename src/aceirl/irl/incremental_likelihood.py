@@ -124,7 +124,7 @@ class IncrementalLikelihood:
         if not mdp.stationary or len(reward) != 1:
             return _NO_COMMON
         v, q, noise = np.empty(mdp.shape[:2]), np.empty(mdp.shape), np.empty(mdp.shape[:2])
-        kept = _NO_COMMON._replace(theta=theta, reward=reward[0], v=v, q=q, noise=noise)
+        kept = _NO_COMMON._replace(theta=np.array(theta), reward=reward[0], v=v, q=q, noise=noise)
         all_states = np.arange(mdp.n_states)
         steps, growth = _sweep(self._data, reward, all_states, kept, np.zeros(0), np.inf)
         least = np.zeros((mdp.n_states, len(ERROR_RATES)))

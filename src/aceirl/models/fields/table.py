@@ -148,18 +148,20 @@ class FieldTable:
     def kinds_of_ends(self) -> tuple[tuple[tuple[int, ...], FloatArray], ...]:
         """What episodes end with: the values of as few fields as tell ends from other states, each of two ends at
         least."""
-        over, others = self.values[self.known & self.ends], self.values[self.known & ~self.ends]
+        met = self.values[self.known]
+        codes = [np.searchsorted(self.distinct(k), column) for k, column in enumerate(met.T)]
+        sizes, over = [len(values) for values in self._distinct], self.ends[self.known]
         found: list[tuple[tuple[int, ...], FloatArray]] = []
-        left = np.ones(len(over), dtype=np.bool_)
-        for size in range(1, min(MOST_OF_AN_END, over.shape[1]) + 1):
-            for told_by in combinations(range(over.shape[1]), size):
-                columns = list(told_by)
-                taken = {tuple(one) for one in others[:, columns].tolist()}
-                those, times = np.unique(over[left][:, columns], axis=0, return_counts=True)
-                for values in those[times > 1]:
-                    if tuple(values.tolist()) not in taken:
-                        found.append((told_by, values))
-                        left &= ~(over[:, columns] == values).all(axis=1)
+        left = over.copy()
+        for size in range(1, min(MOST_OF_AN_END, len(sizes)) + 1):
+            for told_by in combinations(range(len(sizes)), size):
+                if left.sum() < 2:
+                    return tuple(found)
+                number = np.ravel_multi_index([codes[k] for k in told_by], [sizes[k] for k in told_by])
+                those, first, times = np.unique(number[left], return_index=True, return_counts=True)
+                ends = (times > 1) & ~np.isin(those, number[~over])
+                found += [(told_by, values) for values in met[left][first[ends]][:, told_by]]
+                left &= ~np.isin(number, those[ends])
         return tuple(found)
 
     @cached_property

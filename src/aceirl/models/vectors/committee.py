@@ -275,7 +275,7 @@ def _adam(
     slope, mean, square = np.empty_like(now), np.zeros_like(now), np.zeros_like(now)
     found, slopes = _parts(now, weights), _parts(slope, weights)
     members, n = len(weights[0]), len(choices)
-    batch, wanted = inputs[None], np.broadcast_to(choices, (members, n))
+    batch, wanted = inputs[None], np.tile(choices, (members, 1))
     for step, rate in enumerate(schedule.rates(), start=1):
         if n > schedule.batch:
             drawn = rng.integers(n, size=(members, schedule.batch))

@@ -158,7 +158,9 @@ class DrawnDynamics:
         rows = mdp.transitions
         wide = np.diff(rows.indptr)
         share = float((wide > 1).sum() / max(1, (wide > 0).sum()))
-        return cls(rows.indptr, rows.successors.astype(np.int64), rows.probabilities[None], rows.stride, share)
+        # Copies, which can be written to as those that are drawn can: for others `judge` would be compiled again.
+        copies = rows.indptr.copy(), rows.successors.astype(np.int64), rows.probabilities[None].copy()
+        return cls(*copies, rows.stride, share)
 
 
 def _without_chance(
