@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import aceirl
 from aceirl import ActiveIRL, ContinuousResult, GatedPolicy, InputError
 from aceirl.cli import app
 from aceirl.envs.coordinates import coordinate_names
+from aceirl.learner.continuous.collect import LONG
 from aceirl.learner.continuous.learning import LearningState, learn
 from aceirl.models.vectors.encoding import Encoding, is_continuous
 from aceirl.runs.continuous import ContinuousRun
@@ -89,6 +91,14 @@ def fit(settings: dict[str, Any], env: Any, *given: Any, **options: Any) -> Cont
     found = ActiveIRL(**settings).fit(env, *given, **{**LENGTH, **options})
     assert isinstance(found, ContinuousResult)
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shorter_fits() -> Iterator[None]:
+    """A line is learned in a third of the steps that are taken for harder tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aceirl.learner.continuous.collect.LONG", 250)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -424,8 +434,9 @@ def test_the_command_line_runs_resumes_and_shows(tmp_path: Path, monkeypatch: py
     assert 500 <= elsewhere["steps"] < 1_000
 
 
-def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:
+def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """95 % of the expert's return."""
+    monkeypatch.setattr("aceirl.learner.continuous.collect.LONG", LONG)
     from aceirl.learner.continuous.collect import first_answers, last_fit
     from studies.controllers import TASKS, earned, policy_of
 
@@ -439,6 +450,7 @@ def test_sixty_answers_balance_a_pole_and_copying_as_many_does_not() -> None:
 
 def test_a_reward_is_recovered_said_and_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where actions are swapped, copying never leaves the valley and planning with the reward does."""
+    monkeypatch.setattr("aceirl.learner.continuous.collect.LONG", LONG)
     monkeypatch.setattr("aceirl.irl.deviations.RECOVERING", 8_000)
     result = fit(
         {"max_answers": 60, "certify": None}, "MountainCar-v0", lambda seen: 2 if seen[1] >= 0 else 0, horizon=200
