@@ -227,7 +227,7 @@ def test_a_pessimistic_reward_is_not_too_high_and_planning_with_it_loses_no_more
 def test_rlp_returns_the_reward_of_its_base_where_everything_is_known() -> None:
     """No pessimism is left, so actions compare as they do under the base's reward."""
     case, known = seen(5, episodes=400)
-    vars(known).update(mdp=case.mdp, step_visits=np.full(case.mdp.shape, CERTAIN))
+    vars(known).update(mdp=case.mdp, observed=np.full(case.mdp.transitions.n_rows, CERTAIN))
     base = ALGORITHMS["max-margin"]()(known, 1.0, {}, None)
     found = rlp.Rlp(base="max-margin")(known, 1.0)
     assert found.infeasibility < 1e-6

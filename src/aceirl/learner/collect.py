@@ -6,7 +6,7 @@ Walking is a generator: it goes as far as it can without the expert, yields a `Q
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from aceirl.data.arrays import Move
 from aceirl.data.dataset import Answer, Dataset, Trajectory
 from aceirl.errors import InputError
 from aceirl.irl.belief import Plan, uniform_policy
-from aceirl.models.tabular.counts import Counts
+from aceirl.models.tabular.counts import Counts, StepCounts
 from aceirl.models.tabular.estimate import ExpertKind, first_questions
 from aceirl.models.tabular.mdp import FloatArray, IntArray
 from aceirl.models.tabular.model import TabularModel
@@ -182,7 +182,7 @@ def _sampled(
     new = Counts.of_moves(moves, so_far.shape, stationary=so_far.stationary)
     asked = new.visits.sum(axis=2)
     if answers.table is not None:
-        new = new.with_answers(_table_answers(answers.kind, answers.table, asked, so_far, streams.environment))
+        new = replace(new, given=_table_answers(answers.kind, answers.table, asked, so_far, streams.environment))
     else:
         questions = _Questions(answers, model, streams, Plan())
         assert access.encoder is not None
@@ -227,25 +227,23 @@ def _batched(
         # A stochastic expert who was followed gave exactly the actions that were taken; one who was overruled did not.
         overruled = (np.arange(len(policy)) == 0) & (plan.first_action is not None)
         followed = np.broadcast_to(np.equal(plan.follow, 1), policy.shape[:2])
-        given = np.where((followed & ~overruled[:, None])[:, :, None], new.visits, given)
+        given = StepCounts.of(np.where((followed & ~overruled[:, None])[:, :, None], new.visits, given.table))
     first = _nothing_followed(so_far.shape) if moves.first_deviations is None else moves.first_deviations
-    return Collected(Dataset(), first, new.with_answers(given))
+    return Collected(Dataset(), first, replace(new, given=given))
 
 
 def _table_answers(
     kind: ExpertKind, table: FloatArray, asked: IntArray, so_far: Counts, rng: np.random.Generator
-) -> IntArray:
-    """`[H, S, A]`: the answers to `asked [H, S]` questions, less those a deterministic expert has answered before."""
-    answers = np.zeros(so_far.shape, dtype=np.int64)
+) -> StepCounts:
+    """The answers to `asked [H, S]` questions, less those a deterministic expert has answered before."""
     if kind.deterministic:
         asked = first_questions(asked, so_far.answers, kind.stationary)
     steps, states = np.nonzero(asked)
-    if not len(steps):
-        return answers
     chances = table[steps, states]
     # numpy's multinomial wants distributions that sum to one as closely as floats allow.
-    answers[steps, states] = rng.multinomial(asked[steps, states], chances / chances.sum(axis=1, keepdims=True))
-    return answers
+    drawn = rng.multinomial(asked[steps, states], chances / chances.sum(axis=1, keepdims=True))
+    where, actions = np.nonzero(drawn)
+    return StepCounts.at(so_far.shape, steps[where], states[where], actions, drawn[where, actions])
 
 
 class _Questions:

@@ -82,7 +82,7 @@ def kl(estimate: Estimate, rmax: float, delta: float) -> Radii:
     """
     possible = _possible_states(estimate)
     n_rows = estimate.mdp.transitions.n_rows // estimate.mdp.n_states * possible
-    tv_radius = total_variation(_row_visits(estimate), possible, n_rows, delta / 3)
+    tv_radius = total_variation(estimate.observed, possible, n_rows, delta / 3)
     # Pinsker backwards: the divergence is 2·TV², and the seen successors keep at least exp(-divergence).
     divergence = np.where(tv_radius < 1, 2 * tv_radius**2, np.inf)
     start = _start_radius(estimate, rmax, delta / 3)
@@ -111,7 +111,7 @@ def adaptive(estimate: Estimate, rmax: float, delta: float) -> Radii:
         resets = np.maximum(1, begun.sum(axis=1))
         shape = begun.sum(axis=1), np.count_nonzero(begun, axis=1), begun.max(axis=1) / resets
         start = float(mdp.steps_left[0]) * rmax * float(np.maximum(*subset_variation(*shape, possible, 1, part))[0])
-    divergence = mixture_divergence(mdp.transitions, _row_visits(estimate), possible, n_rows, part)
+    divergence = mixture_divergence(mdp.transitions, estimate.observed.astype(np.float64), possible, n_rows, part)
     return _radii(estimate, rmax, np.maximum(tv_radius, unseen_mass), unseen_mass, divergence, start)
 
 
@@ -161,13 +161,7 @@ def _row_shape(estimate: Estimate) -> tuple[FloatArray, IntArray, FloatArray]:
     seen = np.diff(mdp.transitions.indptr)
     likeliest = np.zeros(mdp.transitions.n_rows)
     np.maximum.at(likeliest, np.repeat(np.arange(mdp.transitions.n_rows), seen), mdp.transitions.probabilities)
-    return _row_visits(estimate), seen, likeliest
-
-
-def _row_visits(estimate: Estimate) -> FloatArray:
-    """`[rows]`: how often each row was observed."""
-    visits = estimate.step_visits
-    return (visits.sum(axis=0) if estimate.mdp.stationary else visits).ravel().astype(np.float64)
+    return estimate.observed.astype(np.float64), seen, likeliest
 
 
 HALVINGS = 60

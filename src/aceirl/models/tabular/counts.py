@@ -38,10 +38,17 @@ class StepCounts:
         return cls(array.shape, keys, by_state[keys])
 
     @classmethod
-    def at(cls, shape: tuple[int, int, int], steps: IntArray, states: IntArray, actions: IntArray) -> StepCounts:
-        """One at each of these."""
+    def at(
+        cls,
+        shape: tuple[int, int, int],
+        steps: IntArray,
+        states: IntArray,
+        actions: IntArray,
+        times: IntArray | None = None,
+    ) -> StepCounts:
+        """One at each of these, or so many `times [n]`."""
         keys = (states * shape[2] + actions) * shape[0] + steps
-        return cls(shape, *_merge(keys, np.ones(len(keys), dtype=np.int64)))
+        return cls(shape, *_merge(keys, np.ones(len(keys), dtype=np.int64) if times is None else times))
 
     @cached_property
     def table(self) -> IntArray:
@@ -293,10 +300,10 @@ class Counts:
         return Counts(
             self.stationary,
             self.visited + other.visited,
-            self.given + other.given if other.questions else self.given,
+            self.given + other.given if len(other.given.keys) else self.given,
             self.starts + other.starts,
             *self._moves_with(other.move_keys, other.move_counts),
-            self.repeats + other.repeats if other.repeated else self.repeats,
+            self.repeats + other.repeats,
             self.met + other.met,
         )
 
@@ -434,10 +441,10 @@ def _merge(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Sorted distinct keys with the counts of equal ones added up; none that never occurred."""
     if len(keys) == 1 and counts[0]:
         return keys, counts
-    keys, counts = keys[counts != 0], counts[counts != 0]
     highest = int(keys.max(initial=0))
     if highest < max(FEW_KEYS, 16 * len(keys)):
         return _tallied(keys, counts, np.zeros(highest + 1, dtype=np.int64))
+    keys, counts = keys[counts != 0], counts[counts != 0]
     if len(keys) <= FEW_MOVES:
         return _merged_few(keys, counts)
     order = np.argsort(keys, kind="stable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -298,8 +298,8 @@ class _Rows:
 
 def _same(one: AnswerTables | _Rows, other: AnswerTables | _Rows) -> bool:
     """Whether both are of the very same arrays, under the same assumptions."""
-    pairs = [(getattr(one, part.name), getattr(other, part.name)) for part in fields(one)]
-    return all(a is b if isinstance(a, np.ndarray) else a == b for a, b in pairs)
+    pairs = ((getattr(one, name), getattr(other, name)) for name in one.__match_args__)
+    return all(a is b or (not isinstance(a, np.ndarray) and a == b) for a, b in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,13 +396,21 @@ class Estimate:
         return visits
 
     @cached_property
-    def row_visits(self) -> IntArray:
-        """`[H, S, A]`: observations that stand behind the row of `(h, s, a)`."""
+    def observed(self) -> IntArray:
+        """`[rows]`: observations that stand behind each row of the process."""
         if not self.counts.stationary:
-            return self.step_visits
-        pooled, horizon = self.counts.visited.pooled.copy(), self.counts.shape[0]
-        pooled[self.terminal_states] += CERTAIN // horizon * horizon
-        return np.broadcast_to(pooled, self.counts.shape)
+            return self.step_visits.ravel()
+        pooled = self.counts.visited.pooled
+        if self.terminal:
+            pooled, horizon = pooled.copy(), self.counts.shape[0]
+            pooled[self.terminal_states] += CERTAIN // horizon * horizon
+        return pooled.ravel()
+
+    @cached_property
+    def row_visits(self) -> IntArray:
+        """`[H, S, A]`: the same of the row of `(h, s, a)`, read-only."""
+        horizon, n_states, n_actions = self.counts.shape
+        return np.broadcast_to(self.observed.reshape(-1, n_states, n_actions), (horizon, n_states, n_actions))
 
     @property
     def answered(self) -> BoolArray:

@@ -82,9 +82,14 @@ def check_horizon(horizon: Any) -> None:
 
 
 def steps_left(horizon: int, discount: float = 1.0) -> FloatArray:
-    """`[H]`: `H - h`, the steps from each one on, itself included; the `k`-th after it counts `discount^k`."""
+    """`[H]`, read-only: `H - h`, steps from each one on, itself included; the `k`-th after it counts `discount^k`."""
     check_horizon(horizon)
-    return np.ascontiguousarray(np.cumsum(discount ** np.arange(horizon))[::-1])
+    return _steps_left(int(horizon), float(discount))
+
+
+@lru_cache(maxsize=4)
+def _steps_left(horizon: int, discount: float) -> FloatArray:
+    return frozen(np.cumsum(discount ** np.arange(horizon))[::-1], np.float64)
 
 
 def steps_after(horizon: int, discount: float = 1.0) -> FloatArray:
@@ -266,7 +271,7 @@ class MDP:
     @cached_property
     def steps_left(self) -> FloatArray:
         """`[H]`: the steps from each one on, itself included; later ones count less by the discount."""
-        return frozen(steps_left(self.horizon, self.discount), np.float64)
+        return steps_left(self.horizon, self.discount)
 
     @cached_property
     def steps_after(self) -> FloatArray:
