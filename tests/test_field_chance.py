@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +12,13 @@ import scipy
 from aceirl import ActiveIRL
 from aceirl.errors import InputError
 from aceirl.models.fields import Fields, FieldTable
-from aceirl.models.fields.chance import WORTH, _Effect, _log_likelihood, imagined_by_chance
+from aceirl.models.fields.chance import WORTH, _Effect, _log_likelihood, _whole, imagined_by_chance
 from aceirl.models.fields.dynamics import Records
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.estimate import Estimate, ExpertKind
 from aceirl.models.tabular.mdp import FloatArray
 from aceirl.protocols import Moves
-from aceirl.rewards.hypotheses import Claim, Denied, FieldCondition, Hypothesis, Named, Predicate, Wish
+from aceirl.rewards.hypotheses import Claim, Denied, FieldCondition, Hypothesis, Named, Predicate, Wish, wish_of
 from aceirl.rewards.hypotheses.predicates import Grammar
 from aceirl.rewards.hypotheses.search import A_RANGE, Search
 from aceirl.rewards.in_fields import FieldReward
@@ -103,6 +104,42 @@ def test_where_what_happens_depends_on_the_value_rows_tell_of_those_nearby() -> 
             assert predicted[stock, order] / predicted[stock, order].sum() == pytest.approx(
                 row(stock - lost, order), abs=0.02
             )
+
+
+@pytest.mark.parametrize("unit", [0.1, 0.01, 1 / 3, 0.7, 1e6])
+def test_in_other_units_the_same_is_predicted(unit: float) -> None:
+    """Differences of tenths are not the same to the last digit."""
+    estimate = tried(LOW)
+    scaled = Fields.given(("stock",)).table([np.array([unit * stock]) for stock in range(MOST + 1)])
+    found, whole = imagined_by_chance(estimate, scaled), imagined_by_chance(estimate, stocks())
+    assert found is not None
+    assert whole is not None
+    np.testing.assert_array_equal(known(found.estimate), known(whole.estimate))
+
+
+def test_values_that_differ_by_rounding_alone_are_not_told_apart() -> None:
+    levels = [float(stock) for stock in range(MOST + 1)]
+    levels[4] = 3 * (1 + 1e-15)
+    assert imagined_by_chance(tried(LOW), Fields.given(("stock",)).table([np.array([one]) for one in levels])) is None
+
+
+def test_no_row_tells_of_itself() -> None:
+    """They tell of those at most a quarter of the range away. Of ten, which was tried, no other tells anything."""
+    at, after = np.nonzero([row(stock, 0) if stock in (1, 2, 3, 10) else np.zeros(MOST + 1) for stock in range(11)])
+    times = np.rint(20 * np.array([row(int(stock), 0)[there] for stock, there in zip(at, after, strict=True)]))
+    effect = _Effect.fitted(Records(stocks()), 0, np.array([[-2.0], [-1.0], [0.0]]), at, after, times.astype(int))
+    states, _, _, number = effect.moves(Records(stocks()), np.array([2, 3, 5, 9, 10, 11]), 1 / 4, 50)
+    assert np.bincount(states, number, MOST + 1).tolist() == [0, 0, 40, 40, 0, 40, 0, 0, 0, 20, 0, 20, 0]
+
+
+def test_predicted_tries_are_whole_numbers_with_the_same_sum() -> None:
+    rows = np.array([0, 0, 0, 1, 1, 2, 2, 2])
+    times = np.array([0.5, 0.5, 0.5, 0.2, 29.8, 3.0, 1 / 3, 2 / 3])
+    found = _whole(times, rows)
+    assert np.bincount(rows, found).tolist() == [1, 30, 4]
+    assert np.abs(found - times).max() < 1
+    assert _whole(np.full(20, 0.5), np.zeros(20, np.int64)).sum() == 10
+    assert _whole(np.full(3, 1.0), np.arange(3)).tolist() == [1, 1, 1]
 
 
 def test_where_rows_disagree_nothing_is_predicted() -> None:
@@ -241,11 +278,14 @@ def keeping(*features: tuple[float, float, float]) -> Hypothesis:
         (keeping((2, 10, 1.0), (3, 9, -1.0)), [(2, 2), (10, 10)]),
         (keeping((2, 10, 1.0), (3, 3, -0.3)), [(2, 10)]),
         (keeping((4, 5, -1.0)), []),
+        (keeping((4, 6, -1.0), (6, 6, 1.0)), []),
+        (keeping((4, 5, -1.0), (10, 10, -0.3)), []),
     ],
 )
 def test_a_range_is_wanted_if_what_is_worth_most_lies_together(
     hypothesis: Hypothesis, ranges: list[tuple[float, float]]
 ) -> None:
+    """And else avoided if it is worth least."""
     search = Search(tried(LOW), np.random.default_rng(0), stocks())
     found = [(one.conditions[0].low, one.conditions[0].high) for one in search.ranges_of(hypothesis)]
     assert found == ranges
@@ -282,6 +322,9 @@ def test_a_table_with_ends_or_several_fields_has_none_that_is_alone() -> None:
     assert padded.alone
     assert not replace(padded, ends=np.zeros(4, dtype=np.bool_)).alone
     assert not Fields.given(("a", "b")).table([(1, 2), (3, 4)]).alone
+    assert (
+        not Fields.given(("x",)).table([np.array([1]), np.array([1]), np.array([2])]).alone
+    )  # two places with one value
 
 
 def test_what_is_left_over_of_an_end_is_a_range() -> None:
@@ -318,13 +361,18 @@ def test_the_reward_of_a_field_that_is_alone_is_what_is_expected_of_it() -> None
     assert not paid.pays(Named(Claim("hurry"), 1.0))
 
 
-@pytest.mark.parametrize(("seed", "by_step"), [(300, False), (301, True)])
-def test_a_default_run_says_between_which_stocks_an_expert_keeps_its_own(seed: int, by_step: bool) -> None:
+def keeper(seed: int, by_step: bool) -> tuple[Inventory, Any, tuple[int, int]]:
+    """An inventory, its expert, and between which stocks that keeps its own."""
     wanted, demand, _ = drawn_inventory(seed)
-    mdp, _ = inventory(wanted, demand)
     orders = ordered(wanted, demand, by_step)
     expert = (lambda seen, step: int(orders[step, seen])) if by_step else (lambda seen: int(orders[0, seen]))
-    result = ActiveIRL(seed=seed).fit(Inventory(mdp), expert, horizon=20)
+    return Inventory(inventory(wanted, demand)[0]), expert, wanted
+
+
+@pytest.mark.parametrize(("seed", "by_step"), [(300, False), (301, True)])
+def test_a_default_run_says_between_which_stocks_an_expert_keeps_its_own(seed: int, by_step: bool) -> None:
+    shop, expert, wanted = keeper(seed, by_step)
+    result = ActiveIRL(seed=seed).fit(shop, expert, horizon=20)
     (said,) = result.turn.wish.named
     assert said.widest is not None
     (held,) = said.widest.conditions
@@ -332,3 +380,40 @@ def test_a_default_run_says_between_which_stocks_an_expert_keeps_its_own(seed: i
     assert wanted[1] <= held.high
     assert held.high - held.low < 15
     assert "stock" in result.wish.sentence
+
+
+def test_no_certificate_rests_on_rows_that_were_only_predicted() -> None:
+    """And what such a run says does not either."""
+    shop, expert, _ = keeper(302, by_step=True)
+    result = ActiveIRL(seed=302, certify="goal", max_samples=60).fit(shop, expert, horizon=20)
+    belief, fields = result.turn.belief, result.turn.belief.telling_fields
+    assert fields is not None
+    assert imagined_by_chance(belief.estimate, fields) is not None
+    tried_alone = wish_of(belief.estimate, fields=fields)
+    assert belief.wish.is_known
+    assert not tried_alone.is_known
+    assert result.turn.wish == tried_alone
+    assert result.certificate is not None
+    assert not result.certificate.holds
+    assert result.stopped == "budget"
+
+
+def test_the_ends_of_a_range_are_part_of_the_doubt() -> None:
+    """Each of both may lie further out with 2.5 %, so a range with brackets is never surer than what they hold."""
+    shop, expert, _ = keeper(300, by_step=True)
+    result = ActiveIRL(seed=300, certify=None, max_samples=2_000).fit(shop, expert, horizon=20)
+    wish = result.turn.wish
+    (said,) = wish.named
+    assert said.widest is not None
+    (held,) = said.widest.conditions
+    total = outside = 0.0
+    for hypothesis, weight in wish.likeliest:
+        values = [one.conditions[0] for one, worth in hypothesis.features if worth > 0]
+        if values:
+            total += weight
+            outside += weight * (
+                min(one.low for one in values) < held.low or max(one.high for one in values) > held.high
+            )
+    assert 0 < outside <= 0.05 * total
+    assert said.probability == pytest.approx(1 - outside, abs=0.02)
+    assert wish.probability <= said.probability

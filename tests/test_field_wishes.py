@@ -10,6 +10,7 @@ import pytest
 
 from aceirl import ActiveIRL
 from aceirl.envs.problem import from_moves
+from aceirl.envs.simulator import Simulator
 from aceirl.models.fields import Fields, FieldTable, entries
 from aceirl.models.tabular.counts import Counts
 from aceirl.models.tabular.dynamic_programming import greedy_actions, optimal_values
@@ -325,3 +326,19 @@ def test_a_large_world_is_never_told_a_wish_that_the_dock_does_not_have(seed: in
         where = one.predicate.holds(fields) if one.predicate else np.arange(len(dock)) == one.claim.where
         assert where[dock].all() == (one.claim.what == "wants" or one.claim.fields.startswith("wants"))
     assert any(one.predicate is not None for one in wish.named) or wish.kind == "open"
+
+
+@pytest.mark.parametrize("times", [50, 2_000, 1_000_000])
+def test_any_number_of_answers_can_be_judged(times: int) -> None:
+    """What an error of one in many would explain, and a habit would not, may be too unlikely for a number."""
+    rng = np.random.default_rng(3)
+    moves = [(s, a, (s + 1 + a) % 5, 1.0) for s in range(5) for a in range(2)]
+    mdp = from_moves(moves, n_states=5, n_actions=2, horizon=6, initial=np.eye(5)[0])
+    counts = Counts.of_moves(Simulator(mdp).rollout(np.full((6, 5, 2), 0.5), 200, rng), (6, 5, 2))
+    answers = np.zeros((6, 5, 2), dtype=np.int64)
+    answers[:, :, 0], answers[:, 3, 1] = times, times // 50
+    estimate = Estimate.of(counts.with_answers(answers), kind=ExpertKind(deterministic=False), delta=0.1)
+    found = wish_of(estimate, fields=Fields.given(("x",)).table([np.array([x]) for x in range(5)]))
+    assert np.isfinite(found.evidence)
+    assert np.isfinite(found.unexplained)
+    assert 0 <= found.unexplained <= answers.sum()

@@ -483,6 +483,17 @@ def test_continuous_environments_run(name: str, bins: str, horizon: int) -> None
     assert turn.record.answers <= environment.n_states - 1
 
 
+def test_fields_of_bins_say_nothing_of_the_wish() -> None:
+    """Only the first observation of each is known."""
+    env = gymnasium.make("MountainCar-v0", max_episode_steps=20)
+    environment = GymEnvironment(env, discretise=Bins.of("4", env.observation_space), fields=("position", "velocity"))
+    expert = ObservationExpert(lambda seen: int(seen[1] > 0) * 2, environment)
+    turn = learned(environment, expert, max_samples=100, episodes_per_iteration=5)[-1]
+    assert turn.belief.table.fields is not None
+    assert turn.belief.table.fields.names == ("position", "velocity")
+    assert turn.belief.telling_fields is None
+
+
 def test_frozen_lake_is_learned_from_an_optimal_expert() -> None:
     """One episode of the expert's is not enough: something is lost. A few are, and hardly anything is."""
     env = gymnasium.make("FrozenLake-v1")

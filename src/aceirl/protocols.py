@@ -7,7 +7,7 @@ it (`models/tabular/encoder.py`), another model may take it as it is.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -401,13 +401,16 @@ class Capabilities:
 
     @property
     def field_table(self) -> FieldTable | None:
-        """The fields of the states met so far; None if nothing is known of what observations consist of."""
+        """The fields of the states met so far; None if nothing is known of what observations consist of.
+
+        They say nothing of the wish where a state has several observations: only the first is known.
+        """
         fields = self.fields
         if fields is None or self.encoder is None:
             return None
         seen = [self.encoder.observation(state) for state in range(self.encoder.n_states)]
         table = fields.table(seen, self.terminal)
-        return table if table.fields else None
+        return replace(table, speaks=table.speaks and not self.encoder.binned) if table.fields else None
 
     @property
     def growing(self) -> Encoder | None:

@@ -12,6 +12,7 @@ from aceirl.protocols import ExactPlanning
 
 PROMISE = "what is said about the expert's goal is true"
 HYPOTHESES = "the expert acts by one of the simple rewards that are compared, or by a habit"
+MERGED = "fields that have made no difference so far make none"
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,15 @@ class Goal(CertificateKind):
 
     def explain(self, belief: Belief) -> GoalCertificate:
         """With a forecast: the evidence against habits grows with the samples."""
-        doubt, samples, missing = self._doubt(belief), belief.estimate.counts.samples, belief.wish.missing
-        known = doubt <= belief.delta
+        doubt, samples, missing = self._doubt(belief), belief.estimate.counts.samples, belief.promised_wish.missing
+        known, merged = doubt <= belief.delta, (MERGED,) if belief.table.fewer is not None else ()
         return GoalCertificate(
             kind=self.name,
             value=0.0 if known else self._possible(belief),
             epsilon=belief.target.epsilon,
             delta=belief.delta,
             radii=None,
-            assumptions=(*taken_for_granted(belief.estimate, belief.rmax), HYPOTHESES),
+            assumptions=(*taken_for_granted(belief.estimate, belief.rmax), HYPOTHESES, *merged),
             promise=PROMISE,
             entry=None,
             weight=0.0,
@@ -75,7 +76,7 @@ class Goal(CertificateKind):
 
     def _doubt(self, belief: Belief) -> float:
         """How probably what may be said is false; 1 if the wish is not known."""
-        return 1 - belief.wish.probability if belief.wish.is_known else 1.0
+        return 1 - belief.promised_wish.probability if belief.promised_wish.is_known else 1.0
 
     def _possible(self, belief: Belief) -> float:
         return belief.target.possible(belief.steps)

@@ -430,6 +430,19 @@ class Belief:
         """What the answers tell of the expert's wish, whatever reward was recovered."""
         return self.wish_after(())
 
+    @cached_property
+    def promised_wish(self) -> Wish:
+        """The same without what is predicted of rows that were never tried: no promise rests on that."""
+        if self.table.fewer is not None:
+            return self.wish
+        return wish_of(self.estimate, fields=self.telling_fields)
+
+    @cached_property
+    def _told_by_chance(self) -> Imagined | None:
+        """What rows tell of others where fields change by chance; None if they tell nothing, or if nothing does."""
+        fields = self.telling_fields
+        return None if fields is None or self.imagined else imagined_by_chance(self.estimate, fields)
+
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
         """The same with what the expert denied of the wish itself.
 
@@ -439,9 +452,10 @@ class Belief:
         """
         if self.table.fewer is not None:
             return _wish_of_fields(self.table.fewer, denied)
-        fields = self.telling_fields
-        guessed = None if fields is None or self.imagined else imagined_by_chance(self.estimate, fields)
-        wish = wish_of((guessed or self).estimate, fields=fields, denied=denied)
+        if self._told_by_chance is None and not denied:
+            wish = self.promised_wish
+        else:
+            wish = wish_of((self._told_by_chance or self).estimate, fields=self.telling_fields, denied=denied)
         if wish.kind == "bold" or self.imagined is None or not self.kind.stationary:
             return wish
         search = StationarySearch(self.imagined.estimate, self.imagined.table, denied) if denied else self._search

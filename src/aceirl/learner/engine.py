@@ -267,7 +267,7 @@ class Engine:
         """Whether the run ends with the reward of the wish, because it was for that."""
         by_state = self._space is None or self._space.by_state
         is_for_it = isinstance(self.settings.certify, Goal) and self.settings.irl is not None
-        return is_for_it and by_state and self.belief.wish.kind == "bold"
+        return is_for_it and by_state and self.belief.promised_wish.kind == "bold"
 
     def _made_wagers(self, belief: Belief, plan: Plan, reference: IntArray | None) -> dict[str, Wager]:
         made = {name: kind.watch(belief, plan, reference) for name, kind in self.certificates.items()}

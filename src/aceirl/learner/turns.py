@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aceirl.certificates import Certificate, CertificateKind
+from aceirl.certificates import Certificate, CertificateKind, Goal
 from aceirl.data.arrays import Move
 from aceirl.data.dataset import Trajectory
 from aceirl.data.preferences import Preference
@@ -235,8 +235,11 @@ class Turn:
 
     @property
     def wish(self) -> Wish:
-        """What the answers tell of the expert's wish, whatever reward was recovered."""
-        return self.belief.wish
+        """What the answers tell of the expert's wish, whatever reward was recovered.
+
+        Of a run that is to end when that is known, it is without what is only predicted, as the certificate is.
+        """
+        return self.belief.promised_wish if isinstance(self.settings.certify, Goal) else self.belief.wish
 
     def wish_after(self, denied: Sequence[Denied]) -> Wish:
         """The same with what the expert denied of the wish itself, which the turn does not keep."""

@@ -41,6 +41,9 @@ LEAST_AGREEING = 0.8
 ROUNDS = 100
 """So often the chances are fitted: a move to the least or the most of a field may be one of several changes."""
 
+ROUNDING = 1e-9
+"""Changes, and values, that differ by less, as a share of the range of a field, are the same."""
+
 LEAST_KNOWN = 0.9
 """A row is predicted if states that were met hold at least so much of its chance."""
 
@@ -59,14 +62,15 @@ def imagined_by_chance(estimate: Estimate, table: FieldTable) -> Imagined | None
     ordered = bool(table.fields) and all(one.kind == "ordered" for one in table.fields)
     if not ordered or not records.unique or not counts.stationary or not counts.samples:
         return None
-    if (_ends(table, table.values) != table.ends)[table.known].any():
+    if (_ends(table, table.values) != table.ends)[table.known].any() or _same_but_for_rounding(table):
         return None
     row, after = np.divmod(counts.move_keys, n_states)
     before, action = np.divmod(row, n_actions)
     inside = table.known[before] & table.known[after]
     before, action, after, times = before[inside], action[inside], after[inside], counts.move_counts[inside]
     going_on = np.flatnonzero(table.known & ~table.ends)
-    change = table.values[after] - table.values[before]
+    step = ROUNDING * _range(table)
+    change = np.rint((table.values[after] - table.values[before]) / step) * step
     changes = {int(a): np.unique(change[action == a], axis=0) for a in np.unique(action)}
     entries = len(going_on) * sum(map(len, changes.values()))
     if len(going_on) > MOST_STATES or entries > MOST_ENTRIES:
@@ -118,9 +122,7 @@ class _Effect:
         tried, row = np.unique(before, return_inverse=True)
         cells, cell, width = _cells(records, tried, changes)
         row_of, seen = cells // width, np.zeros(len(cells))
-        at = np.minimum(np.searchsorted(cells, row * width + after), len(cells) - 1)
-        found = cells[at] == row * width + after  # values that are no whole numbers may differ in the last digit
-        seen[at[found]] = times[found]
+        seen[np.searchsorted(cells, row * width + after)] = times
 
         own, chances = np.zeros(cell.shape), np.full(len(changes), 1 / len(changes))
         for _ in range(ROUNDS):
@@ -147,24 +149,39 @@ class _Effect:
         self, records: Records, states: IntArray, reach: float, worth: int
     ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """`(states, actions, successors, times)`: what it does in states, as if it had been tried so often there."""
-        near = (_distances(records, states, self.tried) <= reach) @ self.times
+        others = (_distances(records, states, self.tried) <= reach) & (states[:, None] != self.tried)
+        near = others @ self.times
         support = near.sum(axis=1)
         cells, cell, width = _cells(records, states, self.changes)
         chance = _summed(cell, near / np.maximum(support, np.finfo(float).tiny)[:, None], cells)
         row, there = np.divmod(cells, width)
         met = there < width - 1
         known = np.bincount(row[met], chance[met], len(states)) >= LEAST_KNOWN
-        times = np.rint(chance * np.minimum(worth, support)[row]).astype(np.int64)
+        times = _whole(chance * np.minimum(worth, support)[row], row)
         kept = met & known[row] & (times > 0)
         return states[row[kept]], np.full(int(kept.sum()), self.action), there[kept], times[kept]
 
 
 def _distances(records: Records, states: IntArray, others: IntArray) -> FloatArray:
     """`[n, m]`: how far states are from others, as a share of the range of the field in which they differ most."""
-    table = records.table
-    met = table.values[table.known]
-    values = table.values / np.maximum(np.ptp(met, axis=0), np.finfo(float).tiny)
+    values = records.table.values / _range(records.table)
     return np.asarray(np.abs(values[states][:, None] - values[others]).max(axis=2))
+
+
+def _range(table: FieldTable) -> FloatArray:
+    """`[F]`: how far apart the values of a field lie; 1 if all are the same."""
+    found = np.ptp(table.values[table.known], axis=0)
+    return np.where(found > 0, found, 1.0)
+
+
+def _whole(times: FloatArray, row: IntArray) -> IntArray:
+    """Whole numbers instead of `times`: in each row those that are nearest and have the same sum, rounded."""
+    whole = np.floor(times + ROUNDING).astype(np.int64)
+    missing = np.rint(np.bincount(row, times) - ROUNDING).astype(np.int64) - np.bincount(row, whole).astype(np.int64)
+    order = np.lexsort((np.round(whole - times, 6), row))
+    place = np.arange(len(row)) - np.searchsorted(row[order], row[order])
+    whole[order[place < missing[row[order]]]] += 1
+    return whole
 
 
 def _cells(records: Records, states: IntArray, changes: FloatArray) -> tuple[IntArray, IntArray, int]:
@@ -174,12 +191,27 @@ def _cells(records: Records, states: IntArray, changes: FloatArray) -> tuple[Int
     table, n_states = records.table, len(records.table.values)
     met = table.values[table.known]
     values = np.clip(table.values[states][:, None] + changes, met.min(axis=0), met.max(axis=0))
-    values = values.reshape(-1, values.shape[2])
+    values = _as_met(table, values.reshape(-1, values.shape[2]))
     found = records.numbered(values, _ends(table, values), most=n_states)
     unmet = (found < 0) | (codes_of(table, values) < 0).any(axis=1)
     leads = np.where(unmet, n_states, found).reshape(len(states), len(changes))
     cells, cell = np.unique(np.arange(len(states))[:, None] * (n_states + 1) + leads, return_inverse=True)
     return cells, np.asarray(cell.reshape(leads.shape)), n_states + 1
+
+
+def _same_but_for_rounding(table: FieldTable) -> bool:
+    """Whether two values of a field that were met are."""
+    gaps = [np.diff(table.distinct(k)).min(initial=np.inf) for k in range(len(table.fields))]
+    return bool((gaps <= 8 * ROUNDING * _range(table)).any())
+
+
+def _as_met(table: FieldTable, values: FloatArray) -> FloatArray:
+    """Values `[n, F]`, those that were met where they differ by rounding alone."""
+    for k, tolerance in enumerate(4 * ROUNDING * _range(table)):
+        met = table.distinct(k)
+        nearest = met[np.minimum(np.searchsorted(met, values[:, k] - tolerance), len(met) - 1)]
+        values[:, k] = np.where(np.abs(nearest - values[:, k]) <= tolerance, nearest, values[:, k])
+    return values
 
 
 def _summed(cell: IntArray, weights: FloatArray, cells: IntArray) -> FloatArray:

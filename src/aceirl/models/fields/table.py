@@ -112,9 +112,10 @@ class FieldTable:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one field, with an order, that all states have but the padding: then a state is a value."""
-        ordered = [one.kind for one in self.fields] == ["ordered"]
-        return ordered and bool((self.known != self.ends).all()) and self.ends.sum() <= 1
+        """Whether there is one field, with an order, that all states have but the padding, each another value of it."""
+        if [one.kind for one in self.fields] != ["ordered"] or not (self.known != self.ends).all():
+            return False
+        return bool(self.ends.sum() <= 1) and len(self.distinct(0)) == int(self.known.sum())
 
     def distinct(self, field: int) -> FloatArray:
         """The values of a field that were met, in order."""

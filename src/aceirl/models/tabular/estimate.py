@@ -393,6 +393,7 @@ class Estimate:
             return self.counts.visits
         visits = self.counts.visits.copy()
         visits[:, self.terminal_states] += CERTAIN // visits.shape[0]
+        visits.flags.writeable = False
         return visits
 
     @cached_property
@@ -404,6 +405,7 @@ class Estimate:
         if self.terminal:
             pooled, horizon = pooled.copy(), self.counts.shape[0]
             pooled[self.terminal_states] += CERTAIN // horizon * horizon
+            pooled.flags.writeable = False
         return pooled.ravel()
 
     @cached_property

@@ -5,7 +5,8 @@ are best at each step; an answer is one of those, or an error. How an expert cho
 each state any of them, each time anew, or rather the one that it takes at later steps; or everywhere by habit, rather
 the one that it took there at the steps before and, the first time, rather one that it often took elsewhere. Where
 observations have fields, it may also have an order of its own, and take what it often took elsewhere among several
-that were equally good: programs take the first of the best, and so seem to care for one field before another. All
+that were equally good, or take the first of the best, as programs do, which so seem to care for one field before
+another; its tolerances for ties may be small everywhere; and what is believed of a state may be wrong. All
 answers of one state are judged under the same draw, because one badly known row counts at many steps; the states are
 judged apart. So for each hypothesis the numbers below are probabilities of all answers together, and a ratio of two of
 them, or to a habit that knows no world, is a likelihood ratio.

@@ -385,15 +385,12 @@ def _mix(
                     for alike in range(logs.shape[3]):
                         some = slice(whose[alike, 0], whose[alike, 1])
                         mass, share = total[some].sum(), n_draws * total[some].size * (high - low)
-                        if misjudged > 0:
-                            by_habit = misjudged * np.exp(apart[b, e] - max(most, apart[b, e]))
-                            by_wish = (1 - misjudged) * mass / share * np.exp(most - max(most, apart[b, e]))
-                            both = by_wish + by_habit
-                            lost = by_wish * astray[some].sum() / max(mass, np.finfo(np.float64).tiny)
-                            logs[j, e, way, alike] += max(most, apart[b, e]) + np.log(both)
-                            unexplained[j, e, way, alike] += (lost + by_habit * answered[b]) / both
-                        elif mass > 0:
-                            logs[j, e, way, alike] += most + np.log(mass / share)
-                            unexplained[j, e, way, alike] += astray[some].sum() / mass
-                        else:  # too unlikely for a number
-                            logs[j, e, way, alike] = -np.inf
+                        by_wish = np.log(1 - misjudged) + most + np.log(mass / share) if mass > 0 else -np.inf
+                        by_habit = np.log(misjudged) + apart[b, e] if misjudged > 0 else -np.inf
+                        both = max(by_wish, by_habit)
+                        if both > -np.inf:  # else too unlikely for a number
+                            both += np.log(np.exp(by_wish - both) + np.exp(by_habit - both))
+                            unexplained[j, e, way, alike] += np.exp(by_habit - both) * answered[b]
+                            if mass > 0:
+                                unexplained[j, e, way, alike] += np.exp(by_wish - both) * astray[some].sum() / mass
+                        logs[j, e, way, alike] += both

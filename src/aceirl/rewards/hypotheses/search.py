@@ -297,19 +297,19 @@ class Search:
             features = [(one, -worth) for one in self.grammar.others(predicate)] or features
         return replace(hypothesis, places=(), features=tuple(features))
 
-    def ranges_of(self, hypothesis: Hypothesis) -> list[Predicate]:
+    def ranges_of(self, hypothesis: Hypothesis, sign: int = 1) -> list[Predicate]:
         """The values of the field that is alone that are worth at least half of the most, as ranges with others between
-        them; none if nothing is wanted, or if that changes."""
+        them; none if nothing is wanted, or if that changes. With the `sign` -1 those that are avoided."""
         assert self.fields is not None
         values = self.fields.distinct(0)
         worth = np.zeros(len(values))
         for predicate, paid_there in hypothesis.features:
             (one,) = predicate.conditions
-            worth += paid_there * ((one.low <= values) & (values <= one.high))
+            worth += sign * paid_there * ((one.low <= values) & (values <= one.high))
         if hypothesis.later or worth.max() <= 0:
             return []
-        wanted = np.flatnonzero(worth >= worth.max() / 2)
-        parts = np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1)
+        found = np.flatnonzero(worth >= worth.max() / 2)
+        parts = np.split(found, np.flatnonzero(np.diff(found) > 1) + 1)
         return [Predicate((FieldCondition(0, float(values[one[0]]), float(values[one[-1]])),)) for one in parts]
 
     def said_of(self, hypothesis: Hypothesis) -> frozenset[Claim]:
@@ -338,7 +338,7 @@ class Search:
         wanted = self.ranges_of(hypothesis)
         if len(wanted) == 1:
             return [A_RANGE]
-        said, which = ("wants", wanted) if wanted else ("avoids", [one for one, _ in hypothesis.features])
+        said, which = ("wants", wanted) if wanted else ("avoids", self.ranges_of(hypothesis, -1))
         ends = [(one.conditions[0].low, one.conditions[0].high) for one in which]
         return [f"{said} all 0={low:.17g}:{high:.17g}" for low, high in ends]
 

@@ -165,7 +165,8 @@ def wish_found(search: Search) -> Wish:
         if kind == "set" and (named[0].claim.what == "avoids" or found.unexplained[best] > WELL_EXPLAINED * answers):
             kind, named, probability = "open", (), 0.0
     if fields is not None:
-        named = tuple(_of_fields(one, found.hypotheses, weights, search) for one in named)
+        before, named = named, tuple(_of_fields(one, found.hypotheses, weights, search) for one in named)
+        probability -= sum(one.probability - less.probability for one, less in zip(before, named, strict=True))
         given = GivenAnswers.of(search.counts, search.terminal)
         if not all(_is_seen(one, given, fields, search.alone) for one in named):
             kind, named, probability = "open", (), 0.0
