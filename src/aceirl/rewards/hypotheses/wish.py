@@ -202,7 +202,8 @@ def guessed(preferences: Sequence[Preference]) -> float:
 
 
 def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, search: Search) -> Named:
-    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight."""
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight. It is
+    as probable as those are."""
     if named.claim.what != "features":
         return named
     assert search.fields is not None
@@ -219,14 +220,15 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
             if claimed(said, worth) == named.claim.fields:
                 mass[predicate] += float(weight)
     order = sorted(mass, key=lambda one: -mass[one])
-    enough = np.searchsorted(np.cumsum([mass[one] for one in order]), SURE * sum(mass.values())) + 1
-    credible = order[: int(enough)]
-    return _in_words(named, order[0], Predicate(_hull(credible), order[0].ends), search.fields)
+    held = np.cumsum([mass[one] for one in order]) / sum(mass.values())
+    last = int(np.searchsorted(held, SURE))
+    held_by = replace(named, probability=named.probability * float(held[last]))
+    return _in_words(held_by, order[0], Predicate(_hull(order[: last + 1]), order[0].ends), search.fields)
 
 
 def _range_of(named: Named, mass: Mapping[Predicate, float], fields: FieldTable) -> Named:
     """A claim about a field that is alone: the range of the values that are rather wanted than not, else the likeliest,
-    and how far it may go. Either end lies further out with half the doubt that `SURE` leaves."""
+    and how far it may go. Either end lies further out with half the doubt that `SURE` leaves, so it is less probable."""
     low, high = np.array([(one.conditions[0].low, one.conditions[0].high) for one in mass]).T
     weights, values = np.array(list(mass.values())) / sum(mass.values()), fields.distinct(0)
     starts_lower, ends_higher = (low < values[:, None]) @ weights, (high > values[:, None]) @ weights
@@ -236,7 +238,8 @@ def _range_of(named: Named, mass: Mapping[Predicate, float], fields: FieldTable)
     likeliest = max(mass, key=mass.__getitem__)
     if len(wanted) and wanted[-1] - wanted[0] < len(wanted):
         likeliest = Predicate((FieldCondition(0, float(values[wanted[0]]), float(values[wanted[-1]])),))
-    return _in_words(named, likeliest, Predicate((widest,)), fields)
+    held = float(weights[(low >= widest.low) & (high <= widest.high)].sum())
+    return _in_words(replace(named, probability=named.probability * held), likeliest, Predicate((widest,)), fields)
 
 
 def narrower(search: Search, named: Named, hypotheses: Sequence[Hypothesis], fields: FieldTable) -> list[Named]:
