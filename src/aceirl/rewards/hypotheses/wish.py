@@ -202,8 +202,8 @@ def guessed(preferences: Sequence[Preference]) -> float:
 
 
 def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, search: Search) -> Named:
-    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight. It is
-    as probable as those are."""
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight, which
+    make it as probable as it is."""
     if named.claim.what != "features":
         return named
     assert search.fields is not None
@@ -228,7 +228,7 @@ def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatA
 
 def _range_of(named: Named, mass: Mapping[Predicate, float], fields: FieldTable) -> Named:
     """A claim about a field that is alone: the range of the values that are rather wanted than not, else the likeliest,
-    and how far it may go. Either end lies further out with half the doubt that `SURE` leaves, so it is less probable."""
+    and how far it may go. Either end lies further out with half the doubt that `SURE` leaves, which is in its own."""
     low, high = np.array([(one.conditions[0].low, one.conditions[0].high) for one in mass]).T
     weights, values = np.array(list(mass.values())) / sum(mass.values()), fields.distinct(0)
     starts_lower, ends_higher = (low < values[:, None]) @ weights, (high > values[:, None]) @ weights
