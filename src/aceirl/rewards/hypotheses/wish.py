@@ -202,8 +202,8 @@ def guessed(preferences: Sequence[Preference]) -> float:
 
 
 def _of_fields(named: Named, hypotheses: tuple[Hypothesis, ...], weights: FloatArray, search: Search) -> Named:
-    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight, which
-    make it as probable as it is."""
+    """A claim about fields with its predicates: the likeliest, and the hull of those that hold `SURE` of its weight,
+    whose probability is its own."""
     if named.claim.what != "features":
         return named
     assert search.fields is not None
