@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as Late
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -39,10 +40,17 @@ def settled(page: Page, phase: str) -> None:
 
 
 def step(page: Page, key: str | None = None) -> dict[str, Any]:
-    """Press one key, and wait until it was taken in."""
+    """Press one key, and wait until it was taken in; once more if another question came just before: what is pressed so
+    soon does not count."""
     turn = page.get_attribute("body", "data-turn")
+    taken_in = "(turn) => document.body.dataset.turn !== turn"
     page.keyboard.press(key or balance(page))
-    page.wait_for_function("(turn) => document.body.dataset.turn !== turn", arg=turn)
+    try:
+        page.wait_for_function(taken_in, arg=turn, timeout=10_000)
+    except Late:
+        page.wait_for_selector("body[data-settled]")
+        page.keyboard.press(key or balance(page))
+        page.wait_for_function(taken_in, arg=turn)
     return moment(page)
 
 
