@@ -322,9 +322,8 @@ def test_a_table_with_ends_or_several_fields_has_none_that_is_alone() -> None:
     assert padded.alone
     assert not replace(padded, ends=np.zeros(4, dtype=np.bool_)).alone
     assert not Fields.given(("a", "b")).table([(1, 2), (3, 4)]).alone
-    assert (
-        not Fields.given(("x",)).table([np.array([1]), np.array([1]), np.array([2])]).alone
-    )  # two places with one value
+    two_places_with_one_value = [np.array([1]), np.array([1]), np.array([2])]
+    assert not Fields.given(("x",)).table(two_places_with_one_value).alone
 
 
 def test_what_is_left_over_of_an_end_is_a_range() -> None:
